@@ -1,0 +1,102 @@
+"""Reading the catalog: only committed runs are in it, and nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Select, select
+
+from lineage_catalog import models
+from lineage_catalog.records import DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
+
+Record = TypeVar("Record")
+
+_RUN = [column for column in models.runs.c if column.name != "ordinal"]
+_HOP = [column for column in models.hops.c if column.name != "ordinal"]
+_STEP = [column for column in models.run_steps.c if column.name != "run_id"]
+
+
+class CatalogReader:
+    """Answers about committed runs. Each call sees the state of its moment; a run once seen never changes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._connection: Connection | None = None
+
+    def runs(self, workflow: str | None = None, limit: int | None = None) -> list[RunRecord]:
+        """Newest first."""
+        query = select(*_RUN).order_by(models.runs.c.ordinal.desc()).limit(limit)
+        if workflow is not None:
+            query = query.where(models.runs.c.workflow == workflow)
+        return self._all(query, RunRecord)
+
+    def latest_run(self, workflow: str) -> RunRecord | None:
+        found = self.runs(workflow, limit=1)
+        return found[0] if found else None
+
+    def runs_with_prefix(self, prefix: str) -> list[RunRecord]:
+        query = select(*_RUN).where(models.runs.c.id.startswith(prefix, autoescape=True)).limit(20)
+        return self._all(query.order_by(models.runs.c.ordinal.desc()), RunRecord)
+
+    def workflows(self) -> list[str]:
+        query = select(models.runs.c.workflow).distinct().order_by(models.runs.c.workflow)
+        return [str(row[0]) for row in self._rows(query)]
+
+    def steps(self, run_id: str) -> list[StepRecord]:
+        return self._all(select(*_STEP).where(models.run_steps.c.run_id == run_id), StepRecord)
+
+    def datasets(self, run_id: str) -> list[DatasetRecord]:
+        query = select(models.run_datasets).where(models.run_datasets.c.run_id == run_id)
+        return self._all(query.order_by(models.run_datasets.c.role.desc(), models.run_datasets.c.name), DatasetRecord)
+
+    def dataset_owners(self, name: str) -> list[str]:
+        """Workflows that have, or had, a dataset of that name."""
+        query = select(models.run_datasets.c.workflow).where(models.run_datasets.c.name == name).distinct()
+        return sorted(str(row[0]) for row in self._rows(query))
+
+    def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
+        """Every run's dataset that is one of these versions, as a source."""
+        table = models.run_datasets
+        query = select(table).where(table.c.version_id.in_(version_ids), table.c.role == "source")
+        return self._all(query, DatasetRecord)
+
+    def makers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
+        """The runs' outputs and kept steps that are one of these versions."""
+        table = models.run_datasets
+        query = select(table).where(table.c.version_id.in_(version_ids), table.c.role != "source")
+        return self._all(query, DatasetRecord)
+
+    def version(self, version_id: str) -> VersionRecord | None:
+        query = select(models.dataset_versions).where(models.dataset_versions.c.id == version_id)
+        return next(iter(self._all(query, VersionRecord)), None)
+
+    def versions(self) -> list[VersionRecord]:
+        return self._all(select(models.dataset_versions), VersionRecord)
+
+    def hops(self, run_id: str) -> list[HopRecord]:
+        query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)
+        return self._all(query, HopRecord)
+
+    def workflow_content(self, version: str) -> str | None:
+        table = models.workflow_versions
+        row = next(iter(self._rows(select(table.c.content).where(table.c.version == version))), None)
+        return None if row is None else str(row[0])
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self.engine.dispose()
+
+    def _all(self, query: Select[Any], record: type[Record]) -> list[Record]:
+        return [record(**row._mapping) for row in self._rows(query)]
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        # One connection is kept: opening one costs more than most of these queries.
+        if self._connection is None:
+            self._connection = self.engine.connect()
+        try:
+            return self._connection.execute(query).all()
+        finally:
+            self._connection.rollback()

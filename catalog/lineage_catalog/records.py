@@ -1,0 +1,86 @@
+"""What the catalog gives and takes: plain frozen values. Rows of the database do not leave this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One committed run. `report` is the JSON text that `run --json` prints."""
+
+    id: str
+    workflow: str
+    workflow_version: str
+    status: str
+    capture: str
+    variables: str
+    report: str
+    started_at: str
+    committed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """An operator of a run, and how its lineage was captured where it is a pipeline breaker."""
+
+    node: str
+    operator: str
+    strategy: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """A dataset version; `body` is JSON of its files, columns and gaps."""
+
+    id: str
+    kind: str
+    run_id: str
+    rows: int
+    bytes: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRecord:
+    """A dataset as a run read or wrote it: its name there, its role, its space in the run's lineage."""
+
+    run_id: str
+    workflow: str
+    name: str
+    role: str
+    space: str
+    version_id: str
+    declared: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.workflow}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class HopRecord:
+    """Lineage between two spaces of a run: stored pairs, or a form that stores nothing."""
+
+    run_id: str
+    from_space: str
+    to_space: str
+    role: int
+    form: str
+    rows: int
+    bytes: int
+    backward: str | None
+    forward: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Everything a run leaves in the catalog, written in one transaction."""
+
+    run: RunRecord
+    content: str
+    steps: tuple[StepRecord, ...]
+    versions: tuple[VersionRecord, ...]
+    datasets: tuple[DatasetRecord, ...]
+    hops: tuple[HopRecord, ...]

@@ -1,0 +1,48 @@
+"""Writing the catalog: a run becomes visible in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sqlalchemy import Connection, Engine, Table, func, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from lineage_catalog import models
+from lineage_catalog.engine import CatalogError, short_message
+from lineage_catalog.records import Commit
+
+
+def commit_run(engine: Engine, commit: Commit) -> None:
+    """Everything of one run, at once. What other runs already brought (a workflow, a version) is left as it is."""
+    try:
+        with engine.execution_options(writing=True).begin() as connection:
+            _write(connection, commit)
+    except SQLAlchemyError as error:
+        raise CatalogError(f"the run could not be committed: {short_message(error)}") from error
+
+
+def _write(connection: Connection, commit: Commit) -> None:
+    run = commit.run
+    _once(
+        connection,
+        models.workflow_versions,
+        "version",
+        {"version": run.workflow_version, "name": run.workflow, "content": commit.content},
+    )
+    ordinal = connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one()
+    connection.execute(insert(models.runs).values(**asdict(run), ordinal=ordinal))
+    for version in commit.versions:
+        _once(connection, models.dataset_versions, "id", asdict(version))
+    for table, rows in (
+        (models.run_steps, [asdict(step) | {"run_id": run.id} for step in commit.steps]),
+        (models.run_datasets, [asdict(dataset) for dataset in commit.datasets]),
+        (models.hops, [asdict(hop) | {"ordinal": number} for number, hop in enumerate(commit.hops)]),
+    ):
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:
+    found = connection.execute(select(table.c[key]).where(table.c[key] == values[key])).first()
+    if found is None:
+        connection.execute(insert(table).values(**values))

@@ -1,0 +1,63 @@
+"""`smoke-lineage backward`, also called `upstream`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.reach import Reach, reach_options
+
+
+@click.command("backward")
+@click.argument("dataset", metavar="DATASET")
+@start_options(required=True)
+@reach_options
+@click.option(
+    "--semantics",
+    type=click.Choice(("which", "why", "how")),
+    default="which",
+    show_default=True,
+    help="which: the rows; why: which of them together; how: also in what way.",
+)
+@row_options
+@output_options
+@home_options
+def command(
+    dataset: str,
+    start: Start,
+    reach: Reach,
+    semantics: str,
+    limit: int | None,
+    columns: list[str] | None,
+    order_by: list[str] | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show the rows of a source that contributed to rows of DATASET.
+
+    Without --to, print how many rows of each dataset contributed. Where --rid, --key and --where
+    are combined, all must hold.
+
+    \b
+    Examples:
+      smoke-lineage backward totals --key order_id=7 --to lineitem
+      smoke-lineage backward totals --all --to orders --pairs --out pairs.parquet
+    """
+    reach.check(columns, order_by)
+    from lineage_cli.output import write_answer
+
+    with closing(options.open_home(home, catalog)) as opened:
+        answer = opened.backward(
+            dataset,
+            **start.arguments(),
+            **reach.arguments(),
+            limit=reach.limit(output, limit),
+            columns=columns,
+            order_by=order_by,
+            semantics=semantics,
+        )
+        write_answer(answer, output)

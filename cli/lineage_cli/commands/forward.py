@@ -1,0 +1,54 @@
+"""`smoke-lineage forward`, also called `downstream`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.reach import Reach, reach_options
+
+
+@click.command("forward")
+@click.argument("source", metavar="SOURCE")
+@start_options(required=True)
+@reach_options
+@row_options
+@output_options
+@home_options
+def command(
+    source: str,
+    start: Start,
+    reach: Reach,
+    limit: int | None,
+    columns: list[str] | None,
+    order_by: list[str] | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show the rows of a dataset that depend on rows of SOURCE.
+
+    Without --to, print how many rows of each dataset depend on them. Where --rid, --key and --where
+    are combined, all must hold.
+
+    \b
+    Examples:
+      smoke-lineage forward customer --key c_custkey=42 --to totals
+      smoke-lineage forward customer --rid 7 --to all --count
+    """
+    reach.check(columns, order_by)
+    from lineage_cli.output import write_answer
+
+    with closing(options.open_home(home, catalog)) as opened:
+        answer = opened.forward(
+            source,
+            **start.arguments(),
+            **reach.arguments(),
+            limit=reach.limit(output, limit),
+            columns=columns,
+            order_by=order_by,
+        )
+        write_answer(answer, output)

@@ -1,0 +1,45 @@
+"""`smoke-lineage rows`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+
+
+@click.command("rows")
+@click.argument("dataset", metavar="DATASET")
+@start_options(required=False)
+@row_options
+@output_options
+@home_options
+def command(
+    dataset: str,
+    start: Start,
+    limit: int | None,
+    columns: list[str] | None,
+    order_by: list[str] | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show rows of DATASET with their row ids, `_rid`.
+
+    DATASET is NAME or WORKFLOW.NAME; @RUN behind it picks a run, else the latest is meant.
+    Where --rid, --key and --where are combined, all must hold.
+
+    \b
+    Examples:
+      smoke-lineage rows totals --where "revenue > 1000" --order-by "revenue desc"
+      smoke-lineage rows revenue.totals@3f2a --rid 0 --rid 7 --json
+    """
+    from lineage_cli.output import write_answer
+
+    with closing(options.open_home(home, catalog)) as opened:
+        answer = opened.rows(
+            dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by
+        )
+        write_answer(answer, output)

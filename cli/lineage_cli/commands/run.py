@@ -1,0 +1,115 @@
+"""`smoke-lineage run`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import CAPTURES, Assignment, as_mapping, home_options, var_option
+
+
+@click.command("run")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
+@var_option
+@click.option("--master", metavar="URL", help="Spark master, such as local[4].")
+@click.option("--remote", metavar="URL", help="Spark Connect server, such as sc://host.")
+@click.option(
+    "--conf", type=Assignment(), multiple=True, metavar="NAME=VALUE", help="Setting of the Spark session; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--verbose", is_flag=True, help="Print progress line by line, also where there is no terminal.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@home_options
+def command(
+    file: Path,
+    capture: str | None,
+    variables: tuple[tuple[str, str], ...],
+    master: str | None,
+    remote: str | None,
+    conf: tuple[tuple[str, str], ...],
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Run a workflow, keep its outputs and capture its lineage. Nothing is kept of a run that fails.
+
+    \b
+    Example:
+      smoke-lineage run revenue.yml --var since=1996-01-01
+    """
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet contradict each other.")
+    if master and remote:
+        raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
+    from lineage_cli.progress import progress_line, terminated_like_interrupted
+
+    report = None
+    try:
+        with (
+            terminated_like_interrupted(),
+            closing(options.open_home(home, catalog)) as opened,
+            progress_line(verbose=verbose, quiet=quiet) as progress,
+        ):
+            report = opened.run(
+                file,
+                capture=capture,
+                vars=as_mapping(variables),
+                master=master,
+                remote=remote,
+                conf=as_mapping(conf),
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        if report is None:
+            raise  # else the run is committed, and only our leaving was interrupted
+    assert report is not None
+    for warning in report.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    _print_report(report.to_json(), as_json=as_json)
+
+
+def _print_report(report: Mapping[str, Any], *, as_json: bool) -> None:
+    from lineage_cli.sink import open_sink
+    from lineage_cli.tables import Column, write_table
+
+    with open_sink() as sink:
+        if as_json:
+            from lineage_cli.values import json_document
+
+            sink.write_text(json.dumps(json_document(report), ensure_ascii=False) + "\n")
+            return
+        sink.write_text(f"run {report['run_id']}  {report['workflow']}  {report['status']}\n")
+        outputs = list(_outputs(report))
+        if outputs:
+            sink.write_text("\n")
+            write_table([Column("output"), Column("rows", right=True)], outputs, sink, terminal=False)
+        captured = list(_captured(report))
+        if captured:
+            sink.write_text("\n")
+            columns = [Column("output"), Column("source"), Column("capture"), Column("pairs", right=True)]
+            write_table(columns, captured, sink, terminal=False)
+
+
+def _outputs(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
+    for name, facts in report["outputs"].items():
+        yield name, _number(facts.get("rows"))
+
+
+def _captured(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
+    for output, sources in report["capture"].items():
+        for source, facts in sources.items():
+            yield output, source, facts.get("strategy") or "-", _number(facts.get("pairs"))
+
+
+def _number(value: int | None) -> str:
+    """Not every number is known: lineage that is captured later, or never, has no pairs yet."""
+    return "-" if value is None else f"{value:,}"

@@ -1,0 +1,44 @@
+"""`smoke-lineage validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lineage_cli.options import as_mapping, home_options, var_option
+
+
+@click.command("validate")
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@var_option
+@home_options
+def command(
+    files: tuple[Path, ...], variables: tuple[tuple[str, str], ...], home: str | None, catalog: str | None
+) -> None:
+    """Check workflow files and report all their problems. Spark is not started.
+
+    \b
+    Example:
+      smoke-lineage validate revenue.yml rates.yml
+    """
+    from lineage_cli.sink import print_text
+    from lineage_service.errors import LineageError, Problem, WorkflowError
+    from lineage_service.workflow import validate_workflow
+
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            warnings = validate_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
+        except LineageError as error:
+            problems += error.problems
+            continue
+        for warning in warnings:
+            click.echo(str(warning), err=True)
+        print_text(f"{file}: ok{_counted(len(warnings))}")
+    if problems:
+        raise WorkflowError(problems)
+
+
+def _counted(warnings: int) -> str:
+    return f", {warnings} {'warning' if warnings == 1 else 'warnings'}" if warnings else ""

@@ -1,0 +1,131 @@
+"""The command `smoke-lineage`: a table of verbs, each loaded only when it is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from lineage_cli.options import State, debug_option
+
+PROGRAM = "smoke-lineage"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb's line in `--help`. It is kept here so that `--help` loads no verb."""
+
+    help: str
+    alias: str | None = None
+
+
+VERBS = {
+    "schema": Verb("Print the JSON Schema of the workflow file."),
+    "validate": Verb("Check workflow files; report all problems."),
+    "explain": Verb("Show what a run would do, and how lineage is captured."),
+    "run": Verb("Run a workflow and capture its lineage."),
+    "runs": Verb("List the runs."),
+    "datasets": Verb("List the datasets."),
+    "rows": Verb("Show rows of a dataset, with their row ids."),
+    "backward": Verb("Show the input rows that made these rows.", alias="upstream"),
+    "forward": Verb("Show the rows that were made from these rows.", alias="downstream"),
+    "gc": Verb("Remove what no committed run needs."),
+}
+ALIASES = {verb.alias: name for name, verb in VERBS.items() if verb.alias}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a verb's module only when that verb is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
+        """The verbs, in the order of the table; aliases are shown beside their verb."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The verb's command, by its name or alias."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in VERBS:
+            return None
+        command = import_module(f"lineage_cli.commands.{name.replace('-', '_')}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, but an unknown verb is answered with the closest known one."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            import difflib
+
+            close = difflib.get_close_matches(name, [*VERBS, *ALIASES], n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else f" Verbs: {', '.join(VERBS)}."
+            ctx.fail(f"No such verb '{name}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of verbs, from the table alone."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(
+                [
+                    (name, f"{verb.help} (alias: {verb.alias})" if verb.alias else verb.help)
+                    for name, verb in VERBS.items()
+                ]
+            )
+
+
+@click.group(
+    cls=LazyGroup,
+    subcommand_metavar="VERB [OPTIONS] …",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name=PROGRAM, prog_name=PROGRAM)
+@debug_option(hidden=False)
+def cli() -> None:
+    """Row-level lineage for data pipelines: which input rows made this row,
+    and what was made from this one?
+
+    \b
+    Start with:
+      smoke-lineage run revenue.yml
+      smoke-lineage backward totals --key order_id=7 --to lineitem
+
+    `smoke-lineage VERB --help` explains each verb.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point: runs one verb and leaves with the exit code of the contract."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
+        cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
+    state = State()
+    try:
+        code = _run_verb(given, state)
+    # Everything that went wrong ends here, and is translated in one place.
+    except BaseException as error:
+        from lineage_cli.faults import exit_code
+
+        code = exit_code(error, debug=state.debug)
+    sys.exit(code)
+
+
+def _run_verb(arguments: list[str], state: State) -> int:
+    # Not `cli.main`: it takes every broken pipe for one of standard output, also one between us and Spark.
+    try:
+        with cli.make_context(PROGRAM, arguments, obj=state) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as done:  # --help, --version
+        sys.stdout.flush()
+        return done.exit_code
+    sys.stdout.flush()  # here, so that a reader who has gone is noticed while we can still say so
+    return 0
+
+
+if __name__ == "__main__":
+    main()

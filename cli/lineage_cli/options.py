@@ -1,0 +1,313 @@
+"""Options that several verbs share, and what they mean together."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
+FORMATS = ("table", "json", "ndjson", "csv", "parquet")
+SUFFIXES = {".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
+TERMINAL_LIMIT = 50
+LARGEST_RID = 2**63 - 1
+
+
+@dataclass(slots=True)
+class State:
+    """What holds for one call of the program, whatever the verb."""
+
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where an answer goes, and in what format; `out` None is standard output."""
+
+    format: str
+    out: Path | None = None
+
+    @property
+    def on_terminal(self) -> bool:
+        """Is this read by a person, at once?"""
+        return self.out is None and is_terminal(sys.stdout)
+
+    def limit(self, given: int | None) -> int | None:
+        """The limit asked for; else 50 for tables on a terminal, and none otherwise."""
+        if given is None and self.format == "table" and self.on_terminal:
+            return TERMINAL_LIMIT
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The rows a question starts from: rids, keys and a predicate, which all must hold, or all rows."""
+
+    rid: Iterable[int] | None
+    key: Sequence[tuple[str, str]] | None
+    where: str | None
+    all: bool
+
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments of Home's questions."""
+        return {"rid": self.rid, "key": self.key, "where": self.where, "all": self.all}
+
+
+def open_home(home: str | None, catalog: str | None) -> Home:
+    """The home that the options name. Every verb comes through here."""
+    from lineage_service.home import Home
+
+    return Home.open(home, catalog=catalog)
+
+
+def is_terminal(stream: IO[Any]) -> bool:
+    """Is there a person at the other end?"""
+    try:
+        return stream.isatty()
+    except ValueError:  # a closed stream
+        return False
+
+
+def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
+    """`--debug`, before or behind the verb."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(State).debug = True
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        hidden=hidden,
+        expose_value=False,
+        is_eager=True,
+        callback=remember,
+        help="Show the traceback when something fails.",
+    )
+
+
+def home_options(function: F) -> F:
+    """What every verb takes: `--home`, `--catalog`, `--debug`."""
+    for option in (
+        debug_option(),
+        click.option(
+            "--catalog", metavar="URL", help="Catalog database. [default: $SMOKE_CATALOG, else SQLite in the home]"
+        ),
+        click.option(
+            "--home",
+            metavar="DIR",
+            help="Home folder. [default: $SMOKE_HOME, else the nearest .smoke here or above, else a new one here]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def output_options(function: Callable[..., None]) -> Callable[..., None]:
+    """`--format`, `--out`, `--json`; the verb gets one argument `output`."""
+
+    @click.option(
+        "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else table]"
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+    @click.option(
+        "--out",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write to this file, whole or not at all; needed for parquet.",
+    )
+    @wraps(function)
+    def with_output(*args: Any, format_: str | None, as_json: bool, out: Path | None, **options: Any) -> None:
+        function(*args, output=chosen_output(format_, as_json, out), **options)
+
+    return with_output
+
+
+def chosen_output(format_: str | None, as_json: bool, out: Path | None) -> Output:
+    """What the three options mean together."""
+    if as_json and format_ not in (None, "json"):
+        raise click.UsageError(f"--json and --format {format_} contradict each other.")
+    if out is not None and str(out) == "-":
+        out = None  # as elsewhere: standard output
+    if format_ is None:
+        format_ = "json" if as_json else SUFFIXES.get(out.suffix.lower(), "table") if out else "table"
+    if format_ == "parquet" and out is None:
+        raise click.UsageError("--format parquet needs --out FILE.")
+    return Output(format_, out)
+
+
+def limit_option(function: F) -> F:
+    """`--limit`."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help=f"At most N rows. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
+    )(function)
+
+
+def row_options(function: Callable[..., None]) -> Callable[..., None]:
+    """`--limit`, `--columns`, `--order-by`, the latter two as lists or None."""
+
+    @click.option("--columns", multiple=True, metavar="A,B", help="Only these columns; repeatable.")
+    @click.option("--order-by", multiple=True, metavar="A,B", help="Order of the rows: columns, `A desc`; repeatable.")
+    @limit_option
+    @wraps(function)
+    def with_lists(*args: Any, columns: tuple[str, ...], order_by: tuple[str, ...], **options: Any) -> None:
+        function(
+            *args,
+            columns=[name for text in columns for name in split_names(text)] or None,
+            order_by=[term for text in order_by for term in split_terms(text)] or None,
+            **options,
+        )
+
+    return with_lists
+
+
+def split_names(text: str) -> list[str]:
+    """'a, b' as ['a', 'b']; a name that has a comma is put in double quotes."""
+    (names,) = csv.reader([text], skipinitialspace=True)
+    return [name.strip() for name in names if name.strip()]
+
+
+def split_terms(text: str) -> list[str]:
+    """'a desc, round(b, 1)' as its terms: split at commas outside of brackets and quotes."""
+    terms = re.findall(r"""(?:[^,("'`]|"[^"]*"|'[^']*'|`[^`]*`|\((?:[^()]|\([^()]*\))*\)|[("'`])+""", text)
+    return [term.strip() for term in terms if term.strip()]
+
+
+class Rid(click.ParamType[Any]):
+    """A row id, or `-` for row ids from standard input."""
+
+    name = "rid"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The row id as a number; `-` stays."""
+        if isinstance(value, int) or value == "-":
+            return value
+        rid = as_rid(value)
+        if rid is None:
+            self.fail("a row id is a whole number, 0 or larger; `-` reads row ids from standard input", param, ctx)
+        return rid
+
+
+def as_rid(text: str) -> int | None:
+    """The row id that `text` spells, or None."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    rid = int(text) if len(text) < 40 else LARGEST_RID + 1
+    return rid if rid <= LARGEST_RID else None
+
+
+def rids_from(lines: Iterable[str]) -> array[int]:
+    """Row ids from lines of text, apart by white space; a first line `_rid` is the header of our own CSV."""
+    from lineage_service.errors import QuestionError
+
+    rids = array("q")
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if number == 1 and words == ["_rid"]:
+            continue
+        for word in words:
+            rid = as_rid(word)
+            if rid is None:
+                raise QuestionError(
+                    f"standard input, line {number}: not a row id",
+                    hint="row ids are whole numbers, 0 or larger, apart by spaces or line ends",
+                )
+            rids.append(rid)
+    return rids
+
+
+class Assignment(click.ParamType[tuple[str, str]]):
+    """NAME=VALUE, split at the first `=`."""
+
+    name = "assignment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Name and value; the value may be empty, the name may not."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, rest = str(value).partition("=")
+        if not equals or not name:
+            self.fail("expected NAME=VALUE", param, ctx)
+        return name, rest
+
+
+def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`--rid`, `--key`, `--where`, `--all`; the verb gets one argument `start`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @click.option(
+            "--rid", "rids", type=Rid(), multiple=True, metavar="N", help="Row id; repeatable; - reads standard input."
+        )
+        @click.option(
+            "--key",
+            type=Assignment(),
+            multiple=True,
+            metavar="COLUMN=VALUE",
+            help="Rows whose COLUMN has this VALUE; repeatable.",
+        )
+        @click.option("--where", metavar="PREDICATE", help="Rows for which this holds; DuckDB SQL.")
+        @click.option("--all", "all_", is_flag=True, help="All rows." if required else "All rows (the default).")
+        @wraps(function)
+        def with_start(
+            *args: Any,
+            rids: tuple[Any, ...],
+            key: tuple[tuple[str, str], ...],
+            where: str | None,
+            all_: bool,
+            **options: Any,
+        ) -> None:
+            function(*args, start=chosen_start(rids, key, where, all_, required=required), **options)
+
+        return with_start
+
+    return decorate
+
+
+def chosen_start(
+    rids: Sequence[Any], key: Sequence[tuple[str, str]], where: str | None, all_: bool, *, required: bool
+) -> Start:
+    """What the four options mean together."""
+    chosen = bool(rids or key or where is not None)
+    if all_ and chosen:
+        raise click.UsageError("--all means every row: it does not go with --rid, --key or --where.")
+    if required and not chosen and not all_:
+        raise click.UsageError("Say which rows to start from: --rid, --key, --where or --all.")
+    numbers: Iterable[int] | None = [rid for rid in rids if rid != "-"] if rids else None
+    if "-" in rids:
+        piped = rids_from(line.decode("ascii", "replace") for line in sys.stdin.buffer)
+        piped.extend(numbers or ())
+        numbers = piped
+    return Start(numbers, list(key) or None, where, all_ or not chosen)
+
+
+def var_option(function: F) -> F:
+    """`--var`, as pairs."""
+    return click.option(
+        "--var",
+        "variables",
+        type=Assignment(),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Value of a variable of the workflow; repeatable.",
+    )(function)
+
+
+def as_mapping(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """Repeated NAME=VALUE as a mapping: the last one of a name wins."""
+    return dict(pairs)

@@ -1,0 +1,78 @@
+"""The options that `backward` and `forward` share: what is reached, and what of it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from lineage_cli.options import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which datasets to reach, and whether rows, row ids, pairs or only their number is wanted."""
+
+    to: tuple[str, ...]
+    rids: bool
+    pairs: bool
+    count: bool
+    roles: bool
+    influence: bool
+
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments of Home's questions."""
+        return {
+            "to": None if not self.to else self.to[0] if len(self.to) == 1 else list(self.to),
+            "rids": self.rids,
+            "pairs": self.pairs,
+            "count": self.count,
+            "roles": self.roles,
+            "influence": self.influence,
+        }
+
+    def limit(self, output: Output, given: int | None) -> int | None:
+        """Pairs and counts are complete whatever the limit."""
+        return None if self.pairs or self.count or not self.to else output.limit(given)
+
+    def check(self, columns: Sequence[str] | None, order_by: Sequence[str] | None) -> None:
+        """Options that contradict each other, or mean nothing as given, are wrong usage."""
+        chosen = [f"--{name}" for name in ("rids", "pairs", "count") if getattr(self, name)]
+        if len(chosen) > 1:
+            raise click.UsageError(f"{' and '.join(chosen)} contradict each other: choose one.")
+        if self.roles and not self.pairs:
+            raise click.UsageError("--roles adds a column to pairs: it needs --pairs.")
+        if columns and chosen:
+            raise click.UsageError(f"--columns picks columns of rows: it does not go with {chosen[0]}.")
+        if not self.to:
+            given = {"--rids": self.rids, "--pairs": self.pairs, "--columns": columns, "--order-by": order_by}
+            for option in (name for name, value in given.items() if value):
+                raise click.UsageError(f"{option} needs --to: without it, only counts per dataset are printed.")
+
+
+def reach_options(function: Callable[..., None]) -> Callable[..., None]:
+    """`--to` and what to tell of it; the verb gets one argument `reach`."""
+
+    @click.option("--to", multiple=True, metavar="DATASET", help="Dataset to reach; repeatable; `all` for every one.")
+    @click.option("--rids", is_flag=True, help="Only the row ids.")
+    @click.option("--pairs", is_flag=True, help="The pairs out_rid, rid instead of rows; always all of them.")
+    @click.option("--count", is_flag=True, help="Only the number of rows.")
+    @click.option("--roles", is_flag=True, help="With --pairs: a column `role`, own or peer.")
+    @click.option("--influence", is_flag=True, help="Also rows that count only by the absence of a match.")
+    @wraps(function)
+    def with_reach(
+        *args: Any,
+        to: tuple[str, ...],
+        rids: bool,
+        pairs: bool,
+        count: bool,
+        roles: bool,
+        influence: bool,
+        **options: Any,
+    ) -> None:
+        function(*args, reach=Reach(to, rids, pairs, count, roles, influence), **options)
+
+    return with_reach

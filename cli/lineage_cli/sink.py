@@ -1,0 +1,114 @@
+"""Where bytes go: standard output, or a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+class Sink:
+    """A place to write to. Its own failures are a user's errors; a reader who has gone stays a broken pipe."""
+
+    closed = False  # pyarrow asks
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Writes all of it."""
+        with self._clear_errors():
+            self._stream.write(data)
+        return len(data)
+
+    def write_text(self, text: str) -> None:
+        """Writes text, as UTF-8."""
+        self.write(text.encode("utf-8"))
+
+    def flush(self) -> None:
+        """Hands on what is still buffered."""
+        with self._clear_errors():
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Nothing: who opened the stream closes it."""
+
+    @contextlib.contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _cannot_write(self._name, error) from error
+
+
+@contextlib.contextmanager
+def open_sink(out: Path | None = None) -> Iterator[Sink]:
+    """Standard output, or `out`: written beside it first, and moved there once all is written."""
+    if out is None:
+        sys.stdout.flush()
+        sink = Sink(sys.stdout.buffer, "standard output")
+        yield sink
+        sink.flush()
+        return
+    target = out.resolve()  # a link stays a link
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with _opened(target, out) as stream:  # a device or a pipe is written to, never replaced
+            yield Sink(stream, str(out))
+        return
+    _check_writable(target, out)
+    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
+    try:
+        with _opened(draft, out) as stream:
+            sink = Sink(stream, str(out))
+            yield sink
+            sink.flush()
+        try:
+            draft.replace(target)
+        except OSError as error:
+            raise _cannot_write(str(out), error) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def print_text(text: str) -> None:
+    """A result as one text on standard output."""
+    with open_sink() as sink:
+        sink.write_text(text if text.endswith("\n") else f"{text}\n")
+
+
+@contextlib.contextmanager
+def _opened(path: Path, shown: Path) -> Iterator[BinaryIO]:
+    try:
+        stream = path.open("wb")
+    except OSError as error:
+        raise _cannot_write(str(shown), error) from error
+    try:
+        yield stream
+    finally:
+        with contextlib.suppress(OSError):  # the flush before has told already
+            stream.close()
+
+
+def _check_writable(target: Path, shown: Path) -> None:
+    from lineage_service.errors import LineageError
+
+    if target.is_dir():
+        raise LineageError(f"cannot write '{shown}': it is a folder")
+    if not target.parent.is_dir():
+        raise LineageError(f"cannot write '{shown}': the folder '{shown.parent}' does not exist")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise LineageError(f"cannot write '{shown}': permission denied")
+
+
+def _cannot_write(name: str, error: OSError) -> Exception:
+    from lineage_service.errors import LineageError
+
+    what = name if name == "standard output" else f"'{name}'"
+    reason = (error.strerror or type(error).__name__).lower()
+    return LineageError(f"cannot write {what}: {reason}")

@@ -1,0 +1,277 @@
+"""What a user imports: `Home.open(path)`, and the verbs of the contract as methods."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.engine import CatalogError, connect, migrate, require_head
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import Commit, DatasetRecord
+
+from lineage_service.errors import NotFound, QuestionError, StoreError
+from lineage_service.query.answer import Answer, records
+from lineage_service.query.ask import Questions, Selection, Shape
+from lineage_service.query.engine import QueryEngine
+from lineage_service.query.graph import Direction
+from lineage_service.query.names import find_dataset, find_run
+from lineage_service.settings import catalog_url, home_path
+from lineage_service.store.layout import HomeLayout, is_at_work, storing
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from lineage_service.run import RunReport
+
+Rids = int | Iterable[int] | None
+Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
+Names = str | Sequence[str] | None
+
+
+class Home:
+    """A home: its catalog, dataset versions and indexes. Opening it starts nothing; close it when done."""
+
+    def __init__(self, layout: HomeLayout, url: str) -> None:
+        self.layout = layout
+        self._url = url
+        self._reader: CatalogReader | None = None
+        self._questions: Questions | None = None
+        self._engine = QueryEngine(layout.spill)
+
+    @classmethod
+    def open(cls, path: str | Path | None = None, *, catalog: str | None = None) -> Home:
+        """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here)."""
+        folder = home_path(path)
+        return cls(HomeLayout(folder), catalog_url(folder, catalog))
+
+    def __enter__(self) -> Home:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._questions = None
+        self._engine.close()
+
+    # --- running ----------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        file: str | Path,
+        *,
+        capture: str | None = None,
+        vars: Mapping[str, str] | None = None,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> RunReport:
+        """Runs a workflow and commits it; nothing is visible before, and nothing is left where it fails."""
+        from lineage_service.run import Access, RunOptions, run_workflow
+
+        self._prepare()
+        access = Access(self.version_of, self._require_version, self._known_version, self._commit)
+        options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}))
+        return run_workflow(file, options, self.layout, access, progress or (lambda _: None))
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        dataset: str,
+        *,
+        rid: Rids = None,
+        key: Keys = None,
+        where: str | None = None,
+        all: bool = False,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: Names = None,
+    ) -> Answer:
+        """Rows of a dataset, with `_rid`."""
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or ())
+        return self._ask.rows(dataset, Selection.of(rid, key, where, all), shape)
+
+    def backward(
+        self,
+        dataset: str,
+        *,
+        to: Names = None,
+        rid: Rids = None,
+        key: Keys = None,
+        where: str | None = None,
+        all: bool = False,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: Names = None,
+        rids: bool = False,
+        pairs: bool = False,
+        count: bool = False,
+        roles: bool = False,
+        influence: bool = False,
+        semantics: str = "which",
+    ) -> Answer:
+        """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it."""
+        if semantics not in ("which", "why", "how"):
+            raise QuestionError(f"unknown semantics '{semantics}'; semantics: which, why, how")
+        if semantics != "which":
+            raise QuestionError(f"semantics '{semantics}' is not available in this version; available: which")
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
+        return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all), shape)
+
+    def forward(
+        self,
+        source: str,
+        *,
+        to: Names = None,
+        rid: Rids = None,
+        key: Keys = None,
+        where: str | None = None,
+        all: bool = False,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: Names = None,
+        rids: bool = False,
+        pairs: bool = False,
+        count: bool = False,
+        roles: bool = False,
+        influence: bool = False,
+    ) -> Answer:
+        """Rows of `to` that depend on rows of `source`; without `to`, how many in each dataset ahead."""
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
+        return self._lineage(source, "forward", to, Selection.of(rid, key, where, all), shape)
+
+    def runs(self, *, workflow: str | None = None, limit: int | None = None) -> Answer:
+        """Committed runs, newest first."""
+        found = self._catalog.runs(workflow, limit)
+        return records(
+            ["run_id", "workflow", "status", "capture", "started_at", "committed_at", "workflow_version"],
+            [(r.id, r.workflow, r.status, r.capture, r.started_at, r.committed_at, r.workflow_version) for r in found],
+        )
+
+    def datasets(self, *, run: str | None = None, limit: int | None = None) -> Answer:
+        """Datasets of a run, or of each workflow's latest."""
+        if run is not None:
+            runs = [find_run(self._catalog, run, str(self.layout.path))]
+        else:
+            runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
+        rows = []
+        for each in (dataset for record in runs for dataset in self._catalog.datasets(record.id)):
+            version = self._catalog.version(each.version_id)
+            rows.append((each.full_name, each.role, version.rows if version else 0,
+                         version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
+        return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows[:limit])
+
+    def gc(self, *, dry_run: bool = False) -> dict[str, int]:
+        """Removes what no committed run needs; a run at work is left alone."""
+        committed = {run.id for run in self._catalog.runs()} if self._has_catalog() else set()
+        removed = size = 0
+        folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
+        for folder in folders:
+            if folder.name not in committed and not is_at_work(folder):
+                targets = [folder]
+            elif folder.name in committed and (folder / "temporary").exists():
+                targets = [folder / "temporary"]
+            else:
+                targets = []
+            for target in targets:
+                size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+                removed += 1
+                if not dry_run:
+                    shutil.rmtree(target, ignore_errors=True)
+        return {"removed": removed, "bytes": size}
+
+    # --- the catalog ------------------------------------------------------------------------------------------
+
+    def version_of(self, dataset: str) -> Version | None:
+        """The version a dataset's name means now; None where there is no such dataset."""
+        if not self._has_catalog():
+            return None
+        try:
+            return self._require_version(dataset)
+        except NotFound:
+            return None
+
+    def _require_version(self, dataset: str) -> Version:
+        found: DatasetRecord = find_dataset(self._catalog, dataset, str(self.layout.path))
+        version = self._known_version(found.version_id)
+        if version is None:
+            raise NotFound(f"version '{found.version_id}' is not in the catalog of '{self.layout.path}'")
+        return version
+
+    def _known_version(self, version_id: str) -> Version | None:
+        record = self._catalog.version(version_id)
+        return None if record is None else Version.from_json(record.id, record.body)
+
+    def _lineage(self, dataset: str, direction: Direction, to: Names, selection: Selection, shape: Shape) -> Answer:
+        return self._ask.lineage(dataset, direction, _tuple(to), selection, shape)
+
+    @property
+    def _ask(self) -> Questions:
+        if self._questions is None:
+            self._questions = Questions(self.layout, self._catalog, self._engine)
+        return self._questions
+
+    @property
+    def _catalog(self) -> CatalogReader:
+        if self._reader is None:
+            if not self._has_catalog():
+                raise NotFound(
+                    f"there is no catalog in the home '{self.layout.path}'", hint="run a workflow first, or give --home"
+                )
+            with _catalog_errors():
+                engine = connect(self._url)
+                if not require_head(engine):
+                    migrate(self._url)
+            self._reader = CatalogReader(engine)
+        return self._reader
+
+    def _has_catalog(self) -> bool:
+        return not self._url.startswith("sqlite") or Path(self._url.removeprefix("sqlite:///")).is_file()
+
+    def _prepare(self) -> None:
+        """A home that can be written to, with a catalog of the current revision."""
+        with storing(self.layout.path):
+            self.layout.runs.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must not both create the catalog
+            with _catalog_errors():
+                engine = connect(self._url)
+                if not require_head(engine):
+                    migrate(self._url)
+                engine.dispose()
+        finally:
+            os.close(lock)
+
+    def _commit(self, commit: Commit) -> None:
+        from lineage_catalog.writer import commit_run
+
+        with _catalog_errors():
+            engine = connect(self._url)
+            try:
+                commit_run(engine, commit)
+            finally:
+                engine.dispose()
+
+
+@contextmanager
+def _catalog_errors() -> Iterator[None]:
+    try:
+        yield
+    except CatalogError as error:
+        raise StoreError(str(error)) from error
+
+
+def _tuple(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return (value,) if isinstance(value, str) else tuple(value)

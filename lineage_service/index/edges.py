@@ -1,0 +1,101 @@
+"""The lineage of a run as a graph of spaces: edges from a space to those its ids point into. Pure: SQL text only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lineage_service.capture.handles import Role, Space, Table, is_dataset
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A handle of a table: ids of `source` and, in column `column` of the table's view, ids of `target`.
+
+    `everything` edges have no column: the one id of `source` stands for all rows of `target`.
+    """
+
+    source: Space
+    target: Space
+    role: Role
+    column: str | None
+
+    @property
+    def everything(self) -> bool:
+        return self.column is None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All edges of a run."""
+
+    edges: tuple[Edge, ...]
+
+    def out_of(self, space: Space) -> list[Edge]:
+        return [edge for edge in self.edges if edge.source == space]
+
+    def datasets(self) -> list[Space]:
+        """Dataset spaces that have lineage, in order of appearance."""
+        return list(dict.fromkeys(edge.source for edge in self.edges if is_dataset(edge.source)))
+
+    def between(self, start: Space) -> list[Edge]:
+        """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it."""
+        found: list[Edge] = []
+        order = self._order(start)
+        for space in order:
+            found += self.out_of(space)
+        return found
+
+    def _order(self, start: Space) -> list[Space]:
+        """The start and the groups and sides behind it, each before what it points into."""
+        seen: set[Space] = set()
+        reverse: list[Space] = []
+
+        def visit(space: Space) -> None:
+            if space in seen:
+                return
+            seen.add(space)
+            for edge in self.out_of(space):
+                if not is_dataset(edge.target):
+                    visit(edge.target)
+            reverse.append(space)
+
+        visit(start)
+        return reverse[::-1]
+
+
+def graph_of(tables: Iterable[Table]) -> Graph:
+    """The edges of lineage tables; the columns of a table's view are h0, h1, … in the order of its handles."""
+    edges: list[Edge] = []
+    for table in tables:
+        if table.everything is not None:
+            edges.append(Edge(table.space, table.everything, Role.OWN, None))
+            continue
+        edges += [
+            Edge(table.space, handle.space, handle.role, f"h{index}") for index, handle in enumerate(table.handles)
+        ]
+    return Graph(tuple(edges))
+
+
+def leading_to(edges: Iterable[Edge], target: Space) -> list[Edge]:
+    """Those of the edges (sources before targets) that lie on a way to `target`."""
+    kept: list[Edge] = []
+    wanted = {target}
+    for edge in reversed(list(edges)):
+        if edge.target in wanted:
+            kept.append(edge)
+            wanted.add(edge.source)
+    return kept[::-1]
+
+
+def through_absence(edges: Sequence[Edge]) -> list[Edge]:
+    """Those of the edges (sources before targets) that lie on a way with an absence in it."""
+    after: set[Space] = set()
+    for edge in edges:
+        if edge.role is Role.ABSENCE or edge.source in after:
+            after.add(edge.target)
+    before: set[Space] = set()
+    for edge in reversed(edges):
+        if edge.role is Role.ABSENCE or edge.target in before:
+            before.add(edge.source)
+    return [edge for edge in edges if edge.role is Role.ABSENCE or edge.source in after or edge.target in before]

@@ -1,0 +1,104 @@
+"""A join's `on` taken apart: which conjuncts compare the two sides, and which look at one side alone.
+
+A semi join whose `on` is made of `left expression = right expression` and of one-sided conditions needs to
+keep its right side's rows only once per key. Anything else is kept pair by pair, which is always right; so in
+doubt the answer here is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lineage_service.plan.expressions import ColumnRef, Expression, ExpressionError
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+Side = Literal["left", "right"]
+
+# At the top level of a conjunct these bind looser than, or compete with, `=`: such a conjunct is left whole.
+_COMPETING = frozenset({"or", "not", "!", "between", "in", "is", "like", "ilike", "rlike", "regexp", "<", ">", "<=",
+                        ">=", "<>", "!=", "==", "<=>", "case", "->", "xor", "exists", "collate"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeyedCondition:
+    """`on` as equal keys and conditions that look at one side only; all of them must hold."""
+
+    keys: tuple[tuple[str, str], ...]
+    left_only: tuple[str, ...]
+    right_only: tuple[str, ...]
+
+
+def keyed_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> KeyedCondition | None:
+    """The parts of `on`, or None where it is not such a conjunction."""
+    if not on.repeatable:
+        return None
+    keys: list[tuple[str, str]] = []
+    alone: dict[Side, list[str]] = {"left": [], "right": []}
+    for tokens in _conjuncts(on.tokens):
+        text = on.text[tokens[0].start : tokens[-1].end + 1]
+        sides = _sides(text, side_of)
+        if sides is None or not sides:
+            return None
+        if len(sides) == 1:
+            alone[next(iter(sides))].append(text)
+            continue
+        pair = _equality(on.text, tokens, side_of)
+        if pair is None:
+            return None
+        keys.append(pair)
+    return KeyedCondition(tuple(keys), tuple(alone["left"]), tuple(alone["right"])) if keys else None
+
+
+def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
+    """The operands of the top-level ANDs; all in one where an OR, a BETWEEN or a CASE could own the AND."""
+    top = _top_level(tokens)
+    words = {tokens[index].text.lower() for index in top}
+    if words & {"or", "between", "case", "->", "xor"}:
+        return [tokens]
+    parts, start = [], 0
+    for index in top:
+        if tokens[index].text.lower() == "and" and tokens[index].token_type.name == "AND":
+            parts.append(tokens[start:index])
+            start = index + 1
+    parts.append(tokens[start:])
+    return [part for part in parts if part]
+
+
+def _equality(text: str, tokens: tuple[Token, ...], side_of: Callable[[ColumnRef], Side]) -> tuple[str, str] | None:
+    top = _top_level(tokens)
+    if any(tokens[index].text.lower() in _COMPETING for index in top):
+        return None
+    equals = [index for index in top if tokens[index].token_type.name == "EQ"]
+    if len(equals) != 1:
+        return None
+    first, second = tokens[: equals[0]], tokens[equals[0] + 1 :]
+    if not first or not second:
+        return None
+    texts = [text[part[0].start : part[-1].end + 1] for part in (first, second)]
+    sides = [_sides(part, side_of) for part in texts]
+    if sides == [{"left"}, {"right"}]:
+        return texts[0], texts[1]
+    if sides == [{"right"}, {"left"}]:
+        return texts[1], texts[0]
+    return None
+
+
+def _sides(text: str, side_of: Callable[[ColumnRef], Side]) -> set[Side] | None:
+    try:
+        return {side_of(ref) for ref in Expression(text).columns}
+    except ExpressionError:
+        return None
+
+
+def _top_level(tokens: tuple[Token, ...]) -> list[int]:
+    depth, top = 0, []
+    for index, token in enumerate(tokens):
+        depth -= token.text in (")", "]")
+        if depth == 0 and token.token_type.name not in ("STRING", "IDENTIFIER"):
+            top.append(index)
+        depth += token.text in ("(", "[")
+    return top

@@ -1,0 +1,95 @@
+"""What a workflow says beside its steps: subjects, personal data, checks, workload. Columns must exist there too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lineage_service.errors import Position, Problem
+from lineage_service.plan.expressions import Expression, ExpressionError
+from lineage_service.plan.nodes import Node
+from lineage_service.plan.schema import ColumnError, Schema
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenOutput, BrokenSource, BrokenStep, CheckSpec, WorkloadQuery
+
+
+def declaration_problems(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> list[Problem]:
+    """Every column that a declaration names and its dataset has not, and every predicate that cannot be read."""
+    return [*_sources(loaded, nodes), *_checks(loaded, nodes), *_workload(loaded, nodes)]
+
+
+def _sources(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+    for name, source in loaded.spec.sources.items():
+        if isinstance(source, BrokenSource) or name not in nodes:
+            continue
+        schema = nodes[name].schema
+        for kind, column in source.subject.items():
+            yield from _column(column, schema, loaded.marks.at("sources", name, "subject", kind))
+        for index, column in enumerate(source.pii):
+            yield from _column(column, schema, loaded.marks.at("sources", name, "pii", index))
+
+
+def _checks(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+    for name, output in loaded.spec.outputs.items():
+        if not isinstance(output, BrokenOutput):
+            node = nodes.get(output.step or name)
+            for index, check in enumerate(output.checks):
+                yield from _check(check, node, loaded.marks.at("outputs", name, "checks", index))
+    for number, step in enumerate(loaded.spec.steps):
+        if not isinstance(step, BrokenStep):
+            for index, check in enumerate(step.checks):
+                yield from _check(check, nodes.get(step.name), loaded.marks.at("steps", number, "checks", index))
+
+
+def _check(check: CheckSpec, node: Node | None, position: Position) -> Iterator[Problem]:
+    if node is None:
+        return
+    for column in (*(check.not_null or ()), *(check.unique or ())):
+        yield from _column(column, node.schema, position)
+    if check.where is not None:
+        yield from _predicate(check.where, node.schema, position)
+
+
+def _workload(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+    for index, query in enumerate(loaded.spec.lineage.workload):
+        for target in query.to:
+            if target in nodes:
+                yield from _query(query, nodes[target].schema, loaded, index)
+
+
+def _query(query: WorkloadQuery, schema: Schema, loaded: LoadedWorkflow, index: int) -> Iterator[Problem]:
+    def at(*path: str | int) -> Position:
+        return loaded.marks.at("lineage", "workload", index, *path)
+
+    if query.where is not None:
+        yield from _predicate(query.where, schema, at("where"))
+    for column in query.parameters:
+        yield from _column(column, schema, at("parameters"))
+    if isinstance(query.by, Mapping):
+        for name, text in query.by.items():
+            yield from _predicate(text, schema, at("by", name))
+    else:
+        for column in query.by:
+            yield from _column(column, schema, at("by"))
+    for name, text in query.measures.items():
+        yield from _predicate(text, schema, at("measures", name), aggregates=True)
+
+
+def _column(name: str, schema: Schema, position: Position) -> Iterator[Problem]:
+    try:
+        schema.resolve(name)
+    except ColumnError as error:
+        yield Problem(error.message, position, error.hint)
+
+
+def _predicate(text: str, schema: Schema, position: Position, *, aggregates: bool = False) -> Iterator[Problem]:
+    try:
+        expression = Expression(text, position)
+    except ExpressionError as error:
+        yield error.at(position)
+        return
+    if expression.windowed or expression.needs_window or (expression.aggregates and not aggregates):
+        yield Problem("a predicate or key looks at one row: aggregates and windows are not allowed", position)
+    if aggregates and not expression.aggregates:
+        yield Problem(f"measure is no aggregate: '{text}'", position)
+    for ref in expression.columns:
+        yield from _column(ref.parts[0], schema, position)

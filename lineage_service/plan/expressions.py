@@ -1,0 +1,320 @@
+"""A user's Spark SQL expression: its text, and what can be known of it without Spark.
+
+The text is what Spark will evaluate, unchanged: sqlglot only reads it, to find the columns and functions in
+it. Where text must be taken apart (conjuncts, sort directions, window functions) it is cut between tokens and
+never generated anew, so that Spark's meaning is the only meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lineage_service.errors import Position, Problem, did_you_mean
+from lineage_service.plan import functions
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+# Spark resolves these without parentheses, and so do we, where no column has the name.
+BARE_FUNCTIONS = frozenset({"user", "current_user", "session_user", "current_catalog", "current_schema"})
+SIDES = ("left", "right")
+
+
+class ExpressionError(Exception):
+    """The text is no expression that can be traced; carries the reason, the caller knows the place."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+    def at(self, position: Position | None) -> Problem:
+        return Problem(self.message, position, self.hint)
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark SQL reads it back, whatever it contains."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class ColumnRef:
+    """A column as written: dotted parts; the first is a side, a column, or a struct column with fields behind."""
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One expression of a workflow file. Construction fails on what is no single, traceable expression."""
+
+    text: str
+    position: Position | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise ExpressionError("an expression is empty")
+        self._refuse_what_is_no_scalar()
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        return _tokens(self.text)
+
+    @cached_property
+    def tree(self) -> exp.Expr:
+        return _tree(self.text)
+
+    @cached_property
+    def columns(self) -> tuple[ColumnRef, ...]:
+        """The columns it reads, each once, in order of appearance; `*` is not among them."""
+        from sqlglot import exp
+
+        refs = []
+        for column in self.tree.find_all(exp.Column, bfs=False):
+            parts = tuple(part.name for part in column.parts)
+            bare = len(parts) == 1 and parts[0].lower() in BARE_FUNCTIONS and not column.this.args.get("quoted")
+            if not bare and parts[-1] != "*":
+                refs.append(ColumnRef(parts))
+        return tuple(dict.fromkeys(refs))
+
+    @cached_property
+    def bare_columns(self) -> tuple[ColumnRef, ...]:
+        """Those of the columns that stand outside any aggregate function."""
+        from sqlglot import exp
+
+        inside = {
+            id(column) for call in self.tree.walk() if _is_aggregate_node(call) for column in call.find_all(exp.Column)
+        }
+        refs = [
+            ColumnRef(tuple(part.name for part in column.parts))
+            for column in self.tree.find_all(exp.Column, bfs=False)
+            if id(column) not in inside
+        ]
+        return tuple(ref for ref in dict.fromkeys(refs) if ref in self.columns)
+
+    @cached_property
+    def called(self) -> tuple[str, ...]:
+        """Names of the functions it calls, in lower case, with and without parentheses."""
+        tokens, names = self.tokens, []
+        for index, token in enumerate(tokens):
+            name = token.text.lower()
+            opens = index + 1 < len(tokens) and tokens[index + 1].text == "("
+            after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
+            bare_clock = name.startswith(("current_", "localtime")) and token.token_type.name != "IDENTIFIER"
+            if (opens and not after_like and _is_word(token)) or bare_clock:
+                names.append(name)
+        return tuple(names)
+
+    @property
+    def aggregates(self) -> bool:
+        return any(name in functions.AGGREGATES for name in self.called) and not self.windowed
+
+    @property
+    def windowed(self) -> bool:
+        return any(token.token_type.name == "OVER" for token in self.tokens)
+
+    @property
+    def needs_window(self) -> bool:
+        return any(name in functions.WINDOW_ONLY for name in self.called) and not self.windowed
+
+    @property
+    def generates(self) -> bool:
+        return any(name in functions.GENERATORS for name in self.called)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether reading the same rows again surely gives the same value: only known functions qualify."""
+        known = functions.KNOWN - functions.NOT_REPEATABLE
+        return all(name in known for name in self.called if name not in _SYNTAX)
+
+    def _refuse_what_is_no_scalar(self) -> None:
+        from sqlglot import exp
+
+        tree = self.tree
+        if isinstance(tree, exp.Alias):
+            raise ExpressionError(
+                f"'{self.text}' gives a name with AS", "write the name as the key: `name: expression`"
+            )
+        if any(tree.find_all(exp.Query, exp.Block, exp.Command, exp.Placeholder, exp.Parameter)):
+            raise ExpressionError(
+                "subqueries, statements and parameters have no traceable lineage inside an expression",
+                "make the subquery a step of its own and join it",
+            )
+        for name in self.called:
+            if name in functions.FILE_BOUND:
+                raise ExpressionError(
+                    f"{name}() depends on how the data is stored and would change under capture",
+                    "add the file name to the data itself",
+                )
+        for call in tree.find_all(exp.Anonymous):
+            name = call.name.lower()
+            if name not in functions.KNOWN:
+                raise ExpressionError(f"unknown function '{name}'", did_you_mean(name, functions.KNOWN))
+
+
+# Words that stand before a parenthesis without being functions.
+_SYNTAX = frozenset({"in", "and", "or", "not", "on", "as", "when", "then", "else", "case", "over", "filter",
+                     "group", "between", "by", "from", "is", "distinct", "decimal", "char", "varchar",
+                     "interval", "end", "any", "some", "all", "cast", "try_cast", "extract", "position",
+                     "trim", "timestampadd", "timestampdiff", "date", "timestamp", "array", "map",
+                     "struct"})  # fmt: skip
+
+
+def _is_word(token: Token) -> bool:
+    return token.text.replace("_", "a").isalnum() and token.token_type.name not in ("STRING", "NUMBER")
+
+
+@lru_cache(maxsize=4096)
+def _tokens(text: str) -> tuple[Token, ...]:
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return tuple(Spark().tokenize(text))
+    except SqlglotError as error:
+        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", _first_line(error)) from None
+
+
+@lru_cache(maxsize=4096)
+def _tree(text: str) -> exp.Expr:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    readable = _with_quoted_sides(text)
+    try:
+        tree = sqlglot.parse_one(readable, dialect="spark")
+    except SqlglotError as error:
+        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", _first_line(error)) from None
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deeply") from None
+    return tree
+
+
+def _with_quoted_sides(text: str) -> str:
+    """`left.x` as "`left`.x": to sqlglot the bare word starts a join, to Spark it is a name."""
+    pieces, end, tokens = [], 0, _tokens(text)
+    for token, after in pairwise(tokens):
+        if token.text.lower() in SIDES and after.text == "." and token.token_type.name != "IDENTIFIER":
+            pieces += [text[end : token.start], quoted(token.text.lower())]
+            end = token.end + 1
+    return "".join([*pieces, text[end:]])
+
+
+def _is_aggregate_node(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in functions.AGGREGATES
+    if isinstance(node, exp.AggFunc | exp.Any | exp.Filter | exp.WithinGroup):
+        return True
+    return isinstance(node, exp.Func) and any(name.lower() in functions.AGGREGATES for name in type(node).sql_names())
+
+
+def shortened(text: str, most: int = 60) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def _first_line(error: Exception) -> str:
+    """sqlglot's message without its terminal colours and its quotation of the text."""
+    return str(error).splitlines()[0].split("\x1b")[0].split("<class")[0].strip().rstrip(".")
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """An expression with a direction, as in ORDER BY; nulls where Spark puts them unless said."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = True
+
+    def __str__(self) -> str:
+        direction = "desc" if self.descending else "asc"
+        return f"{self.expression} {direction} nulls {'first' if self.nulls_first else 'last'}"
+
+
+def sort_key(text: str, position: Position | None) -> SortKey:
+    """`x desc nulls last` cut into expression, direction and place of nulls."""
+    tokens = list(_tokens(text))
+    words = [token.text.lower() for token in tokens]
+    nulls_first: bool | None = None
+    if len(words) > 2 and words[-2] == "nulls" and words[-1] in ("first", "last"):
+        nulls_first = words[-1] == "first"
+        del tokens[-2:], words[-2:]
+    descending = False
+    if len(words) > 1 and words[-1] in ("asc", "desc"):
+        descending = words[-1] == "desc"
+        del tokens[-1]
+    if not tokens:
+        raise ExpressionError("an order needs an expression")
+    core = Expression(text[: tokens[-1].end + 1], position)
+    return SortKey(core, descending, (not descending) if nulls_first is None else nulls_first)
+
+
+def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
+    """The text with `*` replaced by the relation's columns, save in `count(*)`.
+
+    Under capture a relation carries more columns than the user's, and `struct(*)` must not see them.
+    """
+    tokens, text = expression.tokens, expression.text
+    pieces, end = [], 0
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].text.lower() if index else ""
+        after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        is_star = token.text == "*" and before in ("(", ",", "distinct") and after in (")", ",")
+        is_count = before == "(" and index > 1 and tokens[index - 2].text.lower() == "count"
+        if is_star and not is_count:
+            pieces += [text[end : token.start], ", ".join(quoted(name) for name in names)]
+            end = token.end + 1
+    return "".join([*pieces, text[end:]])
+
+
+def over_window(expression: Expression, window: str) -> str:
+    """The text with ` OVER (window)` behind each outermost aggregate or window function."""
+    tokens, text = expression.tokens, expression.text
+    wanted = functions.AGGREGATES | functions.WINDOW_ONLY
+    pieces, end, index = [], 0, 0
+    while index < len(tokens) - 1:
+        name = tokens[index].text.lower()
+        after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
+        if name in wanted and tokens[index + 1].text == "(" and not after_like:
+            last = _end_of_call(tokens, index + 1)
+            pieces += [text[end : tokens[last].end + 1], f" OVER ({window})"]
+            end = tokens[last].end + 1
+            index = last
+        index += 1
+    return "".join([*pieces, text[end:]])
+
+
+def _end_of_call(tokens: tuple[Token, ...], opening: int) -> int:
+    """Index of the last token of a call: its `)`, and a FILTER, WITHIN GROUP or NULLS clause behind it."""
+    last = _closing(tokens, opening)
+    while last + 2 < len(tokens):
+        words = [token.text.lower() for token in tokens[last + 1 : last + 4]]
+        if words[0] in ("ignore", "respect") and words[1] == "nulls":
+            last += 2
+        elif words[0] == "filter" and words[1] == "(":
+            last = _closing(tokens, last + 2)
+        elif words[0] == "within" and words[2:3] == ["("]:
+            last = _closing(tokens, last + 3)
+        else:
+            break
+    return last
+
+
+def _closing(tokens: tuple[Token, ...], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
+        if depth == 0:
+            return index
+    raise ExpressionError("a parenthesis is not closed")

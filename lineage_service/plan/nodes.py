@@ -1,0 +1,484 @@
+"""The relational operators, as small immutable nodes. An invalid plan cannot be constructed.
+
+A node knows its inputs (nodes are shared where a step is read twice), its schema, and the expressions it
+evaluates. What it says of lineage is not here: that is capture/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from lineage_service.errors import Position, Problem, listed
+from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
+from lineage_service.plan.expressions import ColumnRef, Expression, SortKey
+from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
+
+How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+
+
+class PlanError(Exception):
+    """A node that cannot be: everything wrong with it, each with its place."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Named:
+    """An expression and the name its value gets."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """What all nodes have. `id` is unique in a plan; `step` is the step of the file the node came from."""
+
+    id: str
+    step: str
+    position: Position | None
+
+    def __post_init__(self) -> None:
+        problems: list[Problem] = []
+        for expression, schema in self.evaluated():
+            problems += _unreadable(expression, schema)
+        problems += [Problem(error.message, position or self.position, error.hint) for error, position in self.faults()]
+        if not problems:
+            try:
+                _ = self.schema
+            except ColumnError as error:
+                problems.append(Problem(error.message, self.position, error.hint))
+        if problems:
+            raise PlanError(problems)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        raise NotImplementedError
+
+    @property
+    def schema(self) -> Schema:
+        raise NotImplementedError
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        """Each expression with the schema its columns must come from."""
+        yield from ()
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        """What else is wrong with this node; a place of None means the step itself."""
+        yield from ()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether this operator alone, given the same rows, surely gives the same rows again."""
+        return all(expression.repeatable for expression, _ in self.evaluated())
+
+
+def _unreadable(expression: Expression, schema: Schema) -> list[Problem]:
+    problems = []
+    for ref in expression.columns:
+        try:
+            schema.resolve(ref.parts[0])
+        except ColumnError as error:
+            problems.append(Problem(error.message, expression.position, error.hint))
+    return problems
+
+
+def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
+    for name in names:
+        try:
+            schema.resolve(name)
+        except ColumnError as error:
+            yield error, None
+
+
+def _typed(named: Named, schema: Schema) -> Column:
+    """A column that merely passes through keeps its type; of anything else only Spark knows it."""
+    refs = named.expression.columns
+    if len(refs) == 1 and len(refs[0].parts) == 1 and len(named.expression.tokens) == 1:
+        column = schema.find(refs[0].parts[0])
+        return Column(named.name, column.type if column else None)
+    return Column(named.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Base):
+    columns: Schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        if self.columns.find(RESERVED):
+            yield (
+                ColumnError(
+                    f"source '{self.step}' has a column '{RESERVED}', which is reserved",
+                    f"read it under another name: `rename: {{{RESERVED}: row_id}}`",
+                ),
+                None,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Base):
+    input: Node
+    where: Expression
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        yield self.where, self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Project(Base):
+    input: Node
+    columns: tuple[Named, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(tuple(_typed(named, self.input.schema) for named in self.columns))
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for named in self.columns:
+            yield named.expression, self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class WithColumns(Base):
+    input: Node
+    columns: tuple[Named, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema.with_replaced(_typed(named, self.input.schema) for named in self.columns)
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for named in self.columns:
+            yield named.expression, self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Base):
+    """Groups by keys; with no keys, one row over everything, also over nothing."""
+
+    input: Node
+    keys: tuple[Named, ...]
+    measures: tuple[Named, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        keys = tuple(_typed(named, self.input.schema) for named in self.keys)
+        return Schema(keys + tuple(Column(named.name) for named in self.measures))
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for named in (*self.keys, *self.measures):
+            yield named.expression, self.input.schema
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        keys = {named.expression.text.strip("`").lower() for named in self.keys}
+        for measure in self.measures:
+            for ref in measure.expression.bare_columns:
+                if ref.parts[0].lower() not in keys:
+                    yield (
+                        ColumnError(
+                            f"measure '{measure.name}' reads column '{ref}' outside an aggregate function",
+                            f"wrap it, e.g. max({ref}), or add it to `by`",
+                        ),
+                        measure.expression.position,
+                    )
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Base):
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.input.schema.readable(), known=self.input.schema.known)
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Base):
+    left: Node
+    right: Node
+    how: How
+    on: Expression | None
+    using: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def schema(self) -> Schema:
+        left, right = self.left.schema, self.right.schema
+        if self.how in ("semi", "anti"):
+            return left
+        shared = {name.lower() for name in self.using}
+        ambiguous = {
+            name.lower(): name
+            for schema, other in ((left, right), (right, left))
+            for name in (*schema.names, *schema.ambiguous)
+            if name.lower() not in shared
+            and (other.find(name) or other.is_ambiguous(name) or schema.is_ambiguous(name))
+        }
+        first = tuple(left.find(name) or Column(name) for name in self.using)
+        hidden = shared | ambiguous.keys()
+        rest = tuple(column for column in left.columns + right.columns if column.name.lower() not in hidden)
+        return Schema(first + rest, tuple(ambiguous.values()), left.known and right.known)
+
+    def side_of(self, ref: ColumnRef) -> Side:
+        """The side a name in `on` is of; ColumnError where it is of neither, or of both."""
+        left, right = self.left.schema, self.right.schema
+        if ref.parts[0] in ("left", "right") and len(ref.parts) > 1:
+            (left if ref.parts[0] == "left" else right).resolve(ref.parts[1])
+            return "left" if ref.parts[0] == "left" else "right"
+        name = ref.parts[0]
+        in_left = left.find(name) is not None or left.is_ambiguous(name)
+        in_right = right.find(name) is not None or right.is_ambiguous(name)
+        if in_left and in_right:
+            raise ColumnError(f"column '{name}' is on both sides of the join", f"write left.{name} or right.{name}")
+        if in_left or (not in_right and not left.known):
+            left.resolve(name)
+            return "left"
+        if in_right or not right.known:
+            right.resolve(name)
+            return "right"
+        Schema(left.columns + tuple(c for c in right.columns if not left.find(c.name))).resolve(name)
+        raise AssertionError("a name of neither side cannot resolve")
+
+    @cached_property
+    def keyed(self) -> KeyedCondition | None:
+        """`on` or `using` as equal keys and one-sided conditions, or None where it is anything else."""
+        if self.using:
+            pairs = tuple((f"left.`{_escaped(name)}`", f"right.`{_escaped(name)}`") for name in self.using)
+            return KeyedCondition(pairs, (), ())
+        if self.on is None or not (self.left.schema.known and self.right.schema.known):
+            return None
+        return keyed_condition(self.on, self.side_of)
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        yield from _missing(self.using, self.left.schema)
+        yield from _missing(self.using, self.right.schema)
+        for ref in self.on.columns if self.on else ():
+            try:
+                self.side_of(ref)
+            except ColumnError as error:
+                yield error, self.on.position if self.on else None
+
+    @property
+    def repeatable(self) -> bool:
+        return self.on is None or self.on.repeatable
+
+
+def _escaped(name: str) -> str:
+    return name.replace("`", "``")
+
+
+@dataclass(frozen=True, eq=False)
+class _ByName(Base):
+    """A set operation: columns are matched by name, in the order of the first input."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        first = self.inputs[0].schema
+        known = all(node.schema.known for node in self.inputs)
+        columns = []
+        for column in first.columns:
+            types = {(node.schema.find(column.name) or column).type for node in self.inputs}
+            columns.append(column if len(types) == 1 else Column(column.name))
+        return Schema(tuple(columns), known=known)
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        for node in self.inputs:
+            try:
+                node.schema.readable()
+            except ColumnError as error:
+                yield error, None
+        known = [node for node in self.inputs if node.schema.known]
+        for node in known[1:]:
+            first = {name.lower(): name for name in known[0].schema.names}
+            other = {name.lower(): name for name in node.schema.names}
+            if first.keys() != other.keys():
+                lacking = [first[name] for name in first if name not in other]
+                extra = [other[name] for name in other if name not in first]
+                said = [f"'{node.step}' lacks {listed(lacking)}"] if lacking else []
+                said += [f"'{node.step}' also has {listed(extra)}"] if extra else []
+                yield (
+                    ColumnError(
+                        f"'{known[0].step}' and '{node.step}' have unlike columns: {'; '.join(said)}",
+                        "project both to the same column names",
+                    ),
+                    None,
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Union(_ByName):
+    """Union all; a set union is a Distinct over it."""
+
+    branches: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.branches
+
+
+@dataclass(frozen=True, eq=False)
+class Intersect(_ByName):
+    left: Node
+    right: Node
+    all: bool
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference(_ByName):
+    left: Node
+    right: Node
+    all: bool
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Base):
+    input: Node
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    measures: tuple[Named, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema.with_replaced(Column(named.name) for named in self.measures)
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for key in self.order_by:
+            yield key.expression, self.input.schema
+        for named in self.measures:
+            yield named.expression, self.input.schema
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        yield from _missing(self.partition_by, self.input.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(Base):
+    input: Node
+    by: tuple[SortKey, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for key in self.by:
+            yield key.expression, self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Limit(Base):
+    input: Node
+    n: int
+    by: tuple[SortKey, ...] = field(default=())
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+        for key in self.by:
+            yield key.expression, self.input.schema
+
+    @property
+    def repeatable(self) -> bool:
+        return False  # which rows a limit takes is only fixed where the order has no ties, and nobody knows that
+
+
+@dataclass(frozen=True, eq=False)
+class Explode(Base):
+    """One row per element of an array, or per entry (a struct of key and value) of a map, as column `alias`."""
+
+    input: Node
+    column: str
+    alias: str
+    outer: bool
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema.with_replaced((Column(self.alias),))
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        yield from _missing((self.column,), self.input.schema)
+
+
+Node = (
+    Source | Filter | Project | WithColumns | Aggregate | Distinct | Join | Union | Intersect | Difference
+    | Window | Sort | Limit | Explode
+)  # fmt: skip
+
+
+def keeps_order(node: Node) -> bool:
+    """Whether the node's rows come in an order that its user asked for."""
+    match node:
+        case Sort():
+            return True
+        case Limit():
+            return bool(node.by) or keeps_order(node.input)
+        case Filter() | Project() | WithColumns() | Explode():
+            return keeps_order(node.input)
+        case _:
+            return False

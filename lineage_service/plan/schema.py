@@ -1,0 +1,91 @@
+"""What is known of a relation's columns before Spark has looked: names always count, types where known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lineage_service.errors import did_you_mean, listed
+
+RESERVED = "_rid"
+
+
+class ColumnError(Exception):
+    """A column that cannot be read here; carries the message and a hint, the caller knows the place."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name, and its Spark type as text where it is known without Spark."""
+
+    name: str
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Columns in order. Names are told apart as Spark does it: without regard to case.
+
+    `ambiguous` are names that both sides of a join carry: they exist, but nobody may read them.
+    `known` is False where the columns cannot be listed without Spark: then every name is taken on trust.
+    """
+
+    columns: tuple[Column, ...] = ()
+    ambiguous: tuple[str, ...] = ()
+    known: bool = True
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name.lower() in seen:
+                raise ColumnError(f"two columns are called '{column.name}' (case is not told apart)")
+            seen.add(column.name.lower())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def find(self, name: str) -> Column | None:
+        wanted = name.lower()
+        return next((column for column in self.columns if column.name.lower() == wanted), None)
+
+    def is_ambiguous(self, name: str) -> bool:
+        return name.lower() in (other.lower() for other in self.ambiguous)
+
+    def resolve(self, name: str) -> Column:
+        """The column of that name, as it is spelled here; ColumnError where it cannot be read."""
+        if self.is_ambiguous(name):
+            raise ColumnError(
+                f"column '{name}' is ambiguous: both sides of a join below carry it",
+                f"rename it on one side before the join, or project it away (columns here: {listed(self.names)})",
+            )
+        column = self.find(name)
+        if column is not None:
+            return column
+        if not self.known:
+            return Column(name)
+        raise ColumnError(
+            f"unknown column '{name}'; columns here: {listed(self.names)}", did_you_mean(name, self.names)
+        )
+
+    def readable(self) -> tuple[Column, ...]:
+        """All columns, for a step that reads every one of them; ColumnError where one is ambiguous."""
+        for name in self.ambiguous:
+            self.resolve(name)
+        return self.columns
+
+    def with_replaced(self, new: Iterable[Column]) -> Schema:
+        """These columns with others put in the place of those of the same name, or behind all."""
+        columns, ambiguous = list(self.columns), list(self.ambiguous)
+        for column in new:
+            at = next((i for i, old in enumerate(columns) if old.name.lower() == column.name.lower()), None)
+            if at is None:
+                columns.append(column)
+            else:
+                columns[at] = column
+            ambiguous = [name for name in ambiguous if name.lower() != column.name.lower()]
+        return Schema(tuple(columns), tuple(ambiguous), self.known)

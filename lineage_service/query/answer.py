@@ -1,0 +1,90 @@
+"""Answers: rows that stream. As Arrow, as a DuckDB relation, as a data frame, or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lineage_service.errors import QuestionError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+Kind = Literal["rows", "rids", "pairs", "count", "counts", "records"]
+
+
+@dataclass
+class Part:
+    """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off."""
+
+    columns: list[str]
+    open: Callable[[], pa.RecordBatchReader]
+    dataset: str | None = None
+    remaining: int | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.open()
+
+    def arrow(self) -> pa.Table:
+        return self.open().read_all()
+
+
+@dataclass
+class Answer:
+    """What a question gives. `notes` are for people, `absence` names what only influenced by not matching."""
+
+    parts: list[Part]
+    kind: Kind
+    notes: list[str] = field(default_factory=list)
+    absence: list[str] = field(default_factory=list)
+
+    def arrow(self) -> pa.Table:
+        """All rows as one Arrow table; with several datasets a first column `dataset` tells them apart."""
+        import pyarrow as pa
+
+        tables = []
+        for part in self.parts:
+            table = part.arrow()
+            if part.dataset is not None:
+                names = pa.array([part.dataset] * table.num_rows, pa.string())
+                table = table.add_column(0, "dataset", names)
+            tables.append(table)
+        if len({tuple(table.column_names) for table in tables}) > 1:
+            raise QuestionError(
+                "the datasets reached have unlike columns and make no one table",
+                hint="ask for one dataset at a time, or look at the parts",
+            )
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def relation(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
+        import duckdb
+
+        return (connection or duckdb).from_arrow(self.arrow())
+
+    def df(self) -> Any:
+        """A pandas data frame; needs pandas, which is not among our dependencies."""
+        return self.arrow().to_pandas()
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.arrow().to_pylist()
+        return rows
+
+    def count(self) -> int:
+        """The number of an answer that is one number, else the number of rows."""
+        table = self.arrow()
+        return int(table.column("count")[0].as_py()) if self.kind == "count" else int(table.num_rows)
+
+
+def records(columns: list[str], rows: list[tuple[Any, ...]]) -> Answer:
+    """An answer made of a few values of our own: runs, datasets, counts."""
+
+    def open_() -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        arrays = [pa.array([row[index] for row in rows]) for index in range(len(columns))]
+        table = pa.table(dict(zip(columns, arrays, strict=True)))
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+
+    return Answer([Part(columns, open_)], "records")

@@ -1,0 +1,374 @@
+"""Questions and their answers: rows, backward, forward. Ties names, graph, SQL and engine together; no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import NotFound, QuestionError, SourceError, did_you_mean, listed
+from lineage_service.query.answer import Answer, Kind, Part, records
+from lineage_service.query.engine import QueryEngine, guarded
+from lineage_service.query.gate import checked_order, checked_predicate
+from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, walk
+from lineage_service.query.names import DatasetName, find_dataset
+from lineage_service.query.scan import RID, VersionScan
+from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
+from lineage_service.store.engine import column
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.versions import Version, has_changed
+
+# Up to so many rows are fetched by position, file by file; more by a scan that keeps those wanted.
+BY_POSITION = 1000
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone."""
+
+    rid: tuple[int, ...] | None = None
+    key: tuple[tuple[str, str], ...] = ()
+    where: str | None = None
+    all: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        rid: int | Iterable[int] | None,
+        key: Mapping[str, object] | Iterable[tuple[str, object]] | None,
+        where: str | None,
+        all: bool,
+    ) -> Selection:
+        rids = None if rid is None else ((rid,) if isinstance(rid, int) else tuple(dict.fromkeys(rid)))
+        pairs = key.items() if isinstance(key, Mapping) else key or ()
+        chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all)
+        if all and (chosen.rid is not None or chosen.key or where is not None):
+            raise QuestionError("`all` stands alone: leave rid, key and where away")
+        return chosen
+
+    @property
+    def given(self) -> bool:
+        return self.all or self.rid is not None or bool(self.key) or self.where is not None
+
+    @property
+    def reads_rows(self) -> bool:
+        return bool(self.key) or self.where is not None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
+
+    limit: int | None = None
+    columns: tuple[str, ...] | None = None
+    order_by: tuple[str, ...] = ()
+    rids: bool = False
+    pairs: bool = False
+    count: bool = False
+    roles: bool = False
+    influence: bool = False
+
+    def __post_init__(self) -> None:
+        if sum((self.rids, self.pairs, self.count)) > 1:
+            raise QuestionError("ask for rids, pairs or a count, not several at once")
+        if self.limit is not None and self.limit < 0:
+            raise QuestionError("a limit cannot be negative")
+        if self.roles and not self.pairs:
+            raise QuestionError("roles are a column of pairs: ask for pairs too")
+
+
+class Questions:
+    """Asks over one home. What it has read of committed runs it keeps."""
+
+    def __init__(self, home: HomeLayout, reader: CatalogReader, engine: QueryEngine) -> None:
+        self.home, self.reader, self.engine = home, reader, engine
+        self.graph = LineageGraph(reader)
+        self._scans: dict[str, VersionScan] = {}
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def rows(self, dataset: str, selection: Selection, shape: Shape) -> Answer:
+        found = self._find(dataset)
+        start = self._start(found, selection)
+        scan = self._scan(found)
+        return Answer([self._rows_of(found, scan, start, shape)], "rows")
+
+    # --- lineage ----------------------------------------------------------------------------------------------
+
+    def lineage(
+        self, dataset: str, direction: Direction, to: Sequence[str] | None, selection: Selection, shape: Shape
+    ) -> Answer:
+        if not selection.given:
+            raise QuestionError("say which rows to start from: rid, key, where or all")
+        found = self._find(dataset)
+        begin = Place(found.run_id, found.space)
+        walked = walk(self.graph, begin, direction)
+        targets = self._targets(found, walked, direction, to)
+        start = self._start(found, selection)
+        try:
+            if to is None:
+                return self._counts(walked, start, targets, direction, shape)
+            several = len(targets) > 1 or list(to) == ["all"] or len(to) > 1
+            answer = Answer([], _kind(shape))
+            for target in targets:
+                self._note_absence(answer, walked, target, found, direction, shape)
+                part = self._part(walked, start, target, direction, shape)
+                part.dataset = target.full_name if several else None
+                answer.parts.append(part)
+            return answer
+        finally:
+            if start.table and shape.count:
+                self.engine.drop(start.table)
+
+    def _part(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> Part:
+        sql = self._walk_sql(walked, start, target, direction, shape, pairs=shape.pairs)
+        if shape.pairs:
+            return self._pairs_part(sql, direction, shape)
+        if shape.count:
+            total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+            return records(["count"], [(total,)]).parts[0]
+        if shape.rids:
+            limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
+            query = f"SELECT DISTINCT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
+            part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
+            if shape.limit is not None:
+                total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+                part.remaining = max(0, total - shape.limit)
+            return part
+        reached = self.engine.keep(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
+        return self._rows_of(target, self._scan(target), Start(table=reached), shape)
+
+    def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
+        out, rid = ("a", "b") if direction == "backward" else ("b", "a")
+        role = ", CASE role WHEN 0 THEN 'own' WHEN 1 THEN 'peer' ELSE 'absence' END AS role" if shape.roles else ""
+        order = "" if sql.presorted and direction == "backward" else f" ORDER BY {out}, {rid}"
+        query = f"SELECT {out} AS out_rid, {rid} AS rid{role} FROM ({sql.text}){order}"
+        columns = ["out_rid", "rid", *(["role"] if shape.roles else [])]
+        return Part(columns, lambda: self.engine.stream(query, sql.parameters))
+
+    def _counts(
+        self, walked: Walk, start: Start, targets: list[DatasetRecord], direction: Direction, shape: Shape
+    ) -> Answer:
+        counted = []
+        for target in targets:
+            sql = self._walk_sql(walked, start, target, direction, shape, pairs=False)
+            total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+            counted.append((target.full_name, total))
+        answer = records(["dataset", "rows"], counted)
+        answer.kind = "counts"
+        contributing = walked.reached(absence=False)
+        answer.absence = [each.full_name for each in targets if Place(each.run_id, each.space) not in contributing]
+        if answer.absence and not shape.influence:
+            answer.notes.append(f"only by absence of a match: {listed(answer.absence)}")
+        return answer
+
+    def _walk_sql(
+        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape, *, pairs: bool
+    ) -> WalkSql:
+        place = Place(target.run_id, target.space)
+        ways = walked.toward(place, absence=shape.influence)
+        return walk_sql(ways, start, walked.start, place, direction, self.home.absolute, self._rids_of, pairs=pairs)
+
+    def _rids_of(self, place: Place) -> str:
+        datasets = self.graph.datasets_at(place)
+        return self._scan(datasets[0]).all_rids()
+
+    # --- finding datasets -------------------------------------------------------------------------------------
+
+    def _find(self, dataset: str) -> DatasetRecord:
+        return find_dataset(self.reader, dataset, str(self.home.path))
+
+    def _targets(
+        self, start: DatasetRecord, walked: Walk, direction: Direction, to: Sequence[str] | None
+    ) -> list[DatasetRecord]:
+        reachable = self._reachable(start, walked, direction)
+        if to is None or list(to) == ["all"]:
+            self._refuse_uncaptured(start, reachable)
+            return reachable
+        everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
+        return [self._target(name, start, reachable, everything) for name in dict.fromkeys(to)]
+
+    def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
+        """Datasets on the way; forward, those of each workflow's latest run, and of the start's own."""
+        places = walked.reached(absence=True)
+        found = [each for place in walked.order if place in places for each in self.graph.datasets_at(place)]
+        if direction == "backward":
+            return found
+        workflows = {each.workflow for each in found}
+        latest = {flow: run.id for flow in workflows if (run := self.reader.latest_run(flow))}
+        return [each for each in found if each.run_id in (start.run_id, latest.get(each.workflow))]
+
+    def _target(
+        self, name: str, start: DatasetRecord, reachable: list[DatasetRecord], everything: list[DatasetRecord]
+    ) -> DatasetRecord:
+        asked = DatasetName.parse(name)
+        pool = everything if asked.run else reachable
+        matches = [each for each in pool if asked.matches(each) and each.space != start.space]
+        matches = [each for each in matches if each.run_id == start.run_id] or matches
+        places = {(each.run_id, each.space) for each in matches}
+        if len(places) == 1:
+            return matches[0]
+        if places:
+            names = [f"{each.full_name}@{each.run_id}" for each in matches]
+            raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
+        find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
+        self._refuse_uncaptured(start, reachable)
+        names = list(dict.fromkeys(each.full_name for each in reachable))
+        raise QuestionError(
+            f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",
+            hint=did_you_mean(name, [each.name for each in reachable]),
+        )
+
+    def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
+        run = next((run for run in self.reader.runs_with_prefix(start.run_id) if run.id == start.run_id), None)
+        if not reachable and run is not None and run.capture == "off":
+            raise QuestionError(
+                f"run '{run.id}' was made with capture off and has no lineage", hint="run it again with --capture auto"
+            )
+
+    def _note_absence(
+        self,
+        answer: Answer,
+        walked: Walk,
+        target: DatasetRecord,
+        start: DatasetRecord,
+        direction: Direction,
+        shape: Shape,
+    ) -> None:
+        place = Place(target.run_id, target.space)
+        if place in walked.reached(absence=False):
+            return
+        side, result = (target, start) if direction == "backward" else (start, target)
+        answer.absence.append(side.name)
+        if not shape.influence:
+            answer.notes.append(
+                f"'{side.full_name}' has no rows in '{result.full_name}': it only influences it by the absence of "
+                "a match; --influence shows that side's rows"
+            )
+
+    # --- rows of a version ------------------------------------------------------------------------------------
+
+    def _scan(self, dataset: DatasetRecord) -> VersionScan:
+        key = f"{dataset.version_id} {dataset.run_id} {dataset.name}"
+        if key not in self._scans:
+            record = self.reader.version(dataset.version_id)
+            if record is None:
+                raise NotFound(f"version '{dataset.version_id}' is not in the catalog")
+            version = renamed(Version.from_json(record.id, record.body), dataset)
+            paths = tuple(self.home.absolute(file.path) for file in version.files)
+            self._scans[key] = VersionScan(version, paths)
+        return self._scans[key]
+
+    def _start(self, dataset: DatasetRecord, selection: Selection) -> Start:
+        if not selection.given or selection.all:
+            return Start()
+        scan = self._scan(dataset)
+        if selection.rid is not None:
+            self._refuse_unknown_rids(dataset, scan, selection.rid)
+        if not selection.reads_rows:
+            return Start(rids=selection.rid)
+        return Start(table=self._rids_where(dataset, scan, selection))
+
+    def _rids_where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> str:
+        """Rids of the rows that keys, predicate and rids all take; found on a connection that can do nothing else."""
+        self._refuse_changed(dataset, scan, range(len(scan.paths)))
+        names = [each.name for each in scan.version.columns]
+        conditions, parameters = [], []
+        types = self.engine.types(scan.select()) if selection.key else {}
+        for name, value in selection.key:
+            known = next((each for each in names if each.lower() == name.lower()), None)
+            if known is None:
+                raise QuestionError(
+                    f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
+                    hint=did_you_mean(name, names),
+                )
+            conditions.append(f"{column(known)} = CAST(? AS {types[known]})")
+            parameters.append(value)
+        if selection.where is not None:
+            conditions.append(checked_predicate(selection.where, [*names, RID]))
+        if selection.rid is not None:
+            conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
+        query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
+        with guarded(self.engine.spill, scan.paths, query) as connection:
+            return self.engine.keep_rids(connection.execute(query, parameters).to_arrow_reader(65_536))
+
+    def _rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
+        names = [each.name for each in scan.version.columns]
+        chosen = self._chosen(dataset, names, shape.columns)
+        order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by) or RID
+        query, parameters, total = self._selected(dataset, scan, start)
+        limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
+        listed_columns = ", ".join(column(name) for name in [RID, *chosen])
+        text = f"SELECT {listed_columns} FROM ({query}) rows_asked ORDER BY {order}{limit}"
+        remaining = None if shape.limit is None else max(0, total - shape.limit)
+        return Part([RID, *chosen], lambda: self.engine.stream(text, parameters), remaining=remaining)
+
+    def _selected(self, dataset: DatasetRecord, scan: VersionScan, start: Start) -> tuple[str, list[object], int]:
+        """SQL for the wanted rows, by position where they are few; and how many they are."""
+        everything = range(len(scan.paths))
+        if start.rids is None and start.table is None:
+            self._refuse_changed(dataset, scan, everything)
+            return scan.select(), [], scan.version.rows
+        if start.rids is not None:
+            rids, total = list(start.rids), len(start.rids)
+        else:
+            total = self.engine.scalar(f"SELECT count(*) FROM {start.table}")
+            rids = self.engine.ids(f"SELECT b FROM {start.table}") if total <= BY_POSITION else []
+        if total <= BY_POSITION:
+            positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+            self._refuse_changed(dataset, scan, scan.files_of(positions))
+            return scan.select_positions(positions), [], total
+        self._refuse_changed(dataset, scan, everything)
+        relation, parameters = start.relation("")
+        return f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN ({relation}) s ON s.b = t.{RID}", parameters, total
+
+    def _chosen(self, dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
+        if wanted is None:
+            return names
+        by_lower = {name.lower(): name for name in names}
+        unknown = [name for name in wanted if name.lower() not in by_lower and name != RID]
+        if unknown:
+            raise QuestionError(
+                f"unknown column '{unknown[0]}'; columns of '{dataset.full_name}': {listed(names)}",
+                hint=did_you_mean(unknown[0], names),
+            )
+        return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
+
+    def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
+        missing = [rid for rid in rids if rid < 0 or scan.version.rids.position(rid) is None]
+        if missing:
+            end = scan.version.rids.end
+            exists = f"rids run from 0 to {end - 1}" if end else "it has no rows"
+            gaps = "" if scan.version.rids.dense else ", with gaps where rows were removed"
+            raise NotFound(
+                f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
+            )
+
+    def _refuse_changed(self, dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
+        """Rows are shown only from files that are what they were: never other rows under the same number."""
+        if scan.version.kind != "source":
+            return
+        for index in files:
+            if has_changed(scan.version.files[index], scan.paths[index]):
+                raise SourceError(
+                    f"source '{dataset.full_name}' has changed since run '{dataset.run_id}': file "
+                    f"'{scan.paths[index]}'",
+                    hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
+                )
+
+
+def renamed(version: Version, dataset: DatasetRecord) -> Version:
+    """Another workflow's output under the names that the reading workflow gives its columns."""
+    declared = json.loads(dataset.declared)
+    if not declared.get("output") or not declared.get("rename"):
+        return version
+    by_old = {old.lower(): new for old, new in declared["rename"].items()}
+    columns = tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in version.columns)
+    return replace(version, columns=columns)
+
+
+def _kind(shape: Shape) -> Kind:
+    return "pairs" if shape.pairs else "count" if shape.count else "rids" if shape.rids else "rows"

@@ -1,0 +1,126 @@
+"""The connection questions are asked on, and the guarded one for what users write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.errors import QuestionError, StoreError
+from lineage_service.store.engine import connect_duckdb, literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+SECONDS = 300.0  # a user-written predicate is interrupted after so long
+
+
+class QueryEngine:
+    """One DuckDB connection, kept open; every result streams from a cursor of its own."""
+
+    def __init__(self, spill: Path) -> None:
+        self.spill = spill
+        self._connection: DuckDBPyConnection | None = None
+        self._tables = 0
+
+    @property
+    def connection(self) -> DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = connect_duckdb(self.spill)
+            self._connection.execute("SET TimeZone = 'UTC'")
+        return self._connection
+
+    def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
+        with translated():
+            return self.connection.cursor().execute(query, list(parameters)).to_arrow_reader(65_536)
+
+    def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
+        with translated():
+            row = self.connection.execute(query, list(parameters)).fetchone()
+        return int(row[0]) if row and row[0] is not None else 0
+
+    def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
+        with translated():
+            rows = self.connection.execute(query, list(parameters)).fetchall()
+        return [row[0] for row in rows]
+
+    def keep(self, query: str, parameters: Sequence[Any] = ()) -> str:
+        """A temporary table of a query's rows; its name."""
+        self._tables += 1
+        name = f"kept{self._tables}"
+        with translated():
+            self.connection.execute(f"CREATE TABLE {name} AS {query}", list(parameters))
+        return name
+
+    def keep_rids(self, reader: pa.RecordBatchReader) -> str:
+        """A temporary table, column b, of rids that another connection found."""
+        self._tables += 1
+        name = f"kept{self._tables}"
+        with translated():
+            self.connection.register(f"{name}_rows", reader)
+            self.connection.execute(f"CREATE TABLE {name} AS SELECT _rid AS b FROM {name}_rows")
+            self.connection.unregister(f"{name}_rows")
+        return name
+
+    def drop(self, table: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def types(self, query: str) -> dict[str, str]:
+        with translated():
+            return {row[0]: row[1] for row in self.connection.execute(f"DESCRIBE {query}").fetchall()}
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def guarded(spill: Path, paths: Sequence[str], query: str) -> Iterator[DuckDBPyConnection]:
+    """A connection that can read these files and nothing else, cannot be reconfigured, and is stopped in time."""
+    import duckdb
+
+    statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT_STATEMENT:
+        raise QuestionError("only one SELECT is allowed")
+    connection = connect_duckdb(spill)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET allowed_paths = [{', '.join(literal(path) for path in paths)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    timer = threading.Timer(SECONDS, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        with translated():
+            yield connection
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """DuckDB's errors in the user's words; their texts may quote data, so only the kind is told."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.ConversionException:
+        raise QuestionError(
+            "a value cannot be converted to the type it is compared with", hint="cast it, or use try_cast"
+        ) from None
+    except duckdb.InterruptException:
+        raise QuestionError(f"the question took longer than {SECONDS:.0f} s and was stopped") from None
+    except duckdb.OutOfMemoryException:
+        raise QuestionError("the question needs more memory than allowed", hint="raise it: SMOKE_MEMORY=4GB") from None
+    except duckdb.IOException as error:
+        raise StoreError(f"a file cannot be read: {str(error).splitlines()[0].removeprefix('IO Error: ')}") from None
+    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
+        text = str(error).splitlines()[0]
+        raise QuestionError(f"the question cannot be asked like this: {text}") from None
+    except (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.TypeMismatchException) as error:
+        raise QuestionError(f"the question fails on the data ({type(error).__name__})") from None

@@ -1,0 +1,117 @@
+"""The gate for user-written predicates: what runs is what was read, and only columns, values and plain functions.
+
+A predicate is parsed, every node of its tree is checked against an allow-list, and the SQL that DuckDB gets is
+generated from that tree: nothing of the user's text reaches the engine unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lineage_service.errors import QuestionError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+# Functions that sqlglot does not know by name and that only compute.
+_PLAIN_FUNCTIONS = frozenset(
+    """abs age array_contains ascii bit_count ceil ceiling chr coalesce concat concat_ws contains date_diff date_part
+    date_sub date_trunc datediff datepart datetrunc day dayname dayofmonth dayofweek dayofyear decade degrees
+    ends_with epoch epoch_ms even exp floor format gcd greatest hour ifnull instr isfinite isinf isnan isodow isoyear
+    lcase lcm least left len length levenshtein list_contains list_has list_position list_extract list_value ln log
+    log10 log2 lower lpad ltrim map_contains map_extract map_keys map_values md5 minute mod month monthname nullif
+    ord pi position pow power prefix quarter radians regexp_extract regexp_full_match regexp_matches repeat replace
+    reverse right round rpad rtrim second sha256 sign sin sqrt starts_with strftime strip_accents strlen strpos
+    strptime struct_extract substr substring suffix tan to_timestamp translate trim trunc try_strptime typeof ucase
+    unicode upper week weekday weekofyear year array_length cardinality element_at map_extract_value""".split()  # noqa: SIM905
+)
+
+
+def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate") -> str:
+    """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate."""
+    return f"({_checked(text, columns, what).sql(dialect='duckdb', identify=True, comments=False)})"
+
+
+def checked_order(text: str, columns: Sequence[str]) -> str:
+    """One entry of an ORDER BY: an expression with asc or desc."""
+    from sqlglot import exp
+
+    words = text.split()
+    suffix: list[str] = []
+    if len(words) > 2 and words[-2].lower() == "nulls" and words[-1].lower() in ("first", "last"):
+        suffix = words[-2:]
+        words = words[:-2]
+    if len(words) > 1 and words[-1].lower() in ("asc", "desc"):
+        suffix = [words[-1], *suffix]
+        words = words[:-1]
+    core = _checked(" ".join(words), columns, "order")
+    if isinstance(core, exp.Literal):
+        raise QuestionError("an order by number is not supported; name the column")
+    return " ".join([core.sql(dialect="duckdb", identify=True, comments=False), *suffix])
+
+
+def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > 20_000:
+        raise QuestionError(f"the {what} is too long ({len(text)} characters; at most 20000)")
+    try:
+        trees = sqlglot.parse(text, dialect="duckdb")
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0].split("\x1b")[0].strip().rstrip(".")
+        raise QuestionError(f"cannot read the {what}: {reason}") from None
+    except RecursionError:
+        raise QuestionError(f"the {what} is nested too deeply") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise QuestionError(f"the {what} must be one expression")
+    tree = trees[0]
+    if isinstance(tree, exp.Alias):
+        raise QuestionError(f"the {what} must be one expression, without a name")
+    allowed = _allowed_nodes()
+    for node in tree.walk():
+        if isinstance(node, exp.Column):
+            _resolve(node, columns)
+        elif isinstance(node, exp.Anonymous):
+            if node.name.lower() not in _PLAIN_FUNCTIONS:
+                raise QuestionError(f"function '{node.name}' is not allowed in a {what}")
+        elif isinstance(node, exp.AggFunc | exp.Window | exp.UDTF):
+            raise QuestionError(f"a {what} looks at one row: aggregates and windows are not allowed")
+        elif isinstance(node, exp.Func) and not isinstance(node, allowed):
+            if not _is_plain(node):
+                raise QuestionError(f"function '{node.sql_name().lower()}' is not allowed in a {what}")
+        elif not isinstance(node, allowed):
+            raise QuestionError(
+                f"a {what} may hold columns, values, operators and plain functions, "
+                f"but no {type(node).__name__.lower()}"
+            )
+    return tree
+
+
+def _is_plain(node: exp.Func) -> bool:
+    names = {name.lower() for name in type(node).sql_names()}
+    written = node.meta.get("name", "")
+    return bool(names & _PLAIN_FUNCTIONS) or str(written).lower() in _PLAIN_FUNCTIONS
+
+
+def _allowed_nodes() -> tuple[type[exp.Expr], ...]:
+    from sqlglot import exp
+
+    return (
+        exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Binary, exp.Unary,
+        exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval,
+        exp.Var, exp.Coalesce, exp.Bracket, exp.Array, exp.Dot, exp.Concat, exp.Extract, exp.TsOrDsToDate,
+        exp.HexString, exp.Slice, exp.Escape, exp.Like, exp.ILike, exp.IntervalSpan, exp.RegexpLike, exp.Struct,
+        exp.PropertyEQ, exp.CurrentDate, exp.CurrentTimestamp,
+    )  # fmt: skip
+
+
+def _resolve(node: exp.Column, columns: Sequence[str]) -> None:
+    """A column of the dataset, or a field of a struct column; anything else is unknown."""
+    first = node.parts[0]
+    if first.name.lower() not in (name.lower() for name in columns):
+        raise QuestionError(
+            f"unknown column '{first.name}'; columns here: {listed(columns)}", hint=did_you_mean(first.name, columns)
+        )

@@ -1,0 +1,136 @@
+"""Lineage over all runs as one graph: spaces of runs, hops between them, and versions that link runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord, HopRecord
+
+from lineage_service.capture.handles import Role
+
+Direction = Literal["backward", "forward"]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A space of a run: rows of a dataset, or groups of a breaker."""
+
+    run_id: str
+    space: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """A step of a walk: over a hop of a run, or (hop None) to the same rows under another run's name."""
+
+    start: Place
+    end: Place
+    hop: HopRecord | None
+
+    @property
+    def role(self) -> Role:
+        return Role(self.hop.role) if self.hop else Role.OWN
+
+
+@dataclass
+class LineageGraph:
+    """The graph, read from the catalog where it is walked. Committed runs never change, so what was read stays."""
+
+    reader: CatalogReader
+    _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
+    _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
+
+    def hops(self, run_id: str) -> list[HopRecord]:
+        if run_id not in self._hops:
+            self._hops[run_id] = self.reader.hops(run_id)
+        return self._hops[run_id]
+
+    def datasets(self, run_id: str) -> list[DatasetRecord]:
+        if run_id not in self._datasets:
+            self._datasets[run_id] = self.reader.datasets(run_id)
+        return self._datasets[run_id]
+
+    def datasets_at(self, place: Place) -> list[DatasetRecord]:
+        """The names under which the rows of a place are known; none for groups."""
+        return [each for each in self.datasets(place.run_id) if each.space == place.space]
+
+    def ways_from(self, place: Place, direction: Direction) -> list[Way]:
+        hops = self.hops(place.run_id)
+        if direction == "backward":
+            ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
+        else:
+            ways = [Way(place, Place(place.run_id, hop.from_space), hop) for hop in hops if hop.to_space == place.space]
+        return ways + self._links(place, direction)
+
+    def _links(self, place: Place, direction: Direction) -> list[Way]:
+        versions = list({each.version_id for each in self.datasets_at(place)})
+        if not versions:
+            return []
+        if direction == "forward":
+            others = self.reader.readers_of(versions)
+        elif place.space.startswith("source:"):
+            others = self.reader.makers_of(versions)
+        else:
+            others = []
+        ends = {Place(each.run_id, each.space) for each in others if each.run_id != place.run_id}
+        return [Way(place, end, None) for end in sorted(ends)]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All ways out of a place, each place before those behind it; and what is reached only by absence."""
+
+    start: Place
+    order: tuple[Place, ...]
+    ways: tuple[Way, ...]
+
+    def reached(self, *, absence: bool) -> set[Place]:
+        """Places that contribute (or are contributed to); with `absence`, also those that only influence."""
+        found = {self.start}
+        for way in self._in_order():
+            if way.start in found and (absence or way.role is not Role.ABSENCE):
+                found.add(way.end)
+        return found - {self.start}
+
+    def toward(self, target: Place, *, absence: bool) -> list[Way]:
+        """The ways that lead to one place, starts before ends."""
+        wanted = {target}
+        kept = []
+        for way in reversed(self._in_order()):
+            if way.end in wanted and (absence or way.role is not Role.ABSENCE):
+                kept.append(way)
+                wanted.add(way.start)
+        reached = {self.start}
+        forward = []
+        for way in reversed(kept):
+            if way.start in reached:
+                forward.append(way)
+                reached.add(way.end)
+        return forward
+
+    def _in_order(self) -> list[Way]:
+        rank = {place: index for index, place in enumerate(self.order)}
+        return sorted(self.ways, key=lambda way: rank[way.start])
+
+
+def walk(graph: LineageGraph, start: Place, direction: Direction) -> Walk:
+    """Everything that can be reached from a place."""
+    ways: list[Way] = []
+    reverse: list[Place] = []
+    seen: set[Place] = {start}
+    # Depth first without recursion: a chain of workflows may be longer than Python's stack.
+    stack = [(start, iter(graph.ways_from(start, direction)))]
+    while stack:
+        place, pending = stack[-1]
+        for way in pending:
+            ways.append(way)
+            if way.end not in seen:
+                seen.add(way.end)
+                stack.append((way.end, iter(graph.ways_from(way.end, direction))))
+                break
+        else:
+            reverse.append(place)
+            stack.pop()
+    return Walk(start, tuple(reversed(reverse)), tuple(ways))

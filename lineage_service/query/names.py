@@ -1,0 +1,95 @@
+"""Names of datasets: `workflow.name` or `name`, `@RUN` behind it; without it the latest committed run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+
+
+@dataclass(frozen=True)
+class DatasetName:
+    """A dataset as asked for; parts not said are None."""
+
+    name: str
+    workflow: str | None = None
+    run: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> DatasetName:
+        body, at, run = text.partition("@")
+        workflow, dot, name = body.rpartition(".")
+        if not name or (at and not run) or (dot and not workflow) or "." in workflow:
+            raise QuestionError(f"'{text}' is no dataset name", hint="write NAME, WORKFLOW.NAME or WORKFLOW.NAME@RUN")
+        return cls(name, workflow or None, run or None)
+
+    def matches(self, dataset: DatasetRecord) -> bool:
+        return (
+            dataset.name == self.name
+            and self.workflow in (None, dataset.workflow)
+            and (self.run is None or dataset.run_id.startswith(self.run))
+        )
+
+
+def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
+    """The run of an id or a unique prefix."""
+    found = reader.runs_with_prefix(text)
+    if not found:
+        known = [run.id for run in reader.runs(limit=5)]
+        raise NotFound(f"no run '{text}' in the home '{home}'; latest runs: {listed(known)}")
+    if len(found) > 1 and not any(run.id == text for run in found):
+        raise QuestionError(f"'{text}' is the beginning of several runs: {listed([run.id for run in found])}")
+    return next((run for run in found if run.id == text), found[0])
+
+
+def find_dataset(reader: CatalogReader, text: str, home: str) -> DatasetRecord:
+    """The dataset of that name, in the run it names or in the latest committed run of its workflow."""
+    asked = DatasetName.parse(text)
+    if asked.run is not None:
+        run = find_run(reader, asked.run, home)
+        if asked.workflow not in (None, run.workflow):
+            raise NotFound(f"run '{run.id}' is of workflow '{run.workflow}', not of '{asked.workflow}'")
+        return _in_run(reader, asked.name, run, home)
+    workflow = asked.workflow or _only_owner(reader, asked.name, home)
+    latest = reader.latest_run(workflow)
+    if latest is None:
+        workflows = reader.workflows()
+        raise NotFound(
+            f"no workflow '{workflow}' has a committed run in the home '{home}'; workflows: {listed(workflows)}",
+            hint=did_you_mean(workflow, workflows),
+        )
+    return _in_run(reader, asked.name, latest, home)
+
+
+def _only_owner(reader: CatalogReader, name: str, home: str) -> str:
+    owners = reader.dataset_owners(name)
+    if len(owners) == 1:
+        return owners[0]
+    if owners:
+        full = [f"{owner}.{name}" for owner in owners]
+        raise QuestionError(f"several workflows have a dataset '{name}': {listed(full)}", hint="name the workflow too")
+    known = sorted({each.name for flow in reader.workflows() for each in _latest(reader, flow)})
+    raise NotFound(
+        f"no dataset '{name}' in the home '{home}'; datasets: {listed(known)}", hint=did_you_mean(name, known)
+    )
+
+
+def _latest(reader: CatalogReader, workflow: str) -> list[DatasetRecord]:
+    run = reader.latest_run(workflow)
+    return reader.datasets(run.id) if run else []
+
+
+def _in_run(reader: CatalogReader, name: str, run: RunRecord, home: str) -> DatasetRecord:
+    datasets = reader.datasets(run.id)
+    found = next((each for each in datasets if each.name == name), None)
+    if found is None:
+        names = [each.name for each in datasets]
+        raise NotFound(
+            f"run '{run.id}' of workflow '{run.workflow}' has no dataset '{name}'; it has: {listed(names)} "
+            f"(home '{home}')",
+            hint=did_you_mean(name, names) or "a step in between is a dataset only under `lineage: {keep: […]}`",
+        )
+    return found

@@ -1,0 +1,28 @@
+"""Where the home and its catalog are: by option, by environment, by looking upward."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HOME_VARIABLE = "SMOKE_HOME"
+CATALOG_VARIABLE = "SMOKE_CATALOG"
+HOME_NAME = ".smoke"
+
+
+def home_path(given: str | Path | None = None) -> Path:
+    """`given`, else SMOKE_HOME, else the nearest .smoke here or above, else a new .smoke here."""
+    if given is not None:
+        return Path(given).expanduser().absolute()
+    if os.environ.get(HOME_VARIABLE):
+        return Path(os.environ[HOME_VARIABLE]).expanduser().absolute()
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / HOME_NAME).is_dir():
+            return folder / HOME_NAME
+    return here / HOME_NAME
+
+
+def catalog_url(home: Path, given: str | None = None) -> str:
+    """`given`, else SMOKE_CATALOG, else SQLite in the home."""
+    return given or os.environ.get(CATALOG_VARIABLE) or f"sqlite:///{home / 'catalog.db'}"

@@ -1,0 +1,132 @@
+"""Columns of our own beside the user's: names that never clash, row ids from file positions, comparable keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, MapType, ShortType, StructType
+
+from lineage_service.plan.expressions import quoted
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names for capture's columns, under a prefix that no column of the workflow begins with."""
+
+    prefix: str
+
+    @classmethod
+    def apart_from(cls, columns: Iterable[str]) -> Names:
+        taken = [column.lower() for column in columns]
+        number = 0
+        while any(name.startswith(_prefix(number)) for name in taken):
+            number += 1
+        return cls(_prefix(number))
+
+    def handle(self, index: int) -> str:
+        return f"{self.prefix}h{index}"
+
+    def handles(self, count: int) -> list[str]:
+        return [self.handle(index) for index in range(count)]
+
+    def key(self, index: int) -> str:
+        return f"{self.prefix}k{index}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.prefix}group"
+
+    @property
+    def row(self) -> str:
+        return f"{self.prefix}row"
+
+    @property
+    def side(self) -> str:
+        return f"{self.prefix}side"
+
+    @property
+    def copies(self) -> str:
+        return f"{self.prefix}copies"
+
+
+def _prefix(number: int) -> str:
+    return "_smoke_" if number == 0 else f"_smoke{number}_"
+
+
+def col(name: str, side: str | None = None) -> Column:
+    return F.col(quoted(name) if side is None else f"{side}.{quoted(name)}")
+
+
+def cols(names: Sequence[str], side: str | None = None) -> list[Column]:
+    return [col(name, side).alias(name) for name in names]
+
+
+def no_id() -> Column:
+    return F.lit(None).cast("bigint")
+
+
+def decision_tree(key: Column, boundaries: Sequence[tuple[Any, Column]]) -> Column:
+    """The value whose boundary is the largest not above `key`; boundaries ascend. Depth grows with the logarithm."""
+    if len(boundaries) == 1:
+        return boundaries[0][1]
+    middle = len(boundaries) // 2
+    return F.when(key < F.lit(boundaries[middle][0]), decision_tree(key, boundaries[:middle])).otherwise(
+        decision_tree(key, boundaries[middle:])
+    )
+
+
+def same_values(left: Sequence[Column], right: Sequence[Column], types: Sequence[DataType]) -> Column:
+    """Equality as grouping has it: null equals null, NaN equals NaN, at every level; maps by their entries."""
+    condition = F.lit(True)
+    for one, other, kind in zip(left, right, types, strict=True):
+        condition = condition & comparable(one, kind).eqNullSafe(comparable(other, kind))
+    return condition
+
+
+def comparable(column: Column, kind: DataType) -> Column:
+    """The column in a form that `<=>` takes: Spark groups maps, but compares only their sorted entries."""
+    if not _has_map(kind):
+        return column
+    if isinstance(kind, MapType):
+        entry = ArrayType(
+            StructType().add("key", kind.keyType, False).add("value", kind.valueType, True), containsNull=False
+        )
+        return F.array_sort(comparable(F.map_entries(column), entry))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(column, lambda item: comparable(item, element))
+    if isinstance(kind, StructType):
+        fields = [
+            comparable(column.getField(field.name), field.dataType).alias(f"f{index}")
+            for index, field in enumerate(kind.fields)
+        ]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    return column
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, MapType):
+        return True
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, StructType) and any(_has_map(field.dataType) for field in kind.fields)
+
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def common_key_type(one: DataType, other: DataType) -> DataType | None:
+    """The type in which `=` compares the two, where that is beyond doubt: equal types, or two integers."""
+    if one == other:
+        return one
+    if isinstance(one, _INTEGERS) and isinstance(other, _INTEGERS):
+        return max((one, other), key=lambda kind: [type(kind) is known for known in _INTEGERS].index(True))
+    return None
+
+
+def field_types(frame: DataFrame, names: Sequence[str]) -> list[DataType]:
+    return [frame.schema[name].dataType for name in names]

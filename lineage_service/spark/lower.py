@@ -1,0 +1,382 @@
+"""Instrumented plan to DataFrames: one function per operator. Only the public DataFrame API is used.
+
+Each function gives the operator's rows with the handles that capture/ says they carry, and hands the lineage
+tables it leaves to the stage. The user's expressions go to Spark as they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import MapType
+
+from lineage_service.capture.handles import group_space, merged, side_space
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.errors import Problem, WorkflowError
+from lineage_service.plan.expressions import Expression, SortKey, over_window, quoted, with_stars_expanded
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Named,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+    keeps_order,
+)
+from lineage_service.spark.columns import Names, col, cols, no_id
+from lineage_service.spark.faults import analysing
+from lineage_service.spark.groups import Groups, grouped
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.semi import lower_semi_join
+from lineage_service.spark.staging import Stage
+
+
+def lower_plan(
+    plan: InstrumentedPlan, sources: Mapping[str, Relation], stage: Stage, names: Names
+) -> dict[str, Relation]:
+    """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once."""
+    done: dict[str, Relation] = {}
+    problems: list[Problem] = []
+    for each in plan.nodes:
+        node = each.node
+        if any(below.id not in done for below in node.inputs):
+            continue  # a step below failed, and is reported
+        try:
+            with analysing(node.position, f"step '{node.step}'"):
+                relation = _lowered(each, [done[below.id] for below in node.inputs], sources, stage, names)
+                done[node.id] = _materialised(each, relation, stage, names)
+        except WorkflowError as error:
+            problems += error.problems
+    if problems:
+        raise WorkflowError(problems)
+    return done
+
+
+def _materialised(each: Instrumented, relation: Relation, stage: Stage, names: Names) -> Relation:
+    if each.materialised is None:
+        return relation
+    if each.is_dataset:
+        return stage.dataset(each, relation)
+    if not keeps_order(each.node):
+        return Relation(
+            stage.once(each.node.id, relation.frame, each.node.position), relation.columns, relation.handles
+        )
+    # Files are not read back in order: the rows' numbers in it are written along.
+    numbered = relation.frame.withColumn(names.row, F.monotonically_increasing_id())
+    again = stage.once(each.node.id, numbered, each.node.position).orderBy(names.row).drop(names.row)
+    return Relation(again, relation.columns, relation.handles)
+
+
+def _lowered(
+    each: Instrumented, inputs: list[Relation], sources: Mapping[str, Relation], stage: Stage, names: Names
+) -> Relation:
+    node = each.node
+    match node:
+        case Source():
+            return sources[node.step]
+        case Filter():
+            (below,) = inputs
+            return Relation(below.frame.filter(_expr(node.where, below)), below.columns, below.handles)
+        case Project():
+            return _selected(
+                inputs[0], {named.name: _expr(named.expression, inputs[0]) for named in node.columns}, names
+            )
+        case WithColumns():
+            return _with_columns(
+                inputs[0], {named.name: _expr(named.expression, inputs[0]) for named in node.columns}, names
+            )
+        case Explode():
+            return _explode(node, inputs[0], names)
+        case Sort():
+            (below,) = inputs
+            return Relation(below.frame.orderBy(*_order(node.by, below)), below.columns, below.handles)
+        case Limit():
+            (below,) = inputs
+            frame = below.frame.orderBy(*_order(node.by, below)) if node.by else below.frame
+            return Relation(frame.limit(node.n), below.columns, below.handles)
+        case Aggregate():
+            return _aggregate(each, node, inputs[0], stage, names)
+        case Distinct():
+            return _distinct(each, inputs[0], stage, names)
+        case Union():
+            return _union(each, inputs, names)
+        case Intersect() | Difference():
+            return _matched_sets(each, node, inputs, stage, names)
+        case Join(how="semi") if each.tables:
+            return lower_semi_join(node, inputs[0], inputs[1], stage, names)
+        case Join():
+            return _join(each, node, inputs[0], inputs[1], stage, names)
+        case Window():
+            return _window(each, node, inputs[0], stage, names)
+        case _:
+            assert_never(node)
+
+
+def _expr(expression: Expression, relation: Relation) -> Column:
+    return F.expr(with_stars_expanded(expression, relation.columns))
+
+
+def _order(keys: Sequence[SortKey], relation: Relation) -> list[Column]:
+    return [_sorted(_expr(key.expression, relation), key) for key in keys]
+
+
+def _sorted(column: Column, key: SortKey) -> Column:
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
+
+
+def _selected(below: Relation, columns: Mapping[str, Column], names: Names) -> Relation:
+    """These columns instead of all of the user's; handles go along."""
+    chosen = [column.alias(name) for name, column in columns.items()]
+    return Relation(below.frame.select(*chosen, *cols(names.handles(below.handles))), tuple(columns), below.handles)
+
+
+def _with_columns(below: Relation, new: Mapping[str, Column], names: Names) -> Relation:
+    """New columns in the place of those of the same name, or behind all."""
+    columns = {name: col(name) for name in below.columns}
+    for name, column in new.items():
+        old = next((each for each in columns if each.lower() == name.lower()), None)
+        if old is None:
+            columns[name] = column
+        else:
+            columns = {name if each == old else each: column if each == old else kept for each, kept in columns.items()}
+    return _selected(below, columns, names)
+
+
+def _explode(node: Explode, below: Relation, names: Names) -> Relation:
+    values = col(node.column)
+    if isinstance(below.frame.schema[node.column].dataType, MapType):
+        values = F.map_entries(values)
+    return _with_columns(below, {node.alias: (F.explode_outer if node.outer else F.explode)(values)}, names)
+
+
+def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stage, names: Names) -> Relation:
+    measures = [_expr(measure.expression, below).alias(measure.name) for measure in node.measures]
+    plain = {key.name: _plain_column(key, below) for key in node.keys}
+    keys = [plain[key.name] or names.key(index) for index, key in enumerate(node.keys)]
+    computed = {
+        keys[index]: _expr(key.expression, below) for index, key in enumerate(node.keys) if plain[key.name] is None
+    }
+    columns = [col(name).alias(key.name) for name, key in zip(keys, node.keys, strict=True)]
+    result = tuple(key.name for key in node.keys) + tuple(measure.name for measure in node.measures)
+    if not each.tables:
+        frame = below.frame.select(*cols(below.columns), *[column.alias(name) for name, column in computed.items()])
+        rows = frame.groupBy(*map(col, keys)).agg(*measures) if measures else frame.select(*map(col, keys)).distinct()
+        return Relation(rows.select(*columns, *[col(measure.name) for measure in node.measures]), result, 0)
+    needed = _read_by(node.measures, below) | {name for name in keys if name not in computed}
+    staged = stage.once(
+        node.id,
+        below.frame.select(
+            *[col(name) for name in below.columns if name in needed],
+            *[column.alias(name) for name, column in computed.items()],
+            *cols(names.handles(below.handles)),
+            F.monotonically_increasing_id().alias(names.row),
+        ),
+        node.position,
+    )
+    groups = grouped(staged, keys, below.handles, names)
+    stage.table(group_space(node.id), groups.members(), node.position)
+    rows = groups.aggregated(measures).select(
+        *columns, *[col(measure.name) for measure in node.measures], col(names.group).alias(names.handle(0))
+    )
+    return Relation(rows, result, 1)
+
+
+def _plain_column(key: Named, below: Relation) -> str | None:
+    """The column a key is, where it is one; its values then need not be computed."""
+    refs = key.expression.columns
+    if len(refs) != 1 or len(refs[0].parts) != 1 or len(key.expression.tokens) != 1:
+        return None
+    return next((name for name in below.columns if name.lower() == refs[0].parts[0].lower()), None)
+
+
+def _read_by(measures: Sequence[Named], below: Relation) -> set[str]:
+    """The columns the measures read: what else there is need not be written."""
+    read = {ref.parts[0].lower() for measure in measures for ref in measure.expression.columns}
+    expanded = any(
+        with_stars_expanded(measure.expression, below.columns) != measure.expression.text for measure in measures
+    )
+    return {name for name in below.columns if expanded or name.lower() in read}
+
+
+def _distinct(each: Instrumented, below: Relation, stage: Stage, names: Names) -> Relation:
+    node = each.node
+    if not each.tables:
+        return Relation(below.frame.select(*cols(below.columns)).distinct(), below.columns, 0)
+    groups = _staged_groups(node.id, below.frame, below, stage, names, each)
+    stage.table(group_space(node.id), groups.members(), node.position)
+    rows = groups.aggregated([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
+    return Relation(rows, below.columns, 1)
+
+
+def _staged_groups(
+    label: str, frame: DataFrame, below: Relation, stage: Stage, names: Names, each: Instrumented
+) -> Groups:
+    """Rows written once with a number each, grouped by all of the user's columns."""
+    numbered = frame.withColumn(names.row, F.monotonically_increasing_id())
+    return grouped(stage.once(label, numbered, each.node.position), below.columns, below.handles, names)
+
+
+def _aligned(relation: Relation, columns: Sequence[str], filled: Sequence[int | None], names: Names) -> DataFrame:
+    """A branch under the first branch's column names and order, its handles in the merged places."""
+    own = {name.lower(): name for name in relation.columns}
+    handles = [no_id() if index is None else col(names.handle(index)) for index in filled]
+    return relation.frame.select(
+        *[col(own[name.lower()]).alias(name) for name in columns],
+        *[handle.alias(names.handle(place)) for place, handle in enumerate(handles)],
+    )
+
+
+def _union(each: Instrumented, inputs: list[Relation], names: Names) -> Relation:
+    merge = merged([below.handles for below in each.inputs])
+    columns = inputs[0].columns
+    frames = [_aligned(below, columns, filled, names) for below, filled in zip(inputs, merge.branches, strict=True)]
+    frame = frames[0]
+    for other in frames[1:]:
+        frame = frame.unionByName(other)
+    return Relation(frame, columns, len(merge.handles))
+
+
+def _matched_sets(
+    each: Instrumented, node: Intersect | Difference, inputs: list[Relation], stage: Stage, names: Names
+) -> Relation:
+    """Intersect and difference: both sides' rows in one place, grouped by value, counted by side."""
+    columns = inputs[0].columns
+    merge = merged([below.handles for below in each.inputs])
+    sides = [
+        _aligned(below, columns, filled, names).withColumn(names.side, F.lit(side))
+        for side, (below, filled) in enumerate(zip(inputs, merge.branches, strict=True))
+    ]
+    if not each.tables:
+        return Relation(_plain_set_operation(node, sides[0].drop(names.side), sides[1].drop(names.side)), columns, 0)
+    both = Relation(sides[0].unionByName(sides[1]), columns, len(merge.handles))
+    groups = _staged_groups(node.id, both.frame, both, stage, names, each)
+    of_left, of_right = (F.count_if(col(names.side) == side) for side in (0, 1))
+    if isinstance(node, Intersect):
+        copies = F.least(of_left, of_right)
+    elif node.all:
+        copies = of_left - of_right
+    else:
+        copies = F.when(of_right == 0, of_left).otherwise(0)
+    counted = groups.aggregated([copies.alias(names.copies)]).filter(col(names.copies) > 0)
+    in_result = groups.only(counted)
+    if isinstance(node, Intersect):
+        stage.table(group_space(node.id), in_result.members(), node.position)
+    else:
+        _difference_tables(each, in_result, merge.branches, inputs, stage, names)
+    rows = counted.select(
+        *cols(columns),
+        col(names.group).alias(names.handle(0)),
+        *([F.lit(0).cast("bigint").alias(names.handle(1))] if isinstance(node, Difference) else []),
+        col(names.copies),
+    )
+    if node.all:
+        rows = rows.withColumn(names.copies, F.explode(F.sequence(F.lit(1).cast("bigint"), col(names.copies))))
+    return Relation(rows.select(*cols(columns), *cols(names.handles(len(each.carried)))), columns, len(each.carried))
+
+
+def _plain_set_operation(node: Intersect | Difference, left: DataFrame, right: DataFrame) -> DataFrame:
+    if isinstance(node, Intersect):
+        return left.intersectAll(right) if node.all else left.intersect(right)
+    return left.exceptAll(right) if node.all else left.subtract(right)
+
+
+def _difference_tables(
+    each: Instrumented,
+    groups: Groups,
+    branches: Sequence[Sequence[int | None]],
+    inputs: list[Relation],
+    stage: Stage,
+    names: Names,
+) -> None:
+    node = each.node
+    of_left = [branches[0].index(index) for index in range(inputs[0].handles)]
+    members = groups.members(extra=[names.side]).filter(col(names.side) == 0)
+    stage.table(group_space(node.id), _renumbered(members, of_left, names), node.position)
+    if each.tables[1].everything is None:
+        of_right = [branches[1].index(index) for index in range(inputs[1].handles)]
+        right = groups.staged.filter(col(names.side) == 1).withColumn(names.group, F.lit(0).cast("bigint"))
+        stage.table(side_space(node.id), _renumbered(right, of_right, names), node.position)
+
+
+def _renumbered(frame: DataFrame, places: Sequence[int], names: Names) -> DataFrame:
+    """A lineage table with only the handles at these places, numbered from 0."""
+    handles = [col(names.handle(place)).alias(names.handle(index)) for index, place in enumerate(places)]
+    return frame.select(col(names.group), *handles)
+
+
+_SPARK_HOW = {"inner": "inner", "left": "left", "right": "right", "full": "full_outer", "semi": "left_semi",
+              "anti": "left_anti", "cross": "cross"}  # fmt: skip
+
+
+def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage: Stage, names: Names) -> Relation:
+    moved = right.frame.select(
+        *cols(right.columns),
+        *[col(names.handle(index)).alias(names.handle(left.handles + index)) for index in range(right.handles)],
+    )
+    one, other = left.frame.alias("left"), moved.alias("right")
+    how = _SPARK_HOW[node.how]
+    if node.using:
+        joined = one.join(other, list(node.using), how)
+    elif node.on is None:
+        joined = one.crossJoin(other)
+    else:
+        joined = one.join(other, F.expr(node.on.text), how)
+    if node.how in ("semi", "anti"):
+        absence = [F.lit(0).cast("bigint").alias(names.handle(left.handles))] if each.tables else []
+        if each.tables and each.tables[0].everything is None:
+            ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
+            stage.table(side_space(node.id), ids, node.position)
+        kept = joined.select(*cols(left.columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
+        return Relation(kept, left.columns, left.handles + len(absence))
+    columns = node.schema.names
+    of_left = {name.lower(): name for name in left.columns}
+    shared = {name.lower() for name in node.using}
+    chosen = [
+        col(name) if name.lower() in shared else col(name, "left" if name.lower() in of_left else "right")
+        for name in columns
+    ]
+    handles = names.handles(left.handles + right.handles)
+    frame = joined.select(
+        *[column.alias(name) for column, name in zip(chosen, columns, strict=True)], *[col(h).alias(h) for h in handles]
+    )
+    return Relation(frame, columns, len(handles))
+
+
+def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
+    partition = ", ".join(quoted(name) for name in node.partition_by)
+    by_partition = f"PARTITION BY {partition}" if partition else ""
+    order = ", ".join(with_stars_expanded(key.expression, below.columns) + _direction(key) for key in node.order_by)
+    spec = " ".join(part for part in (by_partition, f"ORDER BY {order}" if order else "") if part)
+    measures = {named.name: F.expr(over_window(named.expression, spec)) for named in node.measures}
+    if not each.tables:
+        return _with_columns(below, measures, names)
+    numbered = Relation(
+        below.frame.withColumn(names.row, F.monotonically_increasing_id()), below.columns, below.handles
+    )
+    computed = _with_columns(
+        numbered, {**measures, names.group: F.expr(f"min({quoted(names.row)}) OVER ({by_partition})")}, names
+    )
+    staged = stage.once(node.id, computed.frame, node.position)
+    handles = cols(names.handles(below.handles))
+    stage.table(group_space(node.id), staged.select(col(names.group), *handles), node.position)
+    columns = tuple(name for name in computed.columns if name != names.group)
+    rows = staged.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
+    return Relation(rows, columns, below.handles + 1)
+
+
+def _direction(key: SortKey) -> str:
+    return f" {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"

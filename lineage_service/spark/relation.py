@@ -1,0 +1,23 @@
+"""A relation while it is lowered: a DataFrame of the user's columns, with handles behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from lineage_service.spark.columns import field_types
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`columns` are the user's, in order; behind them stand `handles` id columns, numbered from 0."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    handles: int
+
+    def schema_types(self) -> list[tuple[str, str]]:
+        """The user's columns with their Spark types."""
+        types = field_types(self.frame, self.columns)
+        return [(name, kind.simpleString()) for name, kind in zip(self.columns, types, strict=True)]

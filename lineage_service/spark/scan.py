@@ -1,0 +1,88 @@
+"""Reading versions: rows with their rid, from file name and position in the file; no shuffle, no extra pass.
+
+Filters and columns are still pushed into the scan: the rid is computed above them from what the scan knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import StructType
+
+from lineage_service.errors import SourceError
+from lineage_service.spark.columns import col, decision_tree
+from lineage_service.store.rids import RidMap
+from lineage_service.store.versions import Version
+
+# Up to so many files (or gaps) the look-up is an expression; beyond, a broadcast join.
+MOST_BRANCHES = 128
+
+
+def escaped(path: str) -> str:
+    """A path as Spark's reader takes it literally: it would read these characters as a glob."""
+    return "".join("\\" + char if char in "\\*?[]{}," else char for char in path)
+
+
+def read_files(
+    spark: SparkSession,
+    files: Sequence[str],
+    *,
+    base: str | None = None,
+    schema: StructType | str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Parquet files by exact name; partition columns are those of the folders below `base`."""
+    reader = spark.read.options(**dict(options or {}))
+    if base is not None:
+        reader = reader.option("basePath", base)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.parquet(*[escaped(file) for file in files])
+
+
+def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
+    """The version's columns under the user's names, and its rids as column `name`."""
+    metadata = frame.metadataColumn("_metadata")
+    path, index = metadata.getField("file_path"), metadata.getField("row_index")
+    columns = [col(column.stored or column.name).alias(column.name) for column in version.columns]
+    if len(paths) == 1:
+        return frame.select(*columns, with_gaps(index, version.rids).alias(name))
+    bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
+    # A file nobody knows must stop the run: a wrong rid is worse.
+    stop = F.raise_error(F.lit("smoke-lineage: a file appeared in the scan that was not listed")).cast("bigint")
+    if len(bases) <= MOST_BRANCHES:
+        leaves = [
+            (scanned, F.when(path == F.lit(scanned), F.lit(first).cast("bigint")).otherwise(stop))
+            for scanned, first in sorted(bases.items())
+        ]
+        return frame.select(*columns, with_gaps(decision_tree(path, leaves) + index, version.rids).alias(name))
+    table = frame.sparkSession.createDataFrame(list(bases.items()), f"{name}_path string, {name}_base bigint")
+    placed = frame.select(*columns, path.alias(f"{name}_path"), index.alias(f"{name}_index"))
+    joined = placed.join(F.broadcast(table), f"{name}_path", "left")
+    position = F.coalesce(col(f"{name}_base"), stop) + col(f"{name}_index")
+    return joined.select(*[col(c.name) for c in version.columns], with_gaps(position, version.rids).alias(name))
+
+
+def with_gaps(position: Column, rids: RidMap) -> Column:
+    """Position to rid; in a fresh version they are the same."""
+    if rids.dense:
+        return position
+    segments = [(start, F.lit(ahead).cast("bigint")) for start, ahead in rids.segments]
+    return position + decision_tree(position, segments)
+
+
+def _scan_names(frame: DataFrame, paths: Sequence[str]) -> list[str]:
+    """For each path the name under which the scan will report it, percent-encoded as Spark does it."""
+    reported: dict[str, str] = {}
+    for uri in frame.inputFiles():
+        plain = uri.removeprefix("file://") if uri.startswith("file:///") else uri.removeprefix("file:")
+        reported[unquote(plain)] = f"file:{plain}"
+    missing = [path for path in paths if path not in reported]
+    if missing or len(reported) != len(paths):
+        raise SourceError(
+            f"Spark reads other files than were listed; first difference: '{(missing or [*reported])[0]}'"
+        )
+    return [reported[path] for path in paths]

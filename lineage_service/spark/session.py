@@ -1,0 +1,90 @@
+"""A Spark session: the caller's own if there is one, else one with settings that suit a single machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lineage_service.errors import LineageError, RunError
+
+# Settings that a session of ours gets unless the user says otherwise.
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which DuckDB and others read poorly
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def spark_session(
+    master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """An open session. RunError where Spark cannot be started, or a given setting comes too late."""
+    given = dict(conf or {})
+    if master and remote:
+        raise LineageError("give --master or --remote, not both")
+    active = SparkSession.getActiveSession()
+    if active is not None and not remote:
+        for key, value in given.items():
+            _set(active, key, value)
+        return active
+    # Workers must run this interpreter, whatever `python3` is elsewhere.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("smoke-lineage")
+    builder = builder.remote(remote) if remote else builder.master(master or "local[*]")
+    settings = {} if remote else {**DEFAULTS, **_memory()}
+    for key, value in {**settings, **given}.items():
+        builder = builder.config(key, value)
+    try:
+        with _quiet_start():
+            session = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError, ImportError) as error:
+        raise RunError(
+            f"Spark could not be started: {str(error).splitlines()[0]}",
+            hint="Spark needs Java 17 or later: set JAVA_HOME, or put java on PATH",
+        ) from error
+    if not remote:
+        session.sparkContext.setLogLevel(os.environ.get("SMOKE_SPARK_LOG", "OFF"))
+    return session
+
+
+def _set(session: SparkSession, key: str, value: str) -> None:
+    try:
+        session.conf.set(key, value)
+    except PySparkException as error:
+        raise RunError(f"cannot set '{key}' on a running Spark session", hint="start a new process") from error
+
+
+def _memory() -> dict[str, str]:
+    """Half of the machine for the driver, which is also the executor on one machine; at most 8 GiB."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return {}
+    gib = max(1, min(8, total // 2 // (1 << 30)))
+    return {"spark.driver.memory": f"{gib}g"}
+
+
+class _quiet_start:  # noqa: N801 (reads as a verb at its one use)
+    """Sends what the JVM writes to standard error while it starts to nowhere; a failure is told by exception."""
+
+    def __enter__(self) -> None:
+        self._kept: int | None = None
+        if os.environ.get("SMOKE_SPARK_LOG"):
+            return
+        sys.stderr.flush()
+        self._kept = os.dup(2)
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 2)
+        os.close(sink)
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept is not None:
+            os.dup2(self._kept, 2)
+            os.close(self._kept)

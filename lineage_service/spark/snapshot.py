@@ -1,0 +1,118 @@
+"""CSV and JSON have no stable positions: their records are first written to the home, in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import StringType, StructType
+
+from lineage_service.errors import Position, Problem, SourceError, WorkflowError
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.faults import analysing
+from lineage_service.spark.scan import escaped, read_files
+
+
+@dataclass(frozen=True)
+class TextRecords:
+    """Records of CSV or JSON files. Where `strict`, column `bad` holds what did not fit the schema."""
+
+    frame: DataFrame
+    names: Names
+    strict: bool
+
+    @property
+    def bad(self) -> str:
+        return self.names.prefix + "bad"
+
+    @property
+    def columns(self) -> list[str]:
+        return [name for name in self.frame.columns if name != self.bad]
+
+
+def open_text(
+    spark: SparkSession,
+    source: str,
+    format: str,
+    files: Sequence[str],
+    base: str,
+    schema: str | None,
+    options: Mapping[str, str],
+    position: Position | None,
+) -> TextRecords:
+    """The records of the files; a record that does not fit the schema is marked, unless the user allows it."""
+    modes = [value.upper() for key, value in options.items() if key.lower() == "mode"]
+    mode = modes[0] if modes else "FAILFAST"
+    if mode == "DROPMALFORMED":
+        raise WorkflowError(
+            Problem(
+                f"source '{source}': mode DROPMALFORMED would shift the positions of the records behind a dropped one",
+                position,
+                "leave `mode` away to have bad records reported, or use PERMISSIVE to keep them with nulls",
+            )
+        )
+    paths = [escaped(file) for file in files]
+    rest = {key: value for key, value in options.items() if key.lower() != "mode"}
+    with analysing(position, f"source '{source}'"):
+        reader = spark.read.options(**rest).option("basePath", base).format(format)
+        declared = _parsed(schema) if schema is not None else reader.load(paths).schema
+        names = Names.apart_from(declared.names)
+        strict = mode != "PERMISSIVE"
+        if not strict:
+            return TextRecords(reader.schema(declared).load(paths), names, strict)
+        bad = names.prefix + "bad"
+        marked = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", bad)
+        wanted = StructType([*declared.fields]).add(bad, StringType())
+        return TextRecords(marked.schema(wanted).load(paths), names, strict)
+
+
+def _parsed(ddl: str) -> StructType:
+    parsed = StructType.fromDDL(ddl)
+    return parsed if isinstance(parsed, StructType) else StructType().add("value", parsed)
+
+
+def write_snapshot(records: TextRecords, folder: Path) -> None:
+    """The records in order of file and of position in it; Spark itself starts with the largest file."""
+    frame, prefix = records.frame, records.names.prefix
+    metadata = frame.metadataColumn("_metadata")
+    # Names are percent-encoded in the scan, and their order is that of the plain names.
+    plain = F.url_decode(F.replace(metadata.getField("file_path"), F.lit("+"), F.lit("%2B")))
+    bad = [col(records.bad).isNotNull().alias(records.bad)] if records.strict else []
+    marked = frame.select(
+        *[col(name) for name in records.columns],
+        *bad,
+        plain.alias(f"{prefix}path"),
+        metadata.getField("file_block_start").alias(f"{prefix}block"),
+        F.monotonically_increasing_id().alias(f"{prefix}row"),
+    )
+    marked.orderBy(f"{prefix}path", f"{prefix}block", f"{prefix}row").write.parquet(str(folder))
+
+
+def refuse_bad_records(
+    spark: SparkSession, records: TextRecords, written: Sequence[str], source: str, position: Position | None
+) -> None:
+    """SourceError naming file and record of those that do not fit; the records themselves are not quoted."""
+    if not records.strict:
+        return
+    prefix = records.names.prefix
+    snapshot = read_files(spark, written)
+    if not snapshot.filter(col(records.bad)).take(1):
+        return
+    path, number = col(f"{prefix}path"), f"{prefix}number"
+    in_file = Window.partitionBy(path).orderBy(f"{prefix}block", f"{prefix}row")
+    numbered = snapshot.withColumn(number, F.row_number().over(in_file))
+    found = numbered.filter(col(records.bad)).orderBy(path, number).select(path, number).take(5)
+    raise SourceError(
+        [
+            Problem(
+                f"source '{source}': file '{file.removeprefix('file:')}', record {record} does not fit the columns: "
+                "a value of another type, or a wrong number of columns",
+                position,
+                "mend the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",
+            )
+            for file, record in found
+        ]
+    )

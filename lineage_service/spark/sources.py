@@ -1,0 +1,225 @@
+"""Sources of a workflow as versions and relations: read in place, from a snapshot, or another workflow's output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
+from lineage_service.plan.schema import Column, Schema
+from lineage_service.spark.columns import Names
+from lineage_service.spark.faults import analysing, executing
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.spark.snapshot import open_text, refuse_bad_records, write_snapshot
+from lineage_service.spec.models import SourceSpec
+from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.listing import Listing, listing
+from lineage_service.store.versions import (
+    FileState,
+    Version,
+    VersionColumn,
+    VersionFile,
+    file_state,
+    has_changed,
+    parquet_rows,
+    version_id,
+)
+from lineage_service.store.written import version_of_folder
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """A source ready to be read: its version, and its files as Spark sees them (partition columns included)."""
+
+    name: str
+    version: Version
+    paths: tuple[str, ...]
+    frame: DataFrame
+    position: Position | None
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Column(column.name, column.type) for column in self.version.columns))
+
+    def relation(self, names: Names, *, captured: bool) -> Relation:
+        """The rows, with their rid as the one handle where lineage is captured."""
+        columns = tuple(column.name for column in self.version.columns)
+        rows = rows_with_rids(self.frame, self.version, self.paths, names.handle(0))
+        return Relation(rows if captured else rows.drop(names.handle(0)), columns, int(captured))
+
+    def refuse_changed(self) -> None:
+        """SourceError where a file is no longer what it was when the run began."""
+        if self.version.kind != "source":
+            return
+        for file, path in zip(self.version.files, self.paths, strict=True):
+            if has_changed(file, path):
+                message = f"source '{self.name}' changed while the run was reading it: file '{path}'"
+                raise SourceError(Problem(message, self.position, "run again when it is complete"))
+
+
+@dataclass(frozen=True)
+class SourceOpener:
+    """Opens the sources of one run. `version_of` finds a dataset's version, `known` a version by its id."""
+
+    spark: SparkSession
+    folder: RunFolder
+    workflow_folder: Path
+    version_of: Callable[[str], Version]
+    known: Callable[[str], Version | None]
+
+    def open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
+        try:
+            return self._open(name, source, position)
+        except LineageError as error:
+            raise type(error)([_placed(problem, name, position) for problem in error.problems]) from error
+
+    def _open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
+        if source.output is not None:
+            return self._output(name, source, self.version_of(source.output), position)
+        found = listing(str(source.path), self.workflow_folder)
+        states = [file_state(path) for path in found.files]
+        reading = json.dumps(
+            [source.file_format, source.reader_options, source.schema_, source.rename, source.snapshot]
+        )
+        identity = version_id("source", states, reading)
+        if source.file_format == "parquet" and not source.snapshot:
+            return self._in_place(name, source, found, states, identity, position)
+        version = self.known(identity)
+        if version is None or not self._still_there(version):
+            make = self._copied if source.file_format == "parquet" else self._snapshot
+            version = make(name, source, found, identity, position)
+            if [file_state(path) for path in found.files] != states:
+                raise SourceError(f"source '{name}' changed while it was copied", hint="run again when it is complete")
+        is_copy = source.file_format == "parquet"
+        return self._from_home(name, version, position, source if is_copy else None)
+
+    def _still_there(self, version: Version) -> bool:
+        return not any(has_changed(file, self._path(file)) for file in version.files)
+
+    def _path(self, file: VersionFile) -> str:
+        return self.folder.home.absolute(file.path)
+
+    def _output(self, name: str, source: SourceSpec, version: Version, position: Position | None) -> OpenSource:
+        by_old = {old.lower(): new for old, new in source.rename.items()}
+        columns = tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in version.columns)
+        missing = [file.path for file in version.files if not Path(self._path(file)).is_file()]
+        if missing:
+            raise NotFound(f"a file of '{source.output}' is missing from the home: '{missing[0]}'")
+        return self._from_home(name, replace(version, columns=columns), position)
+
+    def _in_place(
+        self,
+        name: str,
+        source: SourceSpec,
+        found: Listing,
+        states: Sequence[FileState],
+        identity: str,
+        position: Position | None,
+    ) -> OpenSource:
+        files, base = [], 0
+        for path, state in zip(found.files, states, strict=True):
+            rows = parquet_rows(path)
+            partitions = found.partition_values(path)
+            files.append(VersionFile(path, state.size, state.mtime_ns, state.fingerprint, rows, base, partitions))
+            base += rows
+        with analysing(position, f"source '{name}'"):
+            frame = read_files(
+                self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
+            )
+            columns = _columns(frame, source, found)
+        return OpenSource(name, Version(identity, "source", tuple(files), columns), found.files, frame, position)
+
+    def _copied(
+        self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
+    ) -> Version:
+        """Parquet files copied as they are: the same rows in the same order, so the same rids."""
+        target = self.folder.snapshot(name)
+        files, base = [], 0
+        with storing(self.folder.home.path):
+            for number, path in enumerate(found.files):
+                folders = [part for part in Path(path).relative_to(found.base).parts[:-1] if "=" in part]
+                copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+                state, rows = file_state(str(copy)), parquet_rows(str(copy))
+                values = found.partition_values(path)
+                inside = self.folder.home.relative(copy)
+                files.append(VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, base, values))
+                base += rows
+        with analysing(position, f"source '{name}'"):
+            original = read_files(
+                self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
+            )
+            columns = _columns(original, source, found)
+        return Version(identity, "snapshot", tuple(files), columns)
+
+    def _snapshot(
+        self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
+    ) -> Version:
+        records = open_text(
+            self.spark,
+            name,
+            str(source.file_format),
+            found.files,
+            found.base,
+            source.schema_,
+            source.reader_options,
+            position,
+        )
+        target = self.folder.snapshot(name)
+        with executing(position, f"source '{name}'", self.folder.home.path):
+            write_snapshot(records, target)
+            written = sorted(str(path) for path in target.glob("*.parquet"))
+            refuse_bad_records(self.spark, records, written, name, position)
+        types = [(column, records.frame.schema[column].dataType.simpleString()) for column in records.columns]
+        version = version_of_folder(target, types, self.folder, kind="snapshot")
+        with analysing(position, f"source '{name}'"):
+            columns = tuple(_renamed(column, source) for column in version.columns)
+        return replace(version, id=identity, columns=columns)
+
+    def _from_home(
+        self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
+    ) -> OpenSource:
+        paths = tuple(self._path(file) for file in version.files)
+        with analysing(position, f"source '{name}'"):
+            frame = read_files(
+                self.spark,
+                paths,
+                base=_base(version, paths),
+                schema=copied.schema_ if copied else None,
+                options=copied.reader_options if copied else None,
+            )
+        return OpenSource(name, version, paths, frame, position)
+
+
+def _base(version: Version, paths: Sequence[str]) -> str | None:
+    """The folder above the partition folders of a copy; None where there are none."""
+    partitions = version.files[0].partitions if version.files else {}
+    return str(Path(paths[0]).parents[len(partitions)]) if partitions else None
+
+
+def _columns(frame: DataFrame, source: SourceSpec, found: Listing) -> tuple[VersionColumn, ...]:
+    partitions = {name.lower() for name in found.partitions}
+    columns = tuple(
+        VersionColumn(
+            field.name, field.dataType.simpleString(), None if field.name.lower() in partitions else field.name
+        )
+        for field in frame.schema.fields
+    )
+    return tuple(_renamed(column, source) for column in columns)
+
+
+def _renamed(column: VersionColumn, source: SourceSpec) -> VersionColumn:
+    new = next((new for old, new in source.rename.items() if old.lower() == column.name.lower()), None)
+    return column if new is None else replace(column, name=new)
+
+
+def _placed(problem: Problem, name: str, position: Position | None) -> Problem:
+    told = problem.message if f"'{name}'" in problem.message else f"source '{name}': {problem.message}"
+    return replace(problem, message=told, position=problem.position or position)

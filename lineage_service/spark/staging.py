@@ -1,0 +1,103 @@
+"""Where lowered relations are written: for real, or not at all when only the analysis is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import Space
+from lineage_service.capture.instrument import Instrumented
+from lineage_service.errors import Position
+from lineage_service.plan.nodes import keeps_order
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.faults import executing
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.versions import Version
+from lineage_service.store.written import version_of_folder
+
+
+class Stage(Protocol):
+    """What lowering needs written on its way."""
+
+    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        """The same rows, computed once and read from there."""
+
+    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
+        """A lineage table: ids and handles."""
+
+    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        """A dataset's rows, kept; readers see them with their rid as the one handle."""
+
+
+class Rehearsal:
+    """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        _ = label, position
+        return frame
+
+    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
+        _ = space, frame, position
+
+    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        columns = [col(name) for name in relation.columns]
+        handles = [F.lit(0).cast("bigint").alias(self.names.handle(0))] if each.handles else []
+        return Relation(relation.frame.select(*columns, *handles), relation.columns, len(handles))
+
+
+@dataclass
+class Writing:
+    """Writes below the run's folder and remembers what it wrote."""
+
+    spark: SparkSession
+    names: Names
+    folder: RunFolder
+    versions: dict[str, Version] = field(default_factory=dict)
+    tables: dict[Space, Path] = field(default_factory=dict)
+    tell: Callable[[str], None] = field(default=lambda _: None)
+
+    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        folder = self._fresh(label)
+        self._write(frame, folder, f"step '{label.partition(':')[0]}'", position)
+        files = sorted(str(path) for path in folder.glob("*.parquet"))
+        return read_files(self.spark, files, schema=frame.schema)
+
+    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
+        folder = self._fresh(space)
+        self._write(frame, folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
+        self.tables[space] = folder
+
+    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        step = each.node.step
+        folder = self.folder.dataset(step)
+        self._write(relation.frame, folder, f"step '{step}'", each.node.position)
+        version = version_of_folder(folder, relation.schema_types(), self.folder)
+        self.versions[step] = version
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        frame = read_files(self.spark, paths, schema=relation.frame.schema)
+        rows = rows_with_rids(frame, version, paths, self.names.handle(0))
+        if keeps_order(each.node):
+            rows = rows.orderBy(self.names.handle(0))  # files are not read back in order
+        if not each.handles:
+            return Relation(rows.drop(self.names.handle(0)), relation.columns, 0)
+        return Relation(rows, relation.columns, 1)
+
+    def _fresh(self, label: str) -> Path:
+        safe = re.sub(r"[^a-z0-9_]+", "-", label)
+        return self.folder.temporary / f"{len(list(self.folder.temporary.iterdir()))}-{safe}"
+
+    def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> None:
+        self.tell(f"writing {what}")
+        with executing(position, what, self.folder.home.path):
+            frame.write.parquet(str(folder))

@@ -1,0 +1,178 @@
+"""A workflow file -> its spec, with every problem that can be told without the data's schema."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from lineage_service.errors import Problem, listed
+from lineage_service.spec.models import (
+    STEP_TYPES,
+    BrokenOutput,
+    BrokenSource,
+    BrokenStep,
+    OutputSpec,
+    Step,
+    WorkflowSpec,
+)
+from lineage_service.spec.names import check_names, step_inputs
+from lineage_service.spec.problems import Collector, add_problems
+from lineage_service.spec.sources import SourceSpec
+from lineage_service.spec.variables import substituted, variable_values
+from lineage_service.spec.yaml_tree import Marks, SourceFloat, read_tree
+
+# Stand in for required keys that are wrong, so that the rest of the file still becomes a spec.
+_STAND_INS: dict[str, Any] = {
+    "version": 1,
+    "name": "unnamed",
+    "sources": {"unnamed": BrokenSource("unnamed")},
+    "steps": (BrokenStep(None, None),),
+    "outputs": {"unnamed": BrokenOutput("unnamed")},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWorkflow:
+    """A workflow file as it was read.
+
+    spec: the parts that failed validation are Broken placeholders in it.
+    path: the file, absolute.
+    marks: the place of each key and value.
+    version: sha256 (hex) of the canonical content; the same for files that differ in comments, formatting, order of
+        keys or defaults of variables only.
+    variables: the values used.
+    problems: all that was found, errors and warnings, in file order.
+    """
+
+    spec: WorkflowSpec
+    path: Path
+    marks: Marks
+    version: str
+    variables: dict[str, str]
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) -> LoadedWorkflow:
+    """Reads a workflow file; problems are collected, not raised.
+
+    Raises NotFound or WorkflowError only where there is nothing to go on with: the file is not there, cannot be
+    read, is not YAML, or is not a mapping.
+    """
+    tree = read_tree(Path(path), str(path))
+    marks, found = tree.marks, Collector()
+    found.extend(tree.problems)
+    values = variable_values(tree.value.get("vars"), variables or {}, marks, found)
+    whole = substituted(tree.value, values, marks, found)
+    parts: dict[str, Any] = {}
+    for key, part in (("sources", _sources), ("steps", _steps), ("outputs", _outputs)):
+        if isinstance(whole.get(key), list if key == "steps" else dict):
+            parts[key] = part(whole[key], marks, found)
+    spec = _whole(whole, parts, marks, found)
+    check_names(whole, marks, found)
+    return LoadedWorkflow(
+        spec=spec,
+        path=Path(path).absolute(),
+        marks=marks,
+        version=content_version(tree.value),
+        variables=values,
+        problems=found.in_file_order(),
+    )
+
+
+def content_version(tree: Mapping[str, Any]) -> str:
+    """The hash of a file's content before substitution; of `vars`, only the names count."""
+    declared = tree.get("vars")
+    names = sorted(declared) if isinstance(declared, dict) else []
+    canonical = json.dumps({**_canonical(dict(tree)), "vars": names}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _canonical(node: Any) -> Any:
+    """Floats by their text: 1.50 and 1.5 are different expressions, and JSON has no infinity."""
+    if isinstance(node, dict):
+        return {key: _canonical(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_canonical(value) for value in node]
+    return node.text if isinstance(node, SourceFloat) else node
+
+
+def _sources(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, SourceSpec | BrokenSource]:
+    sources: dict[str, SourceSpec | BrokenSource] = {}
+    for name, value in raw.items():
+        try:
+            sources[name] = SourceSpec.model_validate(value)
+        except ValidationError as error:
+            add_problems(error, SourceSpec, f"source '{name}'", ("sources", name), marks, found)
+            sources[name] = BrokenSource(name)
+    return sources
+
+
+def _outputs(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, OutputSpec | BrokenOutput]:
+    outputs: dict[str, OutputSpec | BrokenOutput] = {}
+    for name, value in raw.items():
+        # `totals:` alone means the defaults, and the step is the output's own where none is named.
+        given = {"step": name, **value} if isinstance(value, dict) else {"step": name} if value is None else value
+        try:
+            outputs[name] = OutputSpec.model_validate(given)
+        except ValidationError as error:
+            add_problems(error, OutputSpec, f"output '{name}'", ("outputs", name), marks, found)
+            step = given.get("step") if isinstance(given, dict) else None
+            outputs[name] = BrokenOutput(name, step if isinstance(step, str) else None)
+    return outputs
+
+
+def _steps(raw: list[Any], marks: Marks, found: Collector) -> tuple[Step | BrokenStep, ...]:
+    return tuple(_step(index, value, marks, found) for index, value in enumerate(raw))
+
+
+def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | BrokenStep:
+    path = ("steps", index)
+    name = raw.get("name") if isinstance(raw, dict) else None
+    op = raw.get("op") if isinstance(raw, dict) else None
+    what = f"step '{name}'" if isinstance(name, str) else f"step {index + 1}"
+    broken = BrokenStep(
+        name if isinstance(name, str) else None,
+        op if isinstance(op, str) else None,
+        tuple(reference for reference, _ in step_inputs(raw)),
+    )
+    if not isinstance(raw, dict):
+        found.add(f"{what} needs to be a mapping with name, op and the op's keys", marks.at(*path))
+        return broken
+    if op is None:
+        found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path))
+        return broken
+    if not isinstance(op, str) or op not in STEP_TYPES:
+        hint = found.similar(op, STEP_TYPES) if isinstance(op, str) else None
+        found.add(f"unknown op '{op}' in {what}; ops: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
+        return broken
+    model = STEP_TYPES[op]
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        add_problems(error, model, f"{what} ({op})", path, marks, found)
+        return broken
+
+
+def _whole(whole: Mapping[str, Any], parts: Mapping[str, Any], marks: Marks, found: Collector) -> WorkflowSpec:
+    """The spec of all parts; keys that are wrong at the top are replaced by defaults or stand-ins."""
+    data = {**whole, **parts}
+    try:
+        return WorkflowSpec.model_validate(data)
+    except ValidationError as error:
+        add_problems(error, WorkflowSpec, "the workflow", (), marks, found)
+        wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False, include_input=False)}
+        usable = {key: value for key, value in data.items() if key not in wrong}
+        spec = WorkflowSpec.model_validate({**_STAND_INS, **usable})
+        empty: dict[str, Any] = {"sources": {}, "steps": (), "outputs": {}}
+        replaced = {key: parts.get(key, nothing) for key, nothing in empty.items() if key in wrong}
+        return spec.model_copy(update=replaced)

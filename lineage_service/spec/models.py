@@ -1,0 +1,349 @@
+"""The workflow file as closed, frozen models; steps are told apart by `op`.
+
+What can be said of one part alone is checked here; what needs other parts (names, cycles) is in names.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Field, InstanceOf, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from lineage_service.spec.fields import (
+    Closed,
+    Columns,
+    Count,
+    Expressions,
+    Flag,
+    Name,
+    NewColumn,
+    OneOrMore,
+    Ref,
+    Text,
+    Texts,
+    as_text,
+    refused,
+)
+from lineage_service.spec.sources import LegalHold, SourceSpec
+
+__all__ = [
+    "INPUT_KEYS",
+    "STEP_TYPES",
+    "AggregateStep",
+    "BrokenOutput",
+    "BrokenSource",
+    "BrokenStep",
+    "CheckSpec",
+    "DifferenceStep",
+    "DistinctStep",
+    "ExplodeStep",
+    "FilterStep",
+    "IntersectStep",
+    "JoinStep",
+    "LegalHold",
+    "LimitStep",
+    "LineageSpec",
+    "OneInput",
+    "OutputSpec",
+    "PrivacySpec",
+    "ProjectStep",
+    "SortStep",
+    "SourceSpec",
+    "Step",
+    "StepBase",
+    "TwoInputs",
+    "UnionStep",
+    "WindowStep",
+    "WithColumnsStep",
+    "WorkflowSpec",
+    "WorkloadQuery",
+]
+
+
+class CheckSpec(Closed):
+    """A statement about the rows of a step or output, checked while it runs; exactly one of the first three."""
+
+    not_null: OneOrMore | None = Field(None, description="Columns that are never null")
+    unique: OneOrMore | None = Field(None, description="Columns whose values together occur once")
+    where: Text | None = Field(None, description="A predicate that holds for every row")
+    severity: Literal["error", "warn"] = Field("error", description="error fails the run, warn is reported")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if sum(kind is not None for kind in (self.not_null, self.unique, self.where)) != 1:
+            raise refused("needs exactly one of 'not_null', 'unique', 'where'")
+        if () in (self.not_null, self.unique):
+            raise refused("needs at least one column")
+        return self
+
+
+class StepBase(Closed):
+    """What every step has."""
+
+    name: Name = Field(description="The step's name: [a-z][a-z0-9_]*")
+    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the step's rows")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the steps and sources it reads, in order."""
+        values = (getattr(self, key) for key in INPUT_KEYS if key in type(self).model_fields)
+        return tuple(name for value in values for name in ((value,) if isinstance(value, str) else value))
+
+
+INPUT_KEYS = ("input", "left", "right", "inputs")
+
+
+class OneInput(StepBase):
+    input: Ref = Field(description="The step or source it reads")
+
+
+class TwoInputs(StepBase):
+    left: Ref = Field(description="The step or source on the left")
+    right: Ref = Field(description="The step or source on the right")
+
+
+class FilterStep(OneInput):
+    """Keeps the rows for which `where` is true."""
+
+    op: Literal["filter"]
+    where: Text = Field(description="A predicate")
+
+
+class ProjectStep(OneInput):
+    """Columns chosen or computed; a bag, or a set with `distinct`."""
+
+    op: Literal["project"]
+    columns: Columns = Field(description="Column names, or name: expression")
+    distinct: Flag = Field(False, description="Set semantics")
+
+    @field_validator("columns")
+    @classmethod
+    def _some(cls, columns: Any) -> Any:
+        if not columns:
+            raise refused("needs at least one column")
+        return columns
+
+
+class WithColumnsStep(OneInput):
+    """All columns, and some more."""
+
+    op: Literal["with_columns"]
+    columns: Expressions = Field(min_length=1, description="name: expression")
+
+
+class AggregateStep(OneInput):
+    """One row per group; without `by`, one row in all."""
+
+    op: Literal["aggregate"]
+    by: Columns = Field((), description="Columns, or name: expression; empty for one group")
+    measures: Expressions = Field(default_factory=dict, description="name: aggregate expression")
+    having: Text | None = Field(None, description="A predicate over keys and measures, by name")
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.by and not self.measures:
+            raise refused("needs 'by' or 'measures'")
+        if isinstance(self.by, dict) and (twice := set(self.by) & set(self.measures)):
+            raise refused(f"'{min(twice)}' is both in 'by' and in 'measures'")
+        return self
+
+
+class DistinctStep(OneInput):
+    """Equal rows once."""
+
+    op: Literal["distinct"]
+
+
+class JoinStep(TwoInputs):
+    """Pairs of rows that match; `semi` and `anti` only ask whether there is a match."""
+
+    op: Literal["join"]
+    on: Text | None = Field(None, description="Any predicate; left. and right. qualify names")
+    using: Texts | None = Field(None, description="Columns that both sides have")
+    how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"] = Field("inner", description="Join type")
+
+    @model_validator(mode="after")
+    def _condition(self) -> Self:
+        given = (self.on is not None) + (self.using is not None)
+        if self.how == "cross" and given:
+            raise refused("a cross join has neither 'on' nor 'using'")
+        if self.how != "cross" and given != 1:
+            raise refused("needs exactly one of 'on', 'using'" + ("" if given else ", or 'how: cross'"))
+        if self.using == ():
+            raise refused("'using' needs at least one column")
+        return self
+
+
+class UnionStep(StepBase):
+    """Rows of all inputs, by column name."""
+
+    op: Literal["union"]
+    inputs: tuple[Ref, ...] = Field(min_length=2, description="Two or more steps or sources")
+    distinct: Flag = Field(False, description="Equal rows once")
+
+
+class IntersectStep(TwoInputs):
+    """Rows that both sides have, by column name."""
+
+    op: Literal["intersect"]
+    distinct: Flag = Field(True, description="Equal rows once; false is SQL's ALL")
+
+
+class DifferenceStep(TwoInputs):
+    """Rows of the left side that the right side does not have, by column name."""
+
+    op: Literal["difference"]
+    distinct: Flag = Field(True, description="Equal rows once; false is SQL's ALL")
+
+
+class WindowStep(OneInput):
+    """All columns, and measures computed over each row's partition."""
+
+    op: Literal["window"]
+    partition_by: Texts = Field((), description="Columns; empty for one partition")
+    order_by: OneOrMore = Field((), description="Expressions with optional asc or desc")
+    measures: Expressions = Field(min_length=1, description="name: window expression, without OVER")
+
+
+class SortStep(OneInput):
+    """The same rows in order."""
+
+    op: Literal["sort"]
+    by: OneOrMore = Field(min_length=1, description="Expressions with optional asc or desc")
+
+
+class LimitStep(OneInput):
+    """The first n rows."""
+
+    op: Literal["limit"]
+    n: Count = Field(description="How many rows")
+    by: OneOrMore = Field((), description="The order; expressions with optional asc or desc")
+
+
+class ExplodeStep(OneInput):
+    """One row per element of an array or map column."""
+
+    op: Literal["explode"]
+    column: Text = Field(description="The column to take apart")
+    as_: NewColumn = Field("", alias="as", description="The element's column; by default the column's own name")
+    outer: Flag = Field(False, description="Keep rows without elements, with null")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_name(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("as") is None and isinstance(as_text(data.get("column")), str):
+            return {**data, "as": data["column"]}
+        return data
+
+
+Step = (
+    FilterStep
+    | ProjectStep
+    | WithColumnsStep
+    | AggregateStep
+    | DistinctStep
+    | JoinStep
+    | UnionStep
+    | IntersectStep
+    | DifferenceStep
+    | WindowStep
+    | SortStep
+    | LimitStep
+    | ExplodeStep
+)
+STEP_TYPES: dict[str, type[Step]] = {get_args(t.model_fields["op"].annotation)[0]: t for t in get_args(Step)}
+
+
+class OutputSpec(Closed):
+    """A step whose rows are kept as a dataset, and perhaps published."""
+
+    step: Ref = Field("", description="The step; by default the one of the output's own name")
+    path: Text | None = Field(None, description="Also publish a copy here, relative to the workflow file")
+    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the output's rows")
+    on_erasure: Literal["recompute", "delete"] = Field("recompute", description="What an erasure does with rows")
+
+
+class WorkloadQuery(Closed):
+    """A question declared ahead, so that capture can prepare for it and prune the rest."""
+
+    name: Name = Field(description="The query's name")
+    backward: Ref | None = Field(None, description="The output or kept step it starts from")
+    forward: Ref | None = Field(None, description="The source or kept step it starts from")
+    to: OneOrMore = Field(min_length=1, description="The dataset or datasets it reaches")
+    where: Text | None = Field(None, description="A predicate on the rows reached")
+    parameters: Texts = Field((), description="Columns that the question will fix: data skipping")
+    by: Columns = Field((), description="Grouping of the rows reached: columns, or name: expression")
+    measures: Expressions = Field(default_factory=dict, description="name: aggregate expression")
+    semantics: Literal["which", "why", "how"] = Field("which", description="Semantics of a backward query")
+
+    @model_validator(mode="after")
+    def _direction(self) -> Self:
+        if (self.backward is None) == (self.forward is None):
+            raise refused("needs exactly one of 'backward', 'forward'")
+        if self.forward is not None and self.semantics != "which":
+            raise refused(f"'semantics: {self.semantics}' goes with 'backward'")
+        return self
+
+
+class LineageSpec(Closed):
+    """How lineage is captured, and for what."""
+
+    capture: Literal["auto", "inject", "defer", "stage", "lazy", "off"] = Field("auto", description="The strategy")
+    keep: tuple[Ref, ...] = Field((), description="Steps in between that can be traced and shown like outputs")
+    workload: tuple[WorkloadQuery, ...] = Field((), description="The only questions that will be asked; empty: any")
+
+
+class PrivacySpec(Closed):
+    """What the record of processing (GDPR Art. 30) says of this workflow."""
+
+    purpose: Text | None = Field(None, description="Why the data is processed")
+    legal_basis: Text | None = Field(None, description="On what legal basis")
+    recipients: Texts = Field((), description="Who gets the outputs")
+    retention_days: Count | None = Field(None, description="How long outputs are kept")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSource:
+    """Stands for a source that failed validation: its name exists, its columns are unknown."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenStep:
+    """Stands for a step that failed validation: its name may exist, its columns are unknown."""
+
+    name: str | None
+    op: str | None
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenOutput:
+    """Stands for an output that failed validation."""
+
+    name: str
+    step: str | None = None
+
+
+class WorkflowSpec(Closed):
+    """A whole workflow file. Broken parts occur only beside problems: what has no error has none of them."""
+
+    version: Literal[1] = Field(description="The version of this file format")
+    name: Name = Field(description="The workflow's name: [a-z][a-z0-9_]*")
+    description: Text | None = Field(None, description="What it is for")
+    owner: Text | None = Field(None, description="Who answers for it")
+    vars: dict[str, Any] = Field(default_factory=dict, description="Defaults of variables, used as ${name}")
+    privacy: PrivacySpec | None = Field(None, description="For the record of processing")
+    sources: dict[Name, SourceSpec | Annotated[BrokenSource, InstanceOf(), SkipJsonSchema()]] = Field(
+        min_length=1, description="What is read"
+    )
+    steps: tuple[
+        Annotated[Step, Field(discriminator="op")] | Annotated[BrokenStep, InstanceOf(), SkipJsonSchema()], ...
+    ] = Field(min_length=1, description="Relational steps, in any order")
+    outputs: dict[Name, OutputSpec | Annotated[BrokenOutput, InstanceOf(), SkipJsonSchema()]] = Field(
+        min_length=1, description="What is kept and published"
+    )
+    lineage: LineageSpec = Field(default_factory=LineageSpec, description="How lineage is captured")

@@ -1,0 +1,160 @@
+"""What pydantic found wrong -> problems in plain words, at their place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lineage_service.errors import Position, Problem, did_you_mean, listed
+from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
+from lineage_service.spec.models import CheckSpec, LineageSpec, PrivacySpec, WorkloadQuery
+from lineage_service.spec.sources import LegalHold
+from lineage_service.spec.yaml_tree import Marks
+
+# The models inside others, by the key they are under.
+_NESTED: dict[str, type[BaseModel]] = {
+    "checks": CheckSpec,
+    "legal_hold": LegalHold,
+    "lineage": LineageSpec,
+    "privacy": PrivacySpec,
+    "workload": WorkloadQuery,
+}
+_NEEDED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+}
+NAME_RULE = "a name is [a-z][a-z0-9_]*: lower-case letters, digits and _, a letter first"
+
+# About a second of looking for similar names, however many are wrong.
+_COMPARISONS = 100_000
+
+
+class Collector:
+    """Problems as they are found; hands them out in file order."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+        self._comparisons = _COMPARISONS
+
+    def add(
+        self,
+        message: str,
+        position: Position | None,
+        hint: str | None = None,
+        severity: Literal["error", "warning"] = "error",
+    ) -> None:
+        self._problems.append(Problem(message, position, hint, severity))
+
+    def extend(self, problems: Collection[Problem]) -> None:
+        self._problems.extend(problems)
+
+    def similar(self, name: str, existing: Collection[str]) -> str | None:
+        """A "did you mean" hint, as long as the search for it stays cheap."""
+        self._comparisons -= len(existing)
+        return did_you_mean(name, existing) if self._comparisons >= 0 and len(name) <= 100 else None
+
+    def in_file_order(self) -> tuple[Problem, ...]:
+        def place(problem: Problem) -> tuple[int, int]:
+            return (problem.position.line, problem.position.column) if problem.position else (0, 0)
+
+        return tuple(dict.fromkeys(sorted(self._problems, key=place)))
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys a model has in the file; of a step, what every step has stands around its own."""
+    keys = [info.alias or name for name, info in model.model_fields.items()]
+    around = {"name": 0, "op": 1, "checks": 3}
+    return sorted(keys, key=lambda key: around.get(key, 2)) if "op" in keys else keys
+
+
+def add_problems(
+    error: ValidationError,
+    model: type[BaseModel],
+    what: str,
+    path: tuple[str | int, ...],
+    marks: Marks,
+    found: Collector,
+) -> None:
+    """Every problem of one part of the file, which `what` names ("step 'x' (filter)") and `path` leads to."""
+    for detail in error.errors(include_url=False):
+        unknown = detail["type"] == "extra_forbidden"
+        # "[key]" at the end marks a problem of the key itself (unless a user's key is called that); the others are
+        # tags, which are not in the file.
+        at_key = detail["loc"][-1:] == ("[key]",) and not unknown
+        parts = detail["loc"][:-1] if at_key or unknown else detail["loc"]
+        loc = tuple(part for part in parts if part not in (LIST_FORM, MAPPING_FORM))
+        loc = (*loc, detail["loc"][-1]) if unknown else loc
+        if detail["type"] == "missing":
+            found.add(f"{_described(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
+        elif unknown:
+            keys = keys_of(_NESTED.get(_last_word(loc[:-1]), model))
+            message = f"unknown key '{loc[-1]}' in {_described(loc[:-1], what)}; keys here: {listed(keys, 20)}"
+            found.add(message, marks.key(*path, *loc), found.similar(str(loc[-1]), keys))
+        else:
+            message, hint = _in_words(detail, _described(loc, what), found)
+            found.add(message, marks.key(*path, *loc) if at_key else marks.at(*path, *loc), hint)
+
+
+def _last_word(loc: tuple[str | int, ...]) -> str:
+    return next((part for part in reversed(loc) if isinstance(part, str)), "")
+
+
+def _described(loc: tuple[str | int, ...], what: str) -> str:
+    """The thing at a location, from the inside out: 'severity' of entry 1 of 'checks' of step 'x' (filter)."""
+    parts = [f"entry {part + 1}" if isinstance(part, int) else f"'{part}'" for part in reversed(loc)]
+    return " of ".join([*parts, what])
+
+
+def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, str | None]:
+    """The message and hint for a value that is wrong."""
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    match kind:
+        case "refused":
+            # "needs …" goes on with the thing's name; a sentence of its own follows it.
+            joint = " " if str(context["message"]).startswith(("needs ", "is ", "renames ")) else ": "
+            return f"{thing}{joint}{context['message']}", None
+        case "literal_error":
+            expected = [word.strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
+            hint = found.similar(value, expected) if isinstance(value, str) else None
+            return f"{thing} is {_shown(value)}; it can be: {listed(expected)}", hint
+        case "string_pattern_mismatch" if context["pattern"] == NAME_PATTERN:
+            return f"{_shown(value)} is no name; {NAME_RULE}", None
+        case "string_pattern_mismatch":
+            return f"{thing} is {_shown(value)}; it needs to be workflow.name", None
+        case "too_short":
+            least = context["min_length"]
+            return f"{thing} needs at least {'one entry' if least == 1 else f'{least} entries'}", None
+        case "greater_than_equal":
+            return f"{thing} is {_shown(value)}; it needs to be {context['ge']} or more", None
+        case "less_than_equal":
+            return f"{thing} is {_shown(value)}; it needs to be {context['le']} or less", None
+        case "tuple_type" if LIST_FORM in detail["loc"]:
+            return f"{thing} needs a list or a mapping, not {_shown(value)}", None
+        case "bool_type":
+            hint = "YAML 1.2 knows only true and false" if isinstance(value, str) else None
+            return f"{thing} needs true or false, not {_shown(value)}", hint
+        case _ if kind in _NEEDED:
+            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", None
+        case _:
+            return f"{thing} is wrong: {detail['msg']}", None
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"'{text}'" if isinstance(value, str) else text

@@ -1,0 +1,105 @@
+"""What a workflow reads: the models of its sources, and how a file's format follows from its path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from lineage_service.spec.fields import Closed, Day, Flag, NewColumn, OptionText, Text, Texts, refused
+
+FileFormat = Literal["parquet", "csv", "json"]
+FORMATS = ", ".join(get_args(FileFormat))
+
+_SUFFIXES: dict[str, FileFormat] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+_FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}\Z")
+
+
+class LegalHold(Closed):
+    """Why an erasure must retain the rows of a source, and for how long."""
+
+    ground: Text = Field(description="The legal ground, e.g. tax law")
+    until: Day | None = Field(None, description="The last day of the hold; without it, it is open-ended")
+
+
+class SourceSpec(Closed):
+    """A dataset that the workflow reads: files, or another workflow's output."""
+
+    path: Text | None = Field(None, description="File, folder or glob, relative to the workflow file")
+    output: (
+        Annotated[
+            str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?(@[A-Za-z0-9_-]+)?$")
+        ]
+        | None
+    ) = Field(None, description="Another workflow's output: workflow.name")
+    format: FileFormat | None = Field(None, description="Inferred from the suffix where it is not given")
+    options: dict[str, OptionText] = Field(default_factory=dict, description="Spark's reader options")
+    schema_: Text | None = Field(None, alias="schema", description="Columns and types, as Spark DDL")
+    snapshot: Flag = Field(False, description="Keep a copy in the home")
+    rename: dict[str, NewColumn] = Field(default_factory=dict, description="old name: new name")
+    subject: dict[str, Text] = Field(default_factory=dict, description="kind of person: the column that identifies one")
+    pii: Texts = Field((), description="Columns that hold personal data")
+    legal_hold: LegalHold | None = Field(None, description="Rows that an erasure must retain")
+    on_erased: Literal["fail", "drop", "warn"] = Field("fail", description="An erased person is in the data again")
+
+    @field_validator("subject")
+    @classmethod
+    def _kinds(cls, subject: dict[str, str]) -> dict[str, str]:
+        for kind in subject:
+            # --subject KIND=VALUE splits at the first =
+            if "=" in kind or kind != kind.strip() or not kind:
+                raise refused(f"'{kind}' is no kind of subject: a kind is a word without '='")
+        return subject
+
+    @field_validator("rename")
+    @classmethod
+    def _targets(cls, rename: dict[str, str]) -> dict[str, str]:
+        seen: set[str] = set()
+        for target in rename.values():
+            if target.lower() in seen:
+                raise refused(f"renames two columns to '{target}'")
+            seen.add(target.lower())
+        return rename
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.path is None) == (self.output is None):
+            raise refused("needs exactly one of 'path', 'output'")
+        if self.output is not None:
+            for key in ("format", "options", "schema", "snapshot"):
+                if getattr(self, "schema_" if key == "schema" else key):
+                    raise refused(f"'{key}' goes with 'path'; another workflow's output has it already")
+        elif self.file_format is None:
+            raise refused(f"the format of '{self.path}' cannot be inferred; give 'format': {FORMATS}")
+        return self
+
+    @property
+    def file_format(self) -> FileFormat | None:
+        """The format given or inferred from the path; a path without suffix is a folder of Parquet files."""
+        if self.path is None or self.format is not None:
+            return self.format
+        name = PurePosixPath(self.path.lower()).name
+        for packed in _PACKED:
+            name = name.removesuffix(packed)
+        suffix = PurePosixPath(name).suffix
+        if suffix in _SUFFIXES:
+            return _SUFFIXES[suffix]
+        return None if _FILE_SUFFIX.match(suffix) else "parquet"
+
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """Spark's reader options; .tsv without `sep` or `delimiter` is separated by tabs."""
+        tabs = re.search(r"\.tsv(\.[a-z0-9]+)?/*\Z", self.path or "", re.IGNORECASE) and self.file_format == "csv"
+        given = {key.lower() for key in self.options}
+        return {"sep": "\t", **self.options} if tabs and not given & {"sep", "delimiter"} else self.options

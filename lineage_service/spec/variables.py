@@ -1,0 +1,93 @@
+"""`${name}` and `${env:NAME}` in the strings of a workflow file; `$${` stands for a literal `${`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lineage_service.errors import listed
+from lineage_service.spec.fields import as_text
+from lineage_service.spec.problems import Collector
+from lineage_service.spec.yaml_tree import Marks
+
+SUBSTITUTED = ("sources", "steps", "outputs", "lineage")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)(?P<end>\}?)")
+
+
+def variable_values(declared: object, overrides: Mapping[str, str], marks: Marks, found: Collector) -> dict[str, str]:
+    """The value of every declared variable: its default, or what was given instead.
+
+    Values are not substituted again, except that a default may hold ${env:NAME}. What is wrong goes to `found`;
+    a variable that has no usable value is there all the same, empty, so that its uses are not problems as well.
+    """
+    values: dict[str, str] = {}
+    # That vars is a mapping at all is for the models to say.
+    for name, default in (declared if isinstance(declared, dict) else {}).items():
+        at = marks.at("vars", name)
+        values[name] = ""
+        if not _NAME.match(name):
+            found.add(f"'{name}' is no name for a variable; letters, digits and _ are allowed", marks.key("vars", name))
+        elif name in overrides:
+            values[name] = str(as_text(overrides[name]))
+        elif default is None or isinstance(default, dict | list):
+            found.add(f"variable '{name}' needs a default: text, a number, true or false", at)
+        elif not isinstance(default, str):
+            values[name] = str(as_text(default))
+        else:
+            values[name] = _substituted(default, None, marks, ("vars", name), found)
+    for name in overrides:
+        if name not in values:
+            message = f"unknown variable '{name}' was given; variables here: {listed(values)}"
+            found.add(message, marks.key("vars"), found.similar(name, values))
+    return values
+
+
+def substituted(tree: Mapping[str, Any], values: Mapping[str, str], marks: Marks, found: Collector) -> dict[str, Any]:
+    """The tree with references replaced in every string under sources, steps, outputs and lineage; keys stay."""
+    return {
+        key: _walk(value, values, marks, (key,), found) if key in SUBSTITUTED else value for key, value in tree.items()
+    }
+
+
+def _walk(node: Any, values: Mapping[str, str], marks: Marks, path: tuple[str | int, ...], found: Collector) -> Any:
+    if isinstance(node, dict):
+        return {key: _walk(value, values, marks, (*path, key), found) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_walk(value, values, marks, (*path, index), found) for index, value in enumerate(node)]
+    if isinstance(node, str) and "${" in node:
+        return _substituted(node, values, marks, path, found)
+    return node
+
+
+def _substituted(
+    text: str, values: Mapping[str, str] | None, marks: Marks, path: tuple[str | int, ...], found: Collector
+) -> str:
+    """One string with its references replaced; values None: only ${env:NAME} is allowed."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match["inner"] is None:
+            return "${"
+        inner = match["inner"].strip()
+        if not match["end"]:
+            found.add("'${' is not closed", marks.at(*path), "write $${ for a literal ${")
+        elif inner.startswith("env:"):
+            name = inner.removeprefix("env:").strip()
+            if name in os.environ:
+                return os.environ[name]
+            found.add(f"environment variable '{name}' is not set", marks.at(*path))
+        elif values is None:
+            message = f"a variable's default may hold ${{env:NAME}} only, not '${{{inner}}}'"
+            found.add(message, marks.at(*path), "write $${ for a literal ${")
+        elif inner in values:
+            return values[inner]
+        else:
+            message = f"unknown variable '{inner}'; variables here: {listed(values)}"
+            hint = found.similar(inner, values) or "write ${env:NAME} for the environment, $${ for a literal ${"
+            found.add(message, marks.at(*path), hint)
+        return match[0]
+
+    return _REFERENCE.sub(replace, text)

@@ -1,0 +1,114 @@
+"""Columns of sources as far as they can be told without Spark: from footers, headers and declared schemas."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lineage_service.errors import SourceError
+from lineage_service.plan.schema import Column, ColumnError, Schema
+from lineage_service.spec.models import SourceSpec
+from lineage_service.store.listing import Listing, listing
+from lineage_service.store.versions import Version
+
+UNKNOWN = Schema(known=False)
+
+
+def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], Version | None]) -> Schema:
+    """The source's columns under the user's names. SourceError where its files are not there or not readable."""
+    if source.output is not None:
+        version = version_of(source.output)
+        if version is None:
+            return UNKNOWN
+        return _renamed([Column(column.name, column.type) for column in version.columns], source.rename)
+    found = listing(str(source.path), folder)
+    columns = _columns(source, found)
+    if columns is None:
+        return UNKNOWN
+    names = {column.name.lower() for column in columns}
+    partitions = [Column(name) for name in found.partitions if name.lower() not in names]
+    return _renamed([*columns, *partitions], source.rename)
+
+
+def _columns(source: SourceSpec, found: Listing) -> list[Column] | None:
+    if source.schema_ is not None:
+        return _declared(source.schema_)
+    if source.file_format == "parquet":
+        return _from_footer(found.files[0]) if not _merges(source.reader_options) else None
+    if source.file_format == "csv":
+        return _from_header(found.files[0], source.reader_options)
+    return None
+
+
+def _merges(options: Mapping[str, str]) -> bool:
+    return any(key.lower() == "mergeschema" and value.lower() == "true" for key, value in options.items())
+
+
+def _declared(ddl: str) -> list[Column] | None:
+    """Names and types of a Spark DDL schema; None where it cannot be read here: Spark will tell."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
+    except SqlglotError:
+        return None
+    columns = [
+        Column(each.name, each.kind.sql(dialect="spark").lower() if each.kind else None)
+        for each in tree.find_all(exp.ColumnDef)
+        if isinstance(each.parent, exp.Schema)
+    ]
+    return columns or None
+
+
+def _from_footer(path: str) -> list[Column]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        raise SourceError(
+            f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
+        ) from None
+    return [Column(field.name, _spark_type(field.type)) for field in schema]
+
+
+def _spark_type(kind: object) -> str | None:
+    """The few types whose Spark name is beyond doubt; of others only Spark knows."""
+    plain = {"int32": "int", "int64": "bigint", "string": "string", "large_string": "string", "double": "double",
+             "float": "float", "bool": "boolean", "date32[day]": "date", "int16": "smallint", "int8": "tinyint",
+             "binary": "binary"}  # fmt: skip
+    return plain.get(str(kind))
+
+
+def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
+    given = {key.lower(): value for key, value in options.items()}
+    if given.get("header", "false").lower() != "true" or Path(path).suffix not in (".csv", ".tsv", ".txt"):
+        return None
+    separator = given.get("sep", given.get("delimiter", ","))
+    try:
+        with Path(path).open(encoding=given.get("encoding", "utf-8"), newline="") as stream:
+            header = next(
+                csv.reader([stream.readline(1 << 20)], delimiter=separator, quotechar=given.get("quote", '"') or None)
+            )
+    except (OSError, UnicodeError, StopIteration, TypeError, csv.Error, LookupError):
+        return None
+    names = [name.lstrip("\ufeff") for name in header]
+    if len({name.lower() for name in names}) != len(names) or not all(names):
+        return None  # Spark gives such columns names of its own
+    return [Column(name) for name in names]
+
+
+def _renamed(columns: list[Column], rename: Mapping[str, str]) -> Schema:
+    by_old = {old.lower(): new for old, new in rename.items()}
+    missing = [old for old in rename if old.lower() not in (column.name.lower() for column in columns)]
+    if missing:
+        names = ", ".join(column.name for column in columns)
+        raise SourceError(f"rename: no column '{missing[0]}'; columns here: {names}")
+    try:
+        return Schema(tuple(Column(by_old.get(column.name.lower(), column.name), column.type) for column in columns))
+    except ColumnError as error:
+        raise SourceError(error.message, hint=error.hint or "give one of them another name with `rename`") from None

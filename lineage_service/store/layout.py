@@ -1,0 +1,134 @@
+"""The home folder: where things are, who is at work in it, and what may be removed.
+
+Everything a run writes is below `runs/<run id>/`. A run at work holds a lock on its folder; a folder without a
+committed run and without a held lock is left over from a crash, and `gc` may remove it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_service.errors import LineageError, StoreError
+
+
+@dataclass(frozen=True)
+class HomeLayout:
+    path: Path
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def spill(self) -> Path:
+        return self.path / "tmp"
+
+    def run_folder(self, run_id: str) -> RunFolder:
+        return RunFolder(self, run_id)
+
+    def relative(self, path: str | Path) -> str:
+        """A path inside the home without it, so that a home can be moved; other paths as they are."""
+        try:
+            return str(Path(path).relative_to(self.path))
+        except ValueError:
+            return str(path)
+
+    def absolute(self, path: str) -> str:
+        return str(self.path / path)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """All files of one run: data of its datasets, snapshots of its sources, lineage, and what is temporary."""
+
+    home: HomeLayout
+    run_id: str
+
+    @property
+    def path(self) -> Path:
+        return self.home.runs / self.run_id
+
+    @property
+    def temporary(self) -> Path:
+        return self.path / "temporary"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+    def dataset(self, name: str) -> Path:
+        return self.path / "data" / name
+
+    def snapshot(self, source: str) -> Path:
+        return self.path / "sources" / source
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def new_run_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+@contextmanager
+def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
+    """A new run's folder, locked while the run is at work; removed with all it holds when the run fails."""
+    folder = home.run_folder(new_run_id())
+    with storing(home.path):
+        folder.temporary.mkdir(parents=True)
+        lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield folder
+    except BaseException:
+        folder.remove()
+        raise
+    finally:
+        shutil.rmtree(folder.temporary, ignore_errors=True)
+        os.close(lock)
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether some process holds the lock of that run's folder."""
+    try:
+        lock = os.open(folder / ".lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+@contextmanager
+def storing(home: Path) -> Iterator[None]:
+    """Translates what a disk can answer into an error that says so."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, home) from error
+
+
+def store_error(error: OSError, home: Path) -> LineageError:
+    reasons = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the file system is read-only",
+        errno.EACCES: "permission denied",
+        errno.EPERM: "permission denied",
+        errno.ENOTDIR: "a file is in the way of a folder",
+        errno.EEXIST: "a file is in the way of a folder",
+    }
+    reason = reasons.get(error.errno or 0, error.strerror or type(error).__name__)
+    return StoreError(f"cannot write to the home '{home}': {reason}", hint="choose another with --home or SMOKE_HOME")

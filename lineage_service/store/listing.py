@@ -1,0 +1,113 @@
+"""Which files a source's path means: a file, a folder, a glob, a hive-partitioned folder; sorted by path.
+
+The rules are Spark's: names that begin with `_` or `.` are passed over, and a folder is entered only where it
+is called `column=value`. Partition columns count from the folder that was named, or the part before the glob.
+"""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from lineage_service.errors import SourceError, listed
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Files of a source in path order; `base` is the folder that partition columns are counted from."""
+
+    base: str
+    files: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+    def partition_values(self, file: str) -> dict[str, str | None]:
+        """Values of the partition columns that the file's folders spell out."""
+        values: dict[str, str | None] = {}
+        for part in Path(file).relative_to(self.base).parts[:-1]:
+            name, equals, value = part.partition("=")
+            if equals:
+                values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+        return values
+
+
+def listing(path: str, folder: Path) -> Listing:
+    """The files that `path`, relative to `folder`, means now. SourceError where there are none."""
+    if "://" in path and not path.startswith("file://"):
+        raise SourceError(f"cannot read '{path}': only local paths are read", hint="copy or mount the files")
+    given = Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
+    whole = Path(folder / given)
+    try:
+        if whole.is_file():
+            return _made(whole.parent, [whole])
+        if whole.is_dir():
+            return _made(whole, _walk(whole))
+        if glob.has_magic(str(given)):
+            return _globbed(str(whole))
+    except PermissionError as error:
+        raise SourceError(f"cannot read '{path}': permission denied on '{error.filename}'") from None
+    raise SourceError(_missing(path, whole), hint=_neighbours(whole))
+
+
+def _globbed(pattern: str) -> Listing:
+    parts = Path(pattern).parts
+    plain = next(index for index, part in enumerate(parts) if glob.has_magic(part))
+    base = Path(*parts[:plain])
+    found: list[Path] = []
+    for match in map(Path, glob.iglob(pattern, recursive=True)):  # noqa: PTH207 (Path.glob cannot take an absolute pattern)
+        if not _hidden(match):
+            found += _walk(match) if match.is_dir() else [match]
+    if not found:
+        raise SourceError(f"no file matches '{pattern}'", hint=_neighbours(base / "x"))
+    return _made(base, found)
+
+
+def _walk(folder: Path) -> list[Path]:
+    files: list[Path] = []
+    for entry in folder.iterdir():
+        if _hidden(entry):
+            continue
+        if entry.is_dir():
+            files += _walk(entry) if "=" in entry.name else []
+        else:
+            files.append(entry)
+    return files
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith((".", "_")) and not (path.is_dir() and "=" in path.name)
+
+
+def _made(base: Path, files: list[Path]) -> Listing:
+    paths = sorted(dict.fromkeys(str(Path(file).absolute()) for file in files))
+    if not paths:
+        raise SourceError(f"folder '{base}' holds no data files")
+    base = Path(base).absolute()
+    columns: dict[tuple[str, ...], str] = {}
+    for path in paths:
+        names = tuple(
+            unquote(part.partition("=")[0]) for part in Path(path).relative_to(base).parts[:-1] if "=" in part
+        )
+        columns.setdefault(names, path)
+    if len(columns) > 1:
+        raise SourceError(
+            f"files below '{base}' are partitioned in unlike ways: "
+            + listed([f"'{path}' by ({', '.join(names)})" for names, path in columns.items()], most=3)
+        )
+    (partitions,) = columns
+    return Listing(str(base), tuple(paths), partitions)
+
+
+def _missing(path: str, whole: Path) -> str:
+    return f"no such file or folder: '{path}' (looked at '{whole}')"
+
+
+def _neighbours(whole: Path) -> str | None:
+    folder = whole.parent
+    if not folder.is_dir():
+        return f"there is no folder '{folder}'"
+    names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    return f"'{folder}' holds: {listed(names, most=8)}"

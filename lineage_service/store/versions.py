@@ -1,0 +1,140 @@
+"""Dataset versions: an immutable set of rows in files, each row with a rid, each file with a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lineage_service.errors import SourceError
+from lineage_service.store.rids import RidMap
+
+TAIL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFile:
+    """One file of a version: where it is, how many rows, and what it looked like when it was read.
+
+    `base` is the position of its first row. Paths inside the home are kept relative to it.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    fingerprint: str
+    rows: int
+    base: int
+    partitions: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionColumn:
+    """A column under the user's name; `stored` is its name in the files, None for a partition column."""
+
+    name: str
+    type: str
+    stored: str | None
+
+
+@dataclass(frozen=True)
+class Version:
+    """A dataset version as the catalog keeps it. `kind`: source, snapshot or output."""
+
+    id: str
+    kind: str
+    files: tuple[VersionFile, ...]
+    columns: tuple[VersionColumn, ...]
+    gaps: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def rids(self) -> RidMap:
+        return RidMap(self.rows, self.gaps)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {"kind": self.kind, "files": [asdict(file) for file in self.files],
+             "columns": [asdict(column) for column in self.columns], "gaps": self.gaps}
+        )  # fmt: skip
+
+    @classmethod
+    def from_json(cls, version_id: str, text: str) -> Version:
+        body: dict[str, Any] = json.loads(text)
+        return cls(
+            version_id,
+            body["kind"],
+            tuple(VersionFile(**file) for file in body["files"]),
+            tuple(VersionColumn(**column) for column in body["columns"]),
+            tuple((position, skipped) for position, skipped in body["gaps"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells a file from what it was: size, modification time, and a hash of its end (a Parquet footer)."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fingerprint: str
+
+
+def file_state(path: str) -> FileState:
+    """The state of a file now. SourceError where it cannot be read."""
+    try:
+        with Path(path).open("rb") as stream:
+            stat = os.fstat(stream.fileno())
+            stream.seek(max(0, stat.st_size - TAIL))
+            digest = hashlib.sha256(stream.read()).hexdigest()[:32]
+    except FileNotFoundError:
+        raise SourceError(f"file '{path}' is gone") from None
+    except OSError as error:
+        raise SourceError(f"cannot read file '{path}': {error.strerror}") from None
+    return FileState(path, stat.st_size, stat.st_mtime_ns, digest)
+
+
+def has_changed(file: VersionFile, path: str) -> bool:
+    """Whether the file is no longer what it was when its version was made."""
+    try:
+        now = file_state(path)
+    except SourceError:
+        return True
+    # A changed time alone counts: the end of a file cannot prove that the rows before it are the same.
+    return (now.size, now.mtime_ns, now.fingerprint) != (file.size, file.mtime_ns, file.fingerprint)
+
+
+def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:
+    """The same files read the same way are the same version, whoever reads them."""
+    body = json.dumps([kind, [[s.path, s.size, s.mtime_ns, s.fingerprint] for s in states], reading])
+    return hashlib.sha256(body.encode()).hexdigest()[:32]
+
+
+def parquet_rows(path: str) -> int:
+    """Rows of a Parquet file from its footer. SourceError where it is no whole Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"'{path}' is no readable Parquet file: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).splitlines()[0]
+    if "magic bytes" in text or "too small" in text.lower() or "size is" in text:
+        return "it is truncated or of another format"
+    return text

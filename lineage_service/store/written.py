@@ -1,0 +1,25 @@
+"""Versions of what a run wrote itself: Parquet files below its folder, rows in order of file name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_rows, version_id
+
+
+def version_of_folder(
+    folder: Path, columns: Sequence[tuple[str, str]], run: RunFolder, kind: str = "output"
+) -> Version:
+    """The version that the Parquet files of a folder make up; its columns are those named, others are ours."""
+    files, base, states = [], 0, []
+    for path in sorted(str(path) for path in folder.glob("*.parquet")):
+        state, rows = file_state(path), parquet_rows(path)
+        states.append(state)
+        files.append(
+            VersionFile(run.home.relative(path), state.size, state.mtime_ns, state.fingerprint, rows, base, {})
+        )
+        base += rows
+    described = tuple(VersionColumn(name, kind_of, name) for name, kind_of in columns)
+    return Version(version_id(kind, states, run.run_id), kind, tuple(files), described)

@@ -1,0 +1,214 @@
+"""The verbs that do more than ask: run, validate, explain, schema, gc; and what help costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lineage_cli.main import ALIASES, VERBS
+from lineage_service.errors import NotFound, Position, Problem, WorkflowError
+from tests.cli.conftest import Call
+from tests.cli.fakes import REPORT, FakeHome, FakeReport
+
+HEAVY = ("duckdb", "pyarrow", "sqlalchemy", "pydantic", "sqlglot", "rich", "pyspark", "lineage_service.home")
+
+
+def test_run_prints_id_rows_and_pairs(call: Call) -> None:
+    home = FakeHome(FakeReport(warnings=["check failed"]))
+    result = call(
+        "run x.yml --capture defer --var since=1996 --var a=b=c --master local[2] --conf spark.x=1", home=home
+    )
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0] == "run 3f2a9c01  revenue  committed"
+    assert ["totals", "11,620"] in [line.split() for line in lines]
+    assert ["totals", "nation", "lazy", "-"] in [line.split() for line in lines]
+    assert result.err == "warning: check failed\n"
+    verb, (file,), options = home.asked[0]
+    assert (verb, file) == ("run", Path("x.yml"))
+    assert options == {
+        "capture": "defer",
+        "vars": {"since": "1996", "a": "b=c"},
+        "master": "local[2]",
+        "remote": None,
+        "conf": {"spark.x": "1"},
+        "progress": None,
+    }
+    assert home.closed
+
+
+def test_run_json_is_one_object_on_one_line(call: Call) -> None:
+    result = call("run x.yml --json", FakeReport())
+    assert result.json["seconds"] == REPORT["seconds"]
+    assert result.json["capture"]["totals"]["orders"]["pairs"] == str(2**60)
+    assert len(result.out.splitlines()) == 1
+
+
+def talkative(*, progress: Any, **_: Any) -> FakeReport:
+    if progress:
+        progress("reading orders")
+        progress("z" * 500)
+    return FakeReport()
+
+
+def test_progress(call: Call, terminal: None) -> None:
+    err = call("run x.yml", talkative).err
+    assert "reading orders" in err
+    assert "\n" not in err
+    assert err.endswith("\r\x1b[2K")
+    assert max(len(line) for line in err.split("\r\x1b[2K")) < 80
+    assert call("run x.yml --quiet", talkative).err == ""
+    assert call("run x.yml --verbose", talkative).err.startswith("reading orders\nzzz")
+
+
+def test_no_progress_without_a_terminal_unless_asked_for(call: Call) -> None:
+    assert call("run x.yml", talkative).err == ""
+    assert call("run x.yml --verbose", talkative).err.startswith("reading orders\n")
+
+
+def test_an_interrupt_after_the_commit_does_not_deny_the_run(call: Call) -> None:
+    class Late(FakeHome):
+        def close(self) -> None:
+            raise KeyboardInterrupt
+
+    result = call("run x.yml", home=Late(FakeReport()))
+    assert result.code == 0
+    assert result.out.startswith("run 3f2a9c01")
+
+
+@pytest.fixture
+def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """lineage_service.workflow, as far as the program uses it."""
+    asked: dict[str, Any] = {}
+    module = ModuleType("lineage_service.workflow")
+
+    def validate_workflow(file: Path, vars: Any = None, home: Any = None, catalog: Any = None) -> tuple[Problem, ...]:
+        asked["vars"] = vars
+        if file.name == "missing.yml":
+            raise NotFound(f"no file '{file}'")
+        if file.name == "bad.yml":
+            raise WorkflowError(
+                [Problem(what, Position(str(file), line, 1)) for line, what in ((1, "one"), (2, "two"))]
+            )
+        if file.name == "warned.yml":
+            return (Problem("nobody reads 'x'", Position(str(file), 3, 1), severity="warning"),)
+        return ()
+
+    class Explanation:
+        def text(self) -> str:
+            return "scan orders"
+
+        def to_json(self) -> dict[str, Any]:
+            return {"steps": [2**60]}
+
+    def explain_workflow(file: Path, **options: Any) -> Explanation:
+        asked.update(options)
+        return Explanation()
+
+    module.validate_workflow = validate_workflow  # type: ignore[attr-defined]
+    module.explain_workflow = explain_workflow  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lineage_service.workflow", module)
+    return asked
+
+
+def test_validate_reports_the_problems_of_all_files(call: Call, workflows: dict[str, Any]) -> None:
+    result = call("validate bad.yml good.yml warned.yml missing.yml --var a=1")
+    assert result.code == 1
+    assert result.out == "good.yml: ok\nwarned.yml: ok, 1 warning\n"
+    assert result.err.splitlines() == [
+        "warned.yml:3:1: warning: nobody reads 'x'",
+        "bad.yml:1:1: one",
+        "bad.yml:2:1: two",
+        "error: no file 'missing.yml'",
+    ]
+    assert workflows["vars"] == {"a": "1"}
+
+
+def test_validate_is_done_where_nothing_is_wrong(call: Call, workflows: dict[str, Any]) -> None:
+    assert call("validate good.yml warned.yml").code == 0
+
+
+def test_explain(call: Call, workflows: dict[str, Any]) -> None:
+    assert call("explain x.yml --capture lazy --home h").out == "scan orders\n"
+    assert workflows == {"vars": {}, "capture": "lazy", "home": "h", "catalog": None}
+    assert call("explain x.yml --json").json == {"steps": [str(2**60)]}
+
+
+def test_schema(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("lineage_service.spec.json_schema")
+    module.workflow_json_schema = lambda: {"type": "object"}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lineage_service.spec.json_schema", module)
+    assert call("schema").json == {"type": "object"}
+
+
+def test_gc(call: Call) -> None:
+    home = FakeHome({"removed": 3, "bytes": 12_345_678})
+    assert call("gc", home=home).out == "removed 3 folders, 12.3 MB\n"
+    assert home.options == {"dry_run": False}
+    assert call("gc --dry-run", home=home).out == "would remove 3 folders, 12.3 MB\n"
+    assert call("gc --json", home=home).json == {"removed": 3, "bytes": 12345678}
+    assert call("gc", {"removed": 1, "bytes": 7}).out == "removed 1 folder, 7 bytes\n"
+
+
+@pytest.mark.parametrize("verb", [None, *VERBS, *ALIASES])
+def test_help_loads_nothing_heavy(verb: str | None) -> None:
+    program = (
+        "import sys, json\nfrom lineage_cli.main import main\n"
+        "try: main(sys.argv[1:])\nfinally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    arguments = [verb, "--help"] if verb else ["-h"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: smoke-lineage")
+    loaded = json.loads(done.stderr)
+    assert [name for name in HEAVY if name in loaded] == []
+    if verb:
+        assert "Example" in done.stdout
+        assert {"--home", "--catalog"} <= set(done.stdout.split())
+    else:
+        assert not [name for name in loaded if name.startswith("lineage_cli.commands.")]
+
+
+def test_help_is_quick() -> None:
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "lineage_cli.main", "--help"], capture_output=True, check=True, timeout=30
+    )
+    seconds = time.perf_counter() - start
+    print(f"smoke-lineage --help: {seconds * 1000:.0f} ms")
+    assert seconds < 2  # some 0.1 s on a quiet machine
+    assert all(verb in done.stdout.decode() for verb in (*VERBS, *ALIASES))
+
+
+def test_version(call: Call) -> None:
+    result = call("--version")
+    assert result.code == 0
+    assert result.out.startswith("smoke-lineage, version ")
+
+
+def test_the_shell_can_ask_for_completions() -> None:
+    environment = {
+        **os.environ,
+        "_SMOKE_LINEAGE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "smoke-lineage ba",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "lineage_cli.main"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout == "plain,backward\n"

@@ -1,0 +1,450 @@
+"""The oracle: the relational operators in plain Python, with lineage, from section 4 of the contract alone.
+
+Nested loops and sets, no cleverness: what is written here should be obviously right. Every row carries the
+source rows that contributed to it; an operator only says which input rows an output row comes from.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tests.reference_expressions import (
+    TIE_DEPENDENT,
+    Ambiguous,
+    Context,
+    JoinScope,
+    Scope,
+    Window,
+    evaluate_expression,
+    uses,
+)
+from tests.reference_values import (
+    Map,
+    Ordering,
+    Unsupported,
+    canonical,
+    compare_in_order,
+    equal,
+    normalised,
+    sort_key,
+)
+
+__all__ = ["Ambiguous", "Evaluation", "Map", "RefRow", "Unsupported", "alike", "canonical", "evaluate"]
+
+Ids = dict[str, frozenset[int]]
+
+
+@dataclass
+class RefRow:
+    values: dict[str, object]  # column -> value, in column order; names both sides of a join carry are left out
+    lineage: Ids = field(default_factory=dict)  # source -> contributing rids, own and peer together
+    own: Ids = field(default_factory=dict)  # of these, reached by a path through no window's partition
+    absence: frozenset[str] = frozenset()  # sources whose rows influence this one by not matching
+    steps: Ids = field(default_factory=dict)  # step -> positions of its rows on the way
+    rank: int | None = field(default=None, repr=False, compare=False)  # place in the order, if any; ties share it
+
+    @property
+    def peers(self) -> Ids:
+        """The rids of the lineage that are not own."""
+        rest = {name: rids - self.own.get(name, frozenset()) for name, rids in self.lineage.items()}
+        return {name: rids for name, rids in rest.items() if rids}
+
+
+@dataclass
+class Relation:
+    columns: list[str]
+    rows: list[RefRow]
+    ambiguous: frozenset[str] = frozenset()  # lower-case names that both sides of a join below carry
+    ordered: bool = False
+
+    def scope(self, row: RefRow) -> Scope:
+        return Scope(row.values, self.ambiguous)
+
+    def value(self, row: RefRow, expression: str):
+        return evaluate_expression(expression, Context(self.scope(row)))
+
+    def whole(self) -> "Relation":
+        """This relation, where all its columns are read."""
+        if self.ambiguous:
+            raise Ambiguous(", ".join(sorted(self.ambiguous)))
+        return self
+
+
+class Evaluation(dict[str, list[RefRow]]):
+    """The rows of every step, and what a test has to know about them."""
+
+    def __init__(self):
+        super().__init__()
+        self.columns: dict[str, list[str]] = {}
+        self.ambiguous: dict[str, frozenset[str]] = {}  # not empty: this step can be no output
+        self.ordered: set[str] = set()  # steps whose rows have an order
+        self.nondeterministic: set[str] = set()  # steps whose rows Spark may choose otherwise, and those above
+        self.absence: dict[str, frozenset[str]] = {}  # per step, rows or no rows: sources influencing by absence
+
+
+def alike(a: RefRow, b: RefRow) -> bool:
+    """Nobody can tell these rows apart."""
+    same_values = canonical(list(a.values.values())) == canonical(list(b.values.values()))
+    return same_values and (a.lineage, a.own, a.absence) == (b.lineage, b.own, b.absence)
+
+
+def inputs_of(step: dict) -> list[str]:
+    names = [step[key] for key in ("input", "left", "right") if key in step]
+    return names + list(step.get("inputs", []))
+
+
+def evaluate(tables: dict, schemas: dict, steps: list[dict]) -> Evaluation:
+    """The rows of every step. `tables`: name -> rows as dicts, a row's position is its rid; `schemas`:
+    name -> {column: type}; `steps` as in the workflow file, in any order."""
+    relations: dict[str, Relation] = {}
+    below: dict[str, frozenset[str]] = {}  # every source below a dataset
+    result = Evaluation()
+    for name, rows in tables.items():
+        columns = list(schemas[name])
+        relations[name] = Relation(columns, [source_row(name, rid, row, columns) for rid, row in enumerate(rows)])
+        below[name] = frozenset([name])
+    todo = list(steps)
+    while todo:
+        step = next(s for s in todo if all(name in relations for name in inputs_of(s)))
+        todo.remove(step)
+        name, names = step["name"], inputs_of(step)
+        inputs = {key: as_input(key, relations[key], key in tables) for key in names}
+        relation, chosen = OPERATORS[step["op"]](step, *(inputs[key] for key in names))
+        absent = below[step["right"]] if is_absence(step) else frozenset()
+        relation.rows = [replace(row, absence=row.absence | absent) for row in relation.rows]
+        relations[name] = relation
+        below[name] = frozenset().union(*(below[key] for key in names))
+        result[name] = relation.rows
+        result.columns[name] = relation.columns
+        result.ambiguous[name] = relation.ambiguous
+        contributing = [step["left"]] if is_absence(step) else names
+        result.absence[name] = absent.union(*(result.absence.get(key, frozenset()) for key in contributing))
+        if relation.ordered:
+            result.ordered.add(name)
+        if chosen or result.nondeterministic & set(names):
+            result.nondeterministic.add(name)
+    return result
+
+
+def is_absence(step: dict) -> bool:
+    return step["op"] == "difference" or (step["op"] == "join" and step.get("how") == "anti")
+
+
+def source_row(name: str, rid: int, row: dict, columns: list[str]) -> RefRow:
+    itself = {name: frozenset([rid])}
+    return RefRow({column: row.get(column) for column in columns}, itself, itself)
+
+
+def as_input(name: str, relation: Relation, is_source: bool) -> Relation:
+    """The relation as the next step reads it: each row knows its place in this step."""
+    if is_source:
+        return relation
+    rows = [replace(row, steps=union_of([row.steps, {name: frozenset([i])}])) for i, row in enumerate(relation.rows)]
+    return replace(relation, rows=rows)
+
+
+def union_of(parts: Iterable[Ids]) -> Ids:
+    result: Ids = {}
+    for part in parts:
+        for name, ids in part.items():
+            result[name] = result.get(name, frozenset()) | ids
+    return result
+
+
+def derived(values: dict, rows: list[RefRow], rank: int | None = None) -> RefRow:
+    """A row to which all of `rows` contributed."""
+    return RefRow(
+        values,
+        union_of(row.lineage for row in rows),
+        union_of(row.own for row in rows),
+        frozenset().union(*(row.absence for row in rows)),
+        union_of(row.steps for row in rows),
+        rank,
+    )
+
+
+# --- one row in, rows out -----------------------------------------------------------------------------
+
+
+def filter_(step, source):
+    rows = [row for row in source.rows if source.value(row, step["where"]) is True]
+    return replace(source, rows=rows), False
+
+
+def project(step, source):
+    columns = named_expressions(step["columns"])
+    rows = [
+        derived({name: computed(source, row, what) for name, what in columns.items()}, [row], row.rank)
+        for row in source.rows
+    ]
+    relation = Relation(list(columns), rows, ordered=source.ordered)
+    return distinct(step, relation) if step.get("distinct") else (relation, False)
+
+
+def named_expressions(columns) -> dict[str, tuple[str, str]]:
+    """A list holds column names, a mapping expressions."""
+    if isinstance(columns, dict):
+        return {name: ("expression", text) for name, text in columns.items()}
+    return {name: ("column", name) for name in columns}
+
+
+def computed(source: Relation, row: RefRow, what: tuple[str, str]):
+    kind, text = what
+    return source.scope(row).get(text) if kind == "column" else source.value(row, text)
+
+
+def with_columns(step, source):
+    new = step["columns"]
+    replaced = {name.lower(): name for name in new}
+    if set(replaced) & source.ambiguous:
+        raise Ambiguous(", ".join(replaced))
+    columns = [replaced.get(name.lower(), name) for name in source.columns]
+    columns += [name for name in new if name not in columns]
+    rows = []
+    for row in source.rows:
+        values = {name: source.value(row, text) for name, text in new.items()}
+        values = {name: values[name] if name in values else row.values[name] for name in columns}
+        rows.append(derived(values, [row], row.rank))
+    return replace(source, columns=columns, rows=rows), False
+
+
+def explode(step, source):
+    column, name, outer = step["column"], step.get("as", step["column"]), step.get("outer", False)
+    columns = list(source.columns)
+    if name.lower() not in [c.lower() for c in columns]:
+        columns.append(name)
+    elif name.lower() != column.lower():
+        raise Unsupported(f"explode as {name}: there is such a column")
+    rows = []
+    for row in source.rows:
+        elements = source.scope(row).get(column)
+        if isinstance(elements, Map):
+            raise Unsupported("explode of a map")
+        for element in elements or ([None] if outer else []):
+            rows.append(derived({**row.values, name: element}, [row], row.rank))
+    return replace(source, columns=columns, rows=rows), False
+
+
+def sort(step, source):
+    orderings, keys = order_of(step["by"], source)
+    places = sorted(range(len(keys)), key=lambda i: sort_key(orderings)(keys[i]))
+    rows: list[RefRow] = []
+    for place, i in enumerate(places):
+        tied = place > 0 and compare_in_order(orderings, keys[places[place - 1]], keys[i]) == 0
+        rows.append(replace(source.rows[i], rank=rows[-1].rank if tied else place))
+    return replace(source, rows=rows, ordered=True), False
+
+
+def order_of(by, source: Relation) -> tuple[list[Ordering], list[list]]:
+    orderings = [Ordering.parse(text) for text in ([by] if isinstance(by, str) else by)]
+    return orderings, [[source.value(row, o.expression) for o in orderings] for row in source.rows]
+
+
+def limit(step, source):
+    """The first n; open to choice where the cut goes through ties that can be told apart."""
+    if step.get("by"):
+        source, _ = sort(step, source)
+    n, rows = step["n"], source.rows
+    chosen = False
+    if 0 < n < len(rows):
+        last = rows[n - 1].rank if source.ordered else None
+        ties = [row for row in rows if not source.ordered or row.rank == last]
+        is_cut = not source.ordered or rows[n].rank == last
+        chosen = is_cut and not all(alike(ties[0], row) for row in ties)
+    return replace(source, rows=rows[:n]), chosen
+
+
+# --- groups -------------------------------------------------------------------------------------------
+
+
+def grouped(rows: list[RefRow], key_of) -> list[tuple[list, list[RefRow]]]:
+    """Rows with equal keys together, in the order of their first rows; the key as Spark shows it."""
+    groups: dict = {}
+    for row in rows:
+        key = key_of(row)
+        groups.setdefault(canonical(key), (normalised(key), []))[1].append(row)
+    return list(groups.values())
+
+
+def aggregate(step, source):
+    keys = named_expressions(step.get("by", []))
+    measures = step.get("measures", {})
+    groups = grouped(source.rows, lambda row: [computed(source, row, what) for what in keys.values()])
+    if not keys and not groups:
+        groups = [([], [])]
+    columns = [*keys, *measures]
+    rows = []
+    for key, members in groups:
+        scopes = [source.scope(row) for row in members]
+        context = Context(scopes[0] if scopes else None, scopes)
+        values = dict(zip(keys, key, strict=True))
+        values |= {name: evaluate_expression(text, context) for name, text in measures.items()}
+        rows.append(derived(values, members))
+    relation = Relation(columns, rows)
+    if step.get("having"):
+        relation, _ = filter_({"where": step["having"]}, relation)
+    return relation, False
+
+
+def in_columns(columns: list[str]):
+    return lambda row: [row.values[name] for name in columns]
+
+
+def distinct(step, source):
+    groups = grouped(source.whole().rows, in_columns(source.columns))
+    rows = [derived(dict(zip(source.columns, key, strict=True)), members) for key, members in groups]
+    return Relation(source.columns, rows), False
+
+
+def window(step, source):
+    """Each row gains the rows of its partition, whatever the frame: itself as own, the others as peers."""
+    orderings = [Ordering.parse(text) for text in step.get("order_by", [])]
+    measures = step["measures"]
+    columns = source.columns + list(measures)
+    if len({name.lower() for name in columns}) < len(columns) or source.ambiguous & set(measures):
+        raise Unsupported("a window measure named like a column")
+    names = step.get("partition_by", [])
+    partitions = grouped(source.rows, lambda row: [source.scope(row).get(name) for name in names])
+    rows, chosen = [], False
+    for _, members in partitions:
+        keys = {id(row): [source.value(row, o.expression) for o in orderings] for row in members}
+        ordered = sorted(members, key=lambda row: sort_key(orderings)(keys[id(row)]))
+        peers = [[o for o in ordered if canonical(keys[id(o)]) == canonical(keys[id(row)])] for row in ordered]
+        first = [next(i for i, o in enumerate(ordered) if o is p[0]) for p in peers]
+        scopes = [source.scope(row) for row in ordered]
+        partition = derived({}, members)
+        for i, row in enumerate(ordered):
+            frame = scopes[: first[i] + len(peers[i])] if orderings else scopes
+            context = Context(scopes[i], frame, Window(scopes, i, first))
+            values = {name: evaluate_expression(text, context) for name, text in measures.items()}
+            rows.append(replace(partition, values={**row.values, **values}, own=row.own))
+        if any(uses(text, *TIE_DEPENDENT) for text in measures.values()):
+            chosen = chosen or not all(alike(p[0], row) for p in peers for row in p)
+    return Relation(columns, rows, source.ambiguous), chosen
+
+
+# --- joins --------------------------------------------------------------------------------------------
+
+
+def join(step, left, right):
+    how, using = step.get("how", "inner"), step.get("using", [])
+
+    def is_match(a: RefRow, b: RefRow) -> bool:
+        if how == "cross":
+            return True
+        one, other = left.scope(a), right.scope(b)
+        if using:
+            return all(equal(one.get(name), other.get(name)) for name in using)
+        return evaluate_expression(step["on"], Context(JoinScope(one, other))) is True
+
+    matches = [[j for j, b in enumerate(right.rows) if is_match(a, b)] for a in left.rows]
+    if how in ("semi", "anti"):
+        columns = using_first(left.columns, using)
+        kept = [(a, m) for a, m in zip(left.rows, matches, strict=True) if bool(m) == (how == "semi")]
+        rows = [derived(in_order(a, columns), [a, *(right.rows[j] for j in m)]) for a, m in kept]
+        return Relation(columns, rows, left.ambiguous), False
+
+    shared = {name.lower() for name in using}
+    lefts = [name for name in left.columns if name.lower() not in shared]
+    rights = [name for name in right.columns if name.lower() not in shared]
+    both = {name.lower() for name in lefts} & {name.lower() for name in rights}
+    ambiguous = left.ambiguous | right.ambiguous | both
+    keys = using_first(left.columns, using)[: len(using)]
+
+    def row_of(a: RefRow | None, b: RefRow | None) -> RefRow:
+        values = {}
+        for name in keys:
+            of_left = left.scope(a).get(name) if a else None
+            of_right = right.scope(b).get(name) if b else None
+            swapped = how == "right" or (how == "full" and of_left is None)
+            values[name] = of_right if swapped else of_left
+        values |= {name: a.values[name] if a else None for name in lefts if name.lower() not in ambiguous}
+        values |= {name: b.values[name] if b else None for name in rights if name.lower() not in ambiguous}
+        return derived(values, [row for row in (a, b) if row])
+
+    rows = [row_of(a, right.rows[j]) for a, m in zip(left.rows, matches, strict=True) for j in m]
+    if how in ("left", "full"):
+        rows += [row_of(a, None) for a, m in zip(left.rows, matches, strict=True) if not m]
+    if how in ("right", "full"):
+        matched = {j for m in matches for j in m}
+        rows += [row_of(None, b) for j, b in enumerate(right.rows) if j not in matched]
+    columns = [*keys, *(name for name in lefts + rights if name.lower() not in ambiguous)]
+    return Relation(columns, rows, frozenset(ambiguous)), False
+
+
+def using_first(columns: list[str], using: list[str]) -> list[str]:
+    """The join's columns in Spark's order: those of `using` first, as the left side spells them."""
+    keys = [column for name in using for column in columns if column.lower() == name.lower()]
+    return keys + [column for column in columns if column not in keys]
+
+
+def in_order(row: RefRow, columns: list[str]) -> dict:
+    return {name: row.values[name] for name in columns if name in row.values}
+
+
+# --- set operations -----------------------------------------------------------------------------------
+
+
+def by_name(relations: list[Relation]) -> list[Relation]:
+    """All relations with the columns of the first, matched by name."""
+    columns = relations[0].whole().columns
+    result = []
+    for relation in relations:
+        spelled = {name.lower(): name for name in relation.whole().columns}
+        if set(spelled) != {name.lower() for name in columns}:
+            raise Unsupported("a set operation over different columns")
+        rows = [
+            replace(row, values={name: row.values[spelled[name.lower()]] for name in columns}, rank=None)
+            for row in relation.rows
+        ]
+        result.append(Relation(columns, rows))
+    return result
+
+
+def union(step, *inputs):
+    relations = by_name(list(inputs))
+    relation = Relation(relations[0].columns, [row for r in relations for row in r.rows])
+    return distinct(step, relation) if step.get("distinct", False) else (relation, False)
+
+
+def intersect(step, left, right):
+    left, right = by_name([left, right])
+    key_of = in_columns(left.columns)
+    of_right = {canonical(key): members for key, members in grouped(right.rows, key_of)}
+    rows = []
+    for key, members in grouped(left.rows, key_of):
+        equals = of_right.get(canonical(key), [])
+        copies = min(len(members), len(equals))
+        if step.get("distinct", True):
+            copies = min(copies, 1)
+        row = derived(dict(zip(left.columns, key, strict=True)), members + equals)
+        rows += [row] * copies
+    return Relation(left.columns, rows), False
+
+
+def difference(step, left, right):
+    left, right = by_name([left, right])
+    key_of = in_columns(left.columns)
+    of_right = {canonical(key): members for key, members in grouped(right.rows, key_of)}
+    rows = []
+    for key, members in grouped(left.rows, key_of):
+        gone = len(of_right.get(canonical(key), []))
+        copies = int(not gone) if step.get("distinct", True) else max(len(members) - gone, 0)
+        rows += [derived(dict(zip(left.columns, key, strict=True)), members)] * copies
+    return Relation(left.columns, rows), False
+
+
+OPERATORS = {
+    "filter": filter_,
+    "project": project,
+    "with_columns": with_columns,
+    "aggregate": aggregate,
+    "distinct": distinct,
+    "join": join,
+    "union": union,
+    "intersect": intersect,
+    "difference": difference,
+    "window": window,
+    "sort": sort,
+    "limit": limit,
+    "explode": explode,
+}
