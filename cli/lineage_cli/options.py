@@ -126,7 +126,7 @@ def output_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--out",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, readable=False),
         help="Write to this file, whole or not at all; needed for parquet.",
     )
     @wraps(function)
@@ -252,7 +252,12 @@ def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @click.option(
-            "--rid", "rids", type=Rid(), multiple=True, metavar="N", help="Row id; repeatable; - reads standard input."
+            "--rid",
+            "start_rids",
+            type=Rid(),
+            multiple=True,
+            metavar="N",
+            help="Row id; repeatable; - reads standard input.",
         )
         @click.option(
             "--key",
@@ -266,13 +271,13 @@ def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable
         @wraps(function)
         def with_start(
             *args: Any,
-            rids: tuple[Any, ...],
+            start_rids: tuple[Any, ...],
             key: tuple[tuple[str, str], ...],
             where: str | None,
             all_: bool,
             **options: Any,
         ) -> None:
-            function(*args, start=chosen_start(rids, key, where, all_, required=required), **options)
+            function(*args, start=chosen_start(start_rids, key, where, all_, required=required), **options)
 
         return with_start
 

@@ -141,16 +141,18 @@ def _objects(chunk: pa.RecordBatch, answer: Answer, *, before: str = "", after: 
         opening = ", " if number else f"{before}{{"
         pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", json_text(column)]
     if answer.absence and answer.kind in ("count", "counts") and chunk.schema.names[0] == DATASET:
-        pieces.append(_absence(plain_text(chunk.column(0)), answer.absence))
+        pieces.append(_absence(chunk.column(0).to_pylist(), answer))
     return joined(*pieces, f"}}{after}")
 
 
-def _absence(datasets: pa.Array, absent: Sequence[str]) -> pa.Array:
+def _absence(datasets: Sequence[str], answer: Answer) -> pa.Array:
     """`absence` in the object of each dataset that influences only by absence."""
-    texts = [
-        f', "absence": {json.dumps([name], ensure_ascii=False)}' if name in absent else ""
-        for name in datasets.to_pylist()
-    ]
+    known = [part.dataset for part in answer.parts if part.dataset is not None] or datasets
+    absent: set[str] = set()
+    for name in answer.absence:
+        meant = [each for each in known if each == name] or [each for each in known if each.endswith(f".{name}")]
+        absent.update(meant if len(meant) == 1 else ())
+    texts = [f', "absence": {json.dumps([name], ensure_ascii=False)}' if name in absent else "" for name in datasets]
     return pa.array(texts, pa.large_string())
 
 

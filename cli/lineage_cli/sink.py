@@ -56,12 +56,13 @@ def open_sink(out: Path | None = None) -> Iterator[Sink]:
         yield sink
         sink.flush()
         return
-    target = out.resolve()  # a link stays a link
-    if target.exists() and not target.is_file() and not target.is_dir():
+    target, is_device = _checked(out)
+    if is_device:
         with _opened(target, out) as stream:  # a device or a pipe is written to, never replaced
-            yield Sink(stream, str(out))
+            sink = Sink(stream, str(out))
+            yield sink
+            sink.flush()
         return
-    _check_writable(target, out)
     draft = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
     try:
         with _opened(draft, out) as stream:
@@ -95,20 +96,26 @@ def _opened(path: Path, shown: Path) -> Iterator[BinaryIO]:
             stream.close()
 
 
-def _check_writable(target: Path, shown: Path) -> None:
+def _checked(out: Path) -> tuple[Path, bool]:
+    """The file that `out` means (links stay links), and whether it is a device; refuses what cannot be written."""
     from lineage_service.errors import LineageError
 
-    if target.is_dir():
-        raise LineageError(f"cannot write '{shown}': it is a folder")
-    if not target.parent.is_dir():
-        raise LineageError(f"cannot write '{shown}': the folder '{shown.parent}' does not exist")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise LineageError(f"cannot write '{shown}': permission denied")
+    try:
+        target = out.resolve()
+        if target.is_dir():
+            raise LineageError(f"cannot write '{out}': it is a folder")
+        if not target.parent.is_dir():
+            raise LineageError(f"cannot write '{out}': the folder '{out.parent}' does not exist")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise LineageError(f"cannot write '{out}': permission denied")
+        return target, target.exists() and not target.is_file()
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise _cannot_write(str(out), error) from error
 
 
-def _cannot_write(name: str, error: OSError) -> Exception:
+def _cannot_write(name: str, error: OSError | RuntimeError) -> Exception:
     from lineage_service.errors import LineageError
 
     what = name if name == "standard output" else f"'{name}'"
-    reason = (error.strerror or type(error).__name__).lower()
+    reason = ((error.strerror if isinstance(error, OSError) else None) or "it cannot be opened").lower()
     return LineageError(f"cannot write {what}: {reason}")

@@ -293,7 +293,7 @@ class Questions:
             conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
         query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
         with guarded(self.engine.spill, scan.paths, query) as connection:
-            return self.engine.keep_rids(connection.execute(query, parameters).to_arrow_reader(65_536))
+            return self.engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
 
     def _rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
         names = [each.name for each in scan.version.columns]

@@ -35,7 +35,7 @@ class QueryEngine:
 
     def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
         with translated():
-            return self.connection.cursor().execute(query, list(parameters)).to_arrow_reader(65_536)
+            return self.connection.cursor().sql(query, params=list(parameters)).to_arrow_reader(65_536)
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
         with translated():
@@ -84,7 +84,7 @@ def guarded(spill: Path, paths: Sequence[str], query: str) -> Iterator[DuckDBPyC
     import duckdb
 
     statements = duckdb.extract_statements(query)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT_STATEMENT:
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise QuestionError("only one SELECT is allowed")
     connection = connect_duckdb(spill)
     connection.execute("SET TimeZone = 'UTC'")

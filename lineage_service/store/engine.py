@@ -74,15 +74,16 @@ def connect_duckdb(spill: Path) -> DuckDBPyConnection:
     import duckdb
 
     try:
-        return duckdb.connect(
+        connection = duckdb.connect(
             ":memory:",
             config={
                 "memory_limit": os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY),
                 "temp_directory": str(spill),
-                "parquet_metadata_cache": "true",
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
             },
         )
+        connection.execute("SET parquet_metadata_cache = true")
+        return connection
     except duckdb.Error as error:
         raise StoreError(f"DuckDB could not be opened: {str(error).splitlines()[0]}") from None

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
 from lineage_cli import options
 from lineage_cli.main import main
+
 from tests.cli.fakes import FakeHome
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-
 from lineage_cli.values import json_text, plain_text
+
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakePart, answer
 
@@ -205,6 +205,19 @@ def test_counts_of_several_datasets(call: Call) -> None:
     assert [line.split() for line in call("backward totals --all", counts()).out.splitlines()][2:] == [
         ["orders", "3"],
         ["banned", "0"],
+    ]
+
+
+def test_a_count_for_each_of_several_datasets(call: Call) -> None:
+    parts = [FakePart(pa.table({"count": [n]}), dataset=name) for name, n in (("flow.orders", 3), ("flow.banned", 0))]
+    question = "backward totals --all --to all --count"
+    assert call(f"{question} --json", FakeAnswer(parts, "count", absence=["banned"])).json == [
+        {"dataset": "flow.orders", "count": 3},
+        {"dataset": "flow.banned", "count": 0, "absence": ["flow.banned"]},
+    ]
+    assert call(f"{question} --format csv", FakeAnswer(parts, "count")).out.splitlines()[1:] == [
+        "flow.orders,3",
+        "flow.banned,0",
     ]
 
 

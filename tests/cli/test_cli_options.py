@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from lineage_cli.options import split_names, split_terms
+
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeHome, answer
 

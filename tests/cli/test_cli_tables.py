@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-
 from lineage_cli import tables
+
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
 

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from lineage_cli.main import ALIASES, VERBS
+
 from lineage_service.errors import NotFound, Position, Problem, WorkflowError
 from tests.cli.conftest import Call
 from tests.cli.fakes import REPORT, FakeHome, FakeReport

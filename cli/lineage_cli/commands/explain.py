@@ -11,7 +11,7 @@ from lineage_cli.options import CAPTURES, as_mapping, home_options, var_option
 
 
 @click.command("explain")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
 @var_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -15,7 +15,7 @@ from lineage_cli.options import CAPTURES, Assignment, as_mapping, home_options, 
 
 
 @click.command("run")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
 @var_option
 @click.option("--master", metavar="URL", help="Spark master, such as local[4].")

@@ -10,7 +10,7 @@ from lineage_cli.options import as_mapping, home_options, var_option
 
 
 @click.command("validate")
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False))
 @var_option
 @home_options
 def command(

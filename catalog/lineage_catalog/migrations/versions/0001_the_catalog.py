@@ -22,7 +22,7 @@ def upgrade() -> None:
         "runs",
         sa.Column("id", sa.String(32), primary_key=True),
         sa.Column("workflow", sa.String(255), nullable=False),
-        sa.Column("workflow_version", sa.ForeignKey("workflow_versions.version"), nullable=False),
+        sa.Column("workflow_version", sa.String(64), sa.ForeignKey("workflow_versions.version"), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("capture", sa.String(16), nullable=False),
         sa.Column("variables", sa.Text, nullable=False),
@@ -34,7 +34,7 @@ def upgrade() -> None:
     op.create_index("ix_runs_workflow_ordinal", "runs", ["workflow", "ordinal"])
     op.create_table(
         "run_steps",
-        sa.Column("run_id", sa.ForeignKey("runs.id"), primary_key=True),
+        sa.Column("run_id", sa.String(32), sa.ForeignKey("runs.id"), primary_key=True),
         sa.Column("node", sa.String(255), primary_key=True),
         sa.Column("operator", sa.String(32), nullable=False),
         sa.Column("strategy", sa.String(16)),
@@ -51,19 +51,19 @@ def upgrade() -> None:
     )
     op.create_table(
         "run_datasets",
-        sa.Column("run_id", sa.ForeignKey("runs.id"), primary_key=True),
+        sa.Column("run_id", sa.String(32), sa.ForeignKey("runs.id"), primary_key=True),
         sa.Column("name", sa.String(255), primary_key=True),
         sa.Column("workflow", sa.String(255), nullable=False),
         sa.Column("role", sa.String(16), nullable=False),
         sa.Column("space", sa.String(255), nullable=False),
-        sa.Column("version_id", sa.ForeignKey("dataset_versions.id"), nullable=False),
+        sa.Column("version_id", sa.String(32), sa.ForeignKey("dataset_versions.id"), nullable=False),
         sa.Column("declared", sa.Text, nullable=False),
     )
     op.create_index("ix_run_datasets_name", "run_datasets", ["name"])
     op.create_index("ix_run_datasets_version_id", "run_datasets", ["version_id"])
     op.create_table(
         "hops",
-        sa.Column("run_id", sa.ForeignKey("runs.id"), primary_key=True),
+        sa.Column("run_id", sa.String(32), sa.ForeignKey("runs.id"), primary_key=True),
         sa.Column("ordinal", sa.Integer, primary_key=True),
         sa.Column("from_space", sa.String(255), nullable=False),
         sa.Column("to_space", sa.String(255), nullable=False),
