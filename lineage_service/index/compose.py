@@ -88,9 +88,15 @@ def reachable_ids(incoming: Sequence[Edge]) -> str:
     return f"SELECT DISTINCT id FROM ({' UNION ALL '.join(parts)}) WHERE id IS NOT NULL"
 
 
-def composable(edges: Sequence[Edge]) -> list[Edge]:
-    """Edges whose pairs may be multiplied out: absence would be every row with every row."""
-    return [edge for edge in edges if edge.role is not Role.ABSENCE and not edge.everything]
+def composable(edges: Sequence[Edge], start: Space) -> list[Edge]:
+    """Edges (sources before targets) whose pairs may be multiplied out: absence would be every row with every row."""
+    reached = {start}
+    kept = []
+    for edge in edges:
+        if edge.source in reached and edge.role is not Role.ABSENCE and not edge.everything:
+            kept.append(edge)
+            reached.add(edge.target)
+    return kept
 
 
 def targets_of(edges: Sequence[Edge]) -> list[Space]:

@@ -88,7 +88,7 @@ class Finisher:
         edges = graph.between(start)
         hops: list[Edge] = []
         for target in targets_of(edges):
-            ways = leading_to(composable(edges), target)
+            ways = leading_to(composable(edges, start), target)
             if ways and self._worth_composing(connection, ways, start, target):
                 self._write_composed(connection, ways, start, target)
             elif ways:

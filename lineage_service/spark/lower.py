@@ -15,7 +15,6 @@ from pyspark.sql.types import MapType
 
 from lineage_service.capture.handles import group_space, merged, side_space
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
-from lineage_service.errors import Problem, WorkflowError
 from lineage_service.plan.expressions import Expression, SortKey, over_window, quoted, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -38,6 +37,7 @@ from lineage_service.plan.nodes import (
 from lineage_service.spark.columns import Names, col, cols, no_id
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.groups import Groups, grouped
+from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
 from lineage_service.spark.staging import Stage
@@ -47,21 +47,12 @@ def lower_plan(
     plan: InstrumentedPlan, sources: Mapping[str, Relation], stage: Stage, names: Names
 ) -> dict[str, Relation]:
     """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once."""
-    done: dict[str, Relation] = {}
-    problems: list[Problem] = []
-    for each in plan.nodes:
+    def relation_of(each: Instrumented, inputs: list[Relation]) -> Relation:
         node = each.node
-        if any(below.id not in done for below in node.inputs):
-            continue  # a step below failed, and is reported
-        try:
-            with analysing(node.position, f"step '{node.step}'"):
-                relation = _lowered(each, [done[below.id] for below in node.inputs], sources, stage, names)
-                done[node.id] = _materialised(each, relation, stage, names)
-        except WorkflowError as error:
-            problems += error.problems
-    if problems:
-        raise WorkflowError(problems)
-    return done
+        with analysing(node.position, f"step '{node.step}'"):
+            return _materialised(each, _lowered(each, inputs, sources, stage, names), stage, names)
+
+    return in_order(plan.nodes, relation_of)
 
 
 def _materialised(each: Instrumented, relation: Relation, stage: Stage, names: Names) -> Relation:
@@ -188,7 +179,7 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
         node.position,
     )
     groups = grouped(staged, keys, below.handles, names)
-    stage.table(group_space(node.id), groups.members(), node.position)
+    stage.table(group_space(node.id), groups.members, node.position)
     rows = groups.aggregated(measures).select(
         *columns, *[col(measure.name) for measure in node.measures], col(names.group).alias(names.handle(0))
     )
@@ -217,7 +208,7 @@ def _distinct(each: Instrumented, below: Relation, stage: Stage, names: Names) -
     if not each.tables:
         return Relation(below.frame.select(*cols(below.columns)).distinct(), below.columns, 0)
     groups = _staged_groups(node.id, below.frame, below, stage, names, each)
-    stage.table(group_space(node.id), groups.members(), node.position)
+    stage.table(group_space(node.id), groups.members, node.position)
     rows = groups.aggregated([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
     return Relation(rows, below.columns, 1)
 
@@ -274,7 +265,7 @@ def _matched_sets(
     counted = groups.aggregated([copies.alias(names.copies)]).filter(col(names.copies) > 0)
     in_result = groups.only(counted)
     if isinstance(node, Intersect):
-        stage.table(group_space(node.id), in_result.members(), node.position)
+        stage.table(group_space(node.id), in_result.members, node.position)
     else:
         _difference_tables(each, in_result, merge.branches, inputs, stage, names)
     rows = counted.select(
@@ -304,12 +295,16 @@ def _difference_tables(
 ) -> None:
     node = each.node
     of_left = [branches[0].index(index) for index in range(inputs[0].handles)]
-    members = groups.members(extra=[names.side]).filter(col(names.side) == 0)
-    stage.table(group_space(node.id), _renumbered(members, of_left, names), node.position)
+
+    def members() -> DataFrame:
+        both = groups.members(extra=[names.side])
+        return _renumbered(both.filter(col(names.side) == 0), of_left, names)
+
+    stage.table(group_space(node.id), members, node.position)
     if each.tables[1].everything is None:
         of_right = [branches[1].index(index) for index in range(inputs[1].handles)]
         right = groups.staged.filter(col(names.side) == 1).withColumn(names.group, F.lit(0).cast("bigint"))
-        stage.table(side_space(node.id), _renumbered(right, of_right, names), node.position)
+        stage.table(side_space(node.id), lambda: _renumbered(right, of_right, names), node.position)
 
 
 def _renumbered(frame: DataFrame, places: Sequence[int], names: Names) -> DataFrame:
@@ -339,7 +334,7 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
         absence = [F.lit(0).cast("bigint").alias(names.handle(left.handles))] if each.tables else []
         if each.tables and each.tables[0].everything is None:
             ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
-            stage.table(side_space(node.id), ids, node.position)
+            stage.table(side_space(node.id), lambda: ids, node.position)
         kept = joined.select(*cols(left.columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
         return Relation(kept, left.columns, left.handles + len(absence))
     columns = node.schema.names
@@ -372,7 +367,7 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
     )
     staged = stage.once(node.id, computed.frame, node.position)
     handles = cols(names.handles(below.handles))
-    stage.table(group_space(node.id), staged.select(col(names.group), *handles), node.position)
+    stage.table(group_space(node.id), lambda: staged.select(col(names.group), *handles), node.position)
     columns = tuple(name for name in computed.columns if name != names.group)
     rows = staged.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
     return Relation(rows, columns, below.handles + 1)

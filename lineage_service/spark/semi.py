@@ -54,7 +54,7 @@ def _by_key(
         *right_keys, *cols(names.handles(right.handles)), F.monotonically_increasing_id().alias(names.row)
     ).dropna(subset=keys)
     groups = grouped(stage.once(node.id, matchable, node.position), keys, right.handles, names)
-    stage.table(group_space(node.id), groups.members(), node.position)
+    stage.table(group_space(node.id), groups.members, node.position)
     lefts = _filtered(left.frame.alias("left"), keyed.left_only)
     found = groups.aggregated([]).alias("found")
     condition: Column = F.lit(True)
@@ -88,7 +88,7 @@ def _by_pair(node: Join, left: Relation, right: Relation, stage: Stage, names: N
         ),
         node.position,
     )
-    stage.table(group_space(node.id), pairs, node.position)
+    stage.table(group_space(node.id), lambda: pairs, node.position)
     matched = pairs.select(col(names.group).alias(names.row)).distinct()
     rows = lefts.join(matched, names.row, "left_semi").select(
         *cols(left.columns), *cols(names.handles(left.handles)), col(names.row).alias(names.handle(left.handles))

@@ -17,6 +17,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which DuckDB and others read poorly
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack walk per column, for messages nobody sees
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }

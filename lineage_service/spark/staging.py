@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -30,8 +31,8 @@ class Stage(Protocol):
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         """The same rows, computed once and read from there."""
 
-    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
-        """A lineage table: ids and handles."""
+    def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
+        """A lineage table: ids and handles; built only where it is written."""
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         """A dataset's rows, kept; readers see them with their rid as the one handle."""
@@ -47,7 +48,7 @@ class Rehearsal:
         _ = label, position
         return frame
 
-    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
+    def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         _ = space, frame, position
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
@@ -66,6 +67,7 @@ class Writing:
     versions: dict[str, Version] = field(default_factory=dict)
     tables: dict[Space, Path] = field(default_factory=dict)
     tell: Callable[[str], None] = field(default=lambda _: None)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         folder = self._fresh(label)
@@ -73,9 +75,9 @@ class Writing:
         files = sorted(str(path) for path in folder.glob("*.parquet"))
         return read_files(self.spark, files, schema=frame.schema)
 
-    def table(self, space: Space, frame: DataFrame, position: Position | None) -> None:
+    def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         folder = self._fresh(space)
-        self._write(frame, folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
+        self._write(frame(), folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
         self.tables[space] = folder
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
@@ -95,7 +97,7 @@ class Writing:
 
     def _fresh(self, label: str) -> Path:
         safe = re.sub(r"[^a-z0-9_]+", "-", label)
-        return self.folder.temporary / f"{len(list(self.folder.temporary.iterdir()))}-{safe}"
+        return self.folder.temporary / f"{next(self._numbers)}-{safe}"
 
     def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> None:
         self.tell(f"writing {what}")
