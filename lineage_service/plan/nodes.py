@@ -244,9 +244,12 @@ class Join(Base):
     @cached_property
     def schema(self) -> Schema:
         left, right = self.left.schema, self.right.schema
-        if self.how in ("semi", "anti"):
-            return left
         shared = {name.lower() for name in self.using}
+        if self.how in ("semi", "anti"):
+            # As in Spark, columns of `using` come first.
+            first = tuple(left.find(name) or Column(name) for name in self.using)
+            rest = tuple(column for column in left.columns if column.name.lower() not in shared)
+            return Schema(first + rest, left.ambiguous, left.known)
         ambiguous = {
             name.lower(): name
             for schema, other in ((left, right), (right, left))

@@ -48,9 +48,11 @@ def _failing(check: CheckSpec, relation: Relation) -> int:
             missing = missing | col(name).isNull()
         return frame.filter(missing).count()
     if check.unique is not None:
-        keys = frame.select(*[col(name) for name in check.unique]).dropna()
-        repeated = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("n")) if keys.columns else keys
-        found = repeated.filter(F.col(repeated.columns[-1]) > 1).agg(F.sum(F.col(repeated.columns[-1]))).first()
+        keys = frame.select(*[col(name).alias(f"k{index}") for index, name in enumerate(check.unique)])
+        for name in keys.columns:
+            keys = keys.filter(F.col(name).isNotNull())
+        repeated = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("n")).filter("n > 1")
+        found = repeated.agg(F.sum("n")).first()
         return int(found[0] or 0) if found else 0
     text = with_stars_expanded(Expression(str(check.where)), relation.columns)
     return frame.filter(~F.expr(text)).count()

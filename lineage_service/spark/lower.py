@@ -335,8 +335,9 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
         if each.tables and each.tables[0].everything is None:
             ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
             stage.table(side_space(node.id), lambda: ids, node.position)
-        kept = joined.select(*cols(left.columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
-        return Relation(kept, left.columns, left.handles + len(absence))
+        columns = node.schema.names
+        kept = joined.select(*cols(columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
+        return Relation(kept, columns, left.handles + len(absence))
     columns = node.schema.names
     of_left = {name.lower(): name for name in left.columns}
     shared = {name.lower() for name in node.using}

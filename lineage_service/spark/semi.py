@@ -52,7 +52,9 @@ def _by_key(
     ]
     matchable = rights.select(
         *right_keys, *cols(names.handles(right.handles)), F.monotonically_increasing_id().alias(names.row)
-    ).dropna(subset=keys)
+    )
+    for name in keys:
+        matchable = matchable.filter(col(name).isNotNull())  # not dropna, which drops NaN too
     groups = grouped(stage.once(node.id, matchable, node.position), keys, right.handles, names)
     stage.table(group_space(node.id), groups.members, node.position)
     lefts = _filtered(left.frame.alias("left"), keyed.left_only)
@@ -60,12 +62,13 @@ def _by_key(
     condition: Column = F.lit(True)
     for (key, _), kind, name in zip(keyed.keys, types, keys, strict=True):
         condition = condition & (F.expr(key).cast(kind) == col(name, "found"))
+    columns = node.schema.names
     rows = lefts.join(found, condition).select(
-        *cols(left.columns, "left"),
+        *cols(columns, "left"),
         *cols(names.handles(left.handles), "left"),
         col(names.group, "found").alias(names.handle(left.handles)),
     )
-    return Relation(rows, left.columns, left.handles + 1)
+    return Relation(rows, columns, left.handles + 1)
 
 
 def _by_pair(node: Join, left: Relation, right: Relation, stage: Stage, names: Names) -> Relation:
@@ -90,10 +93,11 @@ def _by_pair(node: Join, left: Relation, right: Relation, stage: Stage, names: N
     )
     stage.table(group_space(node.id), lambda: pairs, node.position)
     matched = pairs.select(col(names.group).alias(names.row)).distinct()
+    columns = node.schema.names
     rows = lefts.join(matched, names.row, "left_semi").select(
-        *cols(left.columns), *cols(names.handles(left.handles)), col(names.row).alias(names.handle(left.handles))
+        *cols(columns), *cols(names.handles(left.handles)), col(names.row).alias(names.handle(left.handles))
     )
-    return Relation(rows, left.columns, left.handles + 1)
+    return Relation(rows, columns, left.handles + 1)
 
 
 def _filtered(frame: DataFrame, conditions: tuple[str, ...]) -> DataFrame:
