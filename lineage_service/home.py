@@ -151,10 +151,11 @@ class Home:
 
     def runs(self, *, workflow: str | None = None, limit: int | None = None) -> Answer:
         """Committed runs, newest first."""
-        found = self._catalog.runs(workflow, limit)
+        found = self._catalog.runs(workflow)
         return records(
             ["run_id", "workflow", "status", "capture", "started_at", "committed_at", "workflow_version"],
             [(r.id, r.workflow, r.status, r.capture, r.started_at, r.committed_at, r.workflow_version) for r in found],
+            limit,
         )
 
     def datasets(self, *, run: str | None = None, limit: int | None = None) -> Answer:
@@ -168,7 +169,7 @@ class Home:
             version = self._catalog.version(each.version_id)
             rows.append((each.full_name, each.role, version.rows if version else 0,
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
-        return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows[:limit])
+        return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows, limit)
 
     def gc(self, *, dry_run: bool = False) -> dict[str, int]:
         """Removes what no committed run needs; a run at work is left alone."""

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
 
-from lineage_service.capture.handles import Role, source_space, step_space
+from lineage_service.capture.handles import source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
 from lineage_service.capture.strategies import check_capture
+from lineage_service.checked import checked_workflow
 from lineage_service.errors import Problem
-from lineage_service.index.finish import Finisher, Hop, TableFiles
+from lineage_service.index.finish import Finisher, Hop, TableFiles, hops_between
 from lineage_service.plan.build import build_plan
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, OutputSpec
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.publish import discarding, prepare_publications, publish
 from lineage_service.store.versions import Version
-from lineage_service.workflow import checked_workflow
 
 if TYPE_CHECKING:
     from lineage_service.spark.columns import Names
@@ -178,15 +178,11 @@ def _report(
     strategy = "off" if plan.capture == "off" else "stage"
     captured: dict[str, dict[str, dict[str, Any]]] = {}
     for name, step in plan.plan.outputs.items():
-        own: dict[str, dict[str, Any]] = {}
-        for hop in hops:
-            if hop.source == step_space(step) and hop.target.startswith("source:") and hop.role is not Role.ABSENCE:
-                entry = own.setdefault(
-                    hop.target.removeprefix("source:"), {"strategy": strategy, "pairs": 0, "bytes": 0}
-                )
-                entry["pairs"] += hop.rows
-                entry["bytes"] += hop.bytes
-        captured[name] = own
+        captured[name] = {
+            source: {"strategy": strategy, "pairs": sum(h.rows for h in ways), "bytes": sum(h.bytes for h in ways)}
+            for source in sources
+            if (ways := hops_between(hops, step_space(step), source_space(source)))
+        }
     return RunReport(
         run_id,
         loaded.spec.name,

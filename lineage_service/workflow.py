@@ -1,54 +1,17 @@
-"""A workflow file looked at without Spark: loaded, checked against what is known of its sources, explained."""
+"""A workflow file looked at without Spark: validated, explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lineage_service.errors import LineageError, Problem, WorkflowError
-from lineage_service.plan.build import Plan, build_plan
-from lineage_service.plan.schema import Schema
-from lineage_service.spec.loader import LoadedWorkflow, load_workflow
-from lineage_service.spec.models import BrokenSource
-from lineage_service.store.known import UNKNOWN, known_schema
+from lineage_service.checked import VersionOf, checked_workflow
+from lineage_service.errors import Problem
 from lineage_service.store.versions import Version
 
-VersionOf = Callable[[str], Version | None]
-
-
-def checked_workflow(
-    file: str | Path, vars: Mapping[str, str] | None, version_of: VersionOf, *, missing: str = "error"
-) -> tuple[LoadedWorkflow, Plan, tuple[Problem, ...]]:
-    """The file with its plan and its warnings; WorkflowError with every problem that shows without Spark.
-
-    `missing` says what a source whose files are not there is: an error to a run, a warning to `validate`.
-    """
-    loaded = load_workflow(file, vars)
-    schemas, found = source_schemas(loaded, version_of)
-    if missing == "warning":
-        found = [replace(problem, severity="warning") for problem in found]
-    loaded = replace(loaded, problems=(*loaded.problems, *found))
-    plan = build_plan(loaded, schemas)
-    return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
-
-
-def source_schemas(loaded: LoadedWorkflow, version_of: VersionOf) -> tuple[dict[str, Schema], list[Problem]]:
-    """What is known of each source's columns, and what is wrong with the sources."""
-    schemas: dict[str, Schema] = {}
-    problems: list[Problem] = []
-    for name, source in loaded.spec.sources.items():
-        if isinstance(source, BrokenSource):
-            continue
-        try:
-            schemas[name] = known_schema(source, loaded.path.parent, version_of)
-        except LineageError as error:
-            schemas[name] = UNKNOWN
-            position = loaded.marks.at("sources", name, "output" if source.output else "path")
-            problems += [
-                Problem(f"source '{name}': {problem.message}", position, problem.hint) for problem in error.problems
-            ]
-    return schemas, problems
+if TYPE_CHECKING:
+    from lineage_service.explain import Explanation
 
 
 def validate_workflow(
@@ -62,23 +25,27 @@ def validate_workflow(
     return warnings
 
 
+def explain_workflow(
+    file: str | Path,
+    vars: Mapping[str, str] | None = None,
+    capture: str | None = None,
+    home: str | Path | None = None,
+    catalog: str | None = None,
+) -> Explanation:
+    """What a run of the file would do. Never starts Spark."""
+    from lineage_service.explain import explained
+
+    loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning")
+    return explained(loaded, plan, capture or loaded.spec.lineage.capture, warnings)
+
+
 def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:
     """Looks up another workflow's output where the home has a catalog; the catalog is opened only when asked."""
 
     def version_of(name: str) -> Version | None:
         from lineage_service.home import Home
-        from lineage_service.settings import catalog_url, home_path
 
-        path = home_path(home)
-        if catalog is None and not (path / "catalog.db").exists() and "sqlite" in catalog_url(path):
-            return None
-        opened = Home.open(home, catalog=catalog)
-        try:
+        with Home.open(home, catalog=catalog) as opened:
             return opened.version_of(name)
-        finally:
-            opened.close()
 
     return version_of
-
-
-__all__ = ["WorkflowError", "checked_workflow", "outputs_in", "source_schemas", "validate_workflow"]

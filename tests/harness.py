@@ -192,3 +192,15 @@ def _plain(value: object) -> object:
 
 def safe(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower())
+
+
+def merged_flow(plans: list, name: str) -> Flow:
+    """Several plans, whose names do not clash, as one workflow."""
+    flow = Flow({}, {}, [], [], [], name)
+    for plan in plans:
+        flow.schemas |= plan.schemas
+        flow.files |= plan.files
+        flow.steps += plan.steps
+        flow.outputs += plan.outputs
+        flow.keep += plan.keep
+    return flow

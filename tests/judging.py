@@ -8,7 +8,13 @@ from tests.test_reference_cases import like
 
 
 def _key(values, lineage: dict, peers: dict) -> str:
-    return repr((values, sorted((n, sorted(r)) for n, r in lineage.items() if r), sorted((n, sorted(r)) for n, r in peers.items() if r)))
+    return repr(
+        (
+            values,
+            sorted((n, sorted(r)) for n, r in lineage.items() if r),
+            sorted((n, sorted(r)) for n, r in peers.items() if r),
+        )
+    )
 
 
 def _difference(found: list[str], wanted: list[str], ordered: bool) -> str:
@@ -61,4 +67,3 @@ def _typed(value: object, actual: list) -> object:
     if isinstance(example, dict) and not isinstance(example, Map) and isinstance(value, dict):
         return {name: _typed(item, [each[name] for each in actual if each]) for name, item in value.items()}
     return like(value, example)
-

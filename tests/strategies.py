@@ -1,35 +1,62 @@
-"""The ways lineage can be captured and kept, as parameters of the suite: all must give the same pairs."""
+"""The ways lineage can be captured and kept, as parameters of the suite: all must give the same pairs.
+
+A capture strategy is a parameter of a test. The layout of the index (end to end, or hop by hop) is not: both are
+built from the same Spark run, and the same questions are asked of each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 
 import pytest
+from lineage_catalog import models
+from lineage_catalog.engine import connect
+from sqlalchemy import delete, insert
 
+from lineage_service import Home, run
 from lineage_service.index import finish
-
-
-@dataclass(frozen=True)
-class Way:
-    """A capture strategy, and how much a composed index may grow: 0 keeps hops wherever there are groups."""
-
-    capture: str
-    growth: float
-
-    def __str__(self) -> str:
-        return f"{self.capture}-{'hops' if self.growth == 0 else 'composed'}"
-
-    @contextmanager
-    def in_force(self):
-        before = finish.GROWTH
-        finish.GROWTH = self.growth
-        try:
-            yield
-        finally:
-            finish.GROWTH = before
-
+from lineage_service.index.finish import Finisher, Hop
 
 # Every strategy that exists: a later one is added here, and the whole suite runs under it.
-WAYS = [Way("stage", 1.5), Way("stage", 0.0)]
-every_way = pytest.mark.parametrize("way", WAYS, ids=str)
+CAPTURES = ["stage"]
+every_capture = pytest.mark.parametrize("capture", CAPTURES)
+
+
+@contextmanager
+def both_layouts() -> Iterator[dict[str, list[Hop]]]:
+    """While in force, a run's index is also built hop by hop, whatever it would compose; per run those hops."""
+    kept: dict[str, list[Hop]] = {}
+    original, growth = Finisher.finish, finish.GROWTH
+
+    def finishing(self: Finisher) -> list[Hop]:
+        hops = original(self)
+        other = Finisher(self.tables, self.files, self.folder / "hops", self.spill)
+        other.folder.mkdir()
+        finish.GROWTH = -1.0
+        try:
+            kept[self.folder.parent.name] = original(other)
+        finally:
+            finish.GROWTH = growth
+        return hops
+
+    Finisher.finish = finishing
+    try:
+        yield kept
+    finally:
+        Finisher.finish = original
+
+
+def lay_out(home: Home, run_id: str, hops: list[Hop]) -> Home:
+    """The home with a run's index replaced by another layout of it, opened anew."""
+    folder = home.layout.run_folder(run_id)
+    records = [run._hop_record(hop, run_id, folder) for hop in hops]
+    url = home._url
+    home.close()
+    engine = connect(url).execution_options(writing=True)
+    with engine.begin() as connection:
+        connection.execute(delete(models.hops).where(models.hops.c.run_id == run_id))
+        connection.execute(insert(models.hops), [asdict(each) | {"ordinal": n} for n, each in enumerate(records)])
+    engine.dispose()
+    return Home.open(home.layout.path)

@@ -9,15 +9,15 @@ import pytest
 
 from lineage_service import Home
 from tests.generate import Plan
-from tests.harness import Flow, absence_of, traced_rows
+from tests.harness import absence_of, merged_flow, traced_rows
 from tests.judging import same_as_expected
-from tests.strategies import every_way
+from tests.strategies import both_layouts, every_capture, lay_out
 from tests.test_reference_cases import CASES, load, typed_table
 
 FOLDERS = sorted(path.name for path in CASES.iterdir() if path.is_dir())
 
 
-def case_plan(path: Path, case: dict) -> Plan:
+def case_plan(case: dict) -> Plan:
     tables, schemas, files = {}, {}, {}
     for name, table in case["tables"].items():
         schemas[name], tables[name] = typed_table(table)
@@ -28,35 +28,31 @@ def case_plan(path: Path, case: dict) -> Plan:
     return Plan(0, tables, schemas, files, case["steps"], outputs, case.get("keep", []))
 
 
-def merged_flow(plans: list[Plan], name: str) -> Flow:
-    flow = Flow({}, {}, [], [], [], name)
-    for plan in plans:
-        flow.schemas |= plan.schemas
-        flow.files |= plan.files
-        flow.steps += plan.steps
-        flow.outputs += plan.outputs
-        flow.keep += plan.keep
-    return flow
+def failures_of(home: Home, run_id: str, prefix: str, case: dict, plan: Plan) -> list[str]:
+    found = []
+    expectations = case["expect"].get("outputs") or {plan.outputs[0].removeprefix(prefix): case["expect"]}
+    for output, expected in expectations.items():
+        rows = traced_rows(home, prefix + output, list(plan.tables), run_id)
+        problem = same_as_expected(rows, expected, prefix, ordered=case.get("ordered", False))
+        if not problem and "absence" in expected:
+            absent = {name.removeprefix(prefix) for name in absence_of(home, prefix + output)}
+            problem = "" if absent == set(expected["absence"]) else f"absence is {absent}"
+        if problem:
+            found.append(f"{case['title']}, output {output}: {problem}")
+    return found
 
 
-@every_way
+@every_capture
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_cases(folder, way, spark, tmp_path):
-    paths = sorted((CASES / folder).glob("*.yml"))
-    cases = {f"c{number}_": load(path) for number, path in enumerate(paths)}
-    plans = {prefix: case_plan(path, case).prefixed(prefix) for path, (prefix, case) in zip(paths, cases.items(), strict=True)}
-    failures = []
-    with way.in_force(), Home.open(tmp_path / "home") as home:
-        report = home.run(merged_flow(list(plans.values()), "cases").write(tmp_path), capture=way.capture)
-        for path, (prefix, case) in zip(paths, cases.items(), strict=True):
-            plan = plans[prefix]
-            expectations = case["expect"].get("outputs") or {plan.outputs[0].removeprefix(prefix): case["expect"]}
-            for output, expected in expectations.items():
-                rows = traced_rows(home, prefix + output, list(plan.tables), report.run_id)
-                problem = same_as_expected(rows, expected, prefix, ordered=case.get("ordered", False))
-                if not problem and "absence" in expected:
-                    found = {name.removeprefix(prefix) for name in absence_of(home, prefix + output)}
-                    problem = "" if found == set(expected["absence"]) else f"absence is {found}"
-                if problem:
-                    failures.append(f"{folder}/{path.stem} ({case['title']}), output {output}: {problem}")
-    assert not failures, "\n".join(failures)
+def test_cases(folder: str, capture: str, spark, tmp_path: Path):
+    cases = {f"c{number}_": load(path) for number, path in enumerate(sorted((CASES / folder).glob("*.yml")))}
+    plans = {prefix: case_plan(case).prefixed(prefix) for prefix, case in cases.items()}
+    with both_layouts() as hops:
+        home = Home.open(tmp_path / "home")
+        run_id = home.run(merged_flow(list(plans.values()), "cases").write(tmp_path), capture=capture).run_id
+    composed = [text for prefix in cases for text in failures_of(home, run_id, prefix, cases[prefix], plans[prefix])]
+    assert not composed, "\n".join(composed)
+    home = lay_out(home, run_id, hops[run_id])
+    by_hops = [text for prefix in cases for text in failures_of(home, run_id, prefix, cases[prefix], plans[prefix])]
+    assert not by_hops, "hop by hop:\n" + "\n".join(by_hops)
+    home.close()

@@ -8,33 +8,55 @@ import os
 import pytest
 
 from lineage_service import Home
-from tests.generate import random_plan
-from tests.harness import traced_rows
+from tests.generate import Plan, random_plan
+from tests.harness import merged_flow, traced_rows
 from tests.judging import same_as_oracle
-from tests.strategies import every_way
-from tests.test_cases import merged_flow
+from tests.strategies import both_layouts, every_capture, lay_out
 
-PLANS = int(os.environ.get("SMOKE_PLANS", "120"))
+PLANS = int(os.environ.get("SMOKE_PLANS", "200"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
-BATCH = 12
+BATCH = 20
 
 
-@every_way
+@every_capture
 @pytest.mark.parametrize("first", range(SEED, SEED + PLANS, BATCH))
-def test_random_plans(first, way, spark, tmp_path):
-    # Each way gets plans of its own: more plans in the same time.
-    shift = 1_000_000 * (way.growth == 0)
-    plans = {f"p{seed}_": random_plan(seed + shift, size=3 + seed % 5) for seed in range(first, first + BATCH)}
-    merged = merged_flow([plan.prefixed(prefix) for prefix, plan in plans.items()], "random")
-    failures = []
-    with way.in_force(), Home.open(tmp_path / "home") as home:
-        report = home.run(merged.write(tmp_path), capture=way.capture)
-        for prefix, plan in plans.items():
-            renamed = plan.prefixed(prefix)
-            oracle = renamed.evaluate()
-            for output in renamed.outputs:
-                rows = traced_rows(home, output, list(renamed.tables), report.run_id)
-                problem = same_as_oracle(rows, oracle[output], ordered=output in oracle.ordered)
-                if problem:
-                    failures.append(f"seed {plan.seed}, output {output}: {problem}\n  steps: {renamed.steps}")
+def test_random_plans(first, capture, spark, tmp_path):
+    plans = [random_plan(seed, size=3 + seed % 4).prefixed(f"p{seed}_") for seed in range(first, first + BATCH)]
+    oracles = {plan.seed: plan.evaluate() for plan in plans}
+    with both_layouts() as hops:
+        home = Home.open(tmp_path / "home")
+        run_id = home.run(merged_flow(plans, "random").write(tmp_path), capture=capture).run_id
+    failures = [text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])]
+    home = lay_out(home, run_id, hops[run_id])
+    failures += [
+        "hop by hop, " + text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])
+    ]
+    home.close()
     assert not failures, "\n".join(failures)
+
+
+def differences(home: Home, run_id: str, plan: Plan, oracle) -> list[str]:
+    found = []
+    for output in plan.outputs:
+        rows = traced_rows(home, output, list(plan.tables), run_id)
+        problem = same_as_oracle(rows, oracle[output], ordered=output in oracle.ordered)
+        if problem:
+            found.append(f"seed {plan.seed}, output {output}: {problem}\n  steps: {plan.steps}")
+        found += kept_differences(home, run_id, plan, oracle, output)
+    return found
+
+
+def kept_differences(home: Home, run_id: str, plan: Plan, oracle, output: str) -> list[str]:
+    """Pairs between an output and each step that is a dataset too: their number must be the oracle's."""
+    found = []
+    for step in {*plan.keep, *plan.outputs} - {output}:
+        wanted = sorted(len(row.steps.get(step, ())) for row in oracle[output])
+        if not any(wanted):
+            continue
+        pairs = home.backward(f"{output}@{run_id}", to=step, all=True, pairs=True).arrow()
+        counted: dict[int, int] = dict.fromkeys(range(len(oracle[output])), 0)
+        for out in pairs.column("out_rid").to_pylist():
+            counted[out] += 1
+        if sorted(counted.values()) != wanted:
+            found.append(f"seed {plan.seed}: {output} to {step}: {sorted(counted.values())}, not {wanted}")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -102,6 +103,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: runs one verb and leaves with the exit code of the contract."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    gc.set_threshold(100_000, 50, 50)  # a command is short: looking for cycles while importing costs a tenth of it
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
     state = State()

@@ -5,7 +5,7 @@ Between two datasets lineage is kept end to end where that does not grow, and ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,3 +165,19 @@ class Finisher:
 def _number(connection: DuckDBPyConnection, query: str) -> float:
     row = connection.execute(query).fetchone()
     return float(row[0]) if row and row[0] is not None else 0.0
+
+
+def hops_between(hops: Sequence[Hop], start: Space, target: Space) -> list[Hop]:
+    """The hops on ways from one space to another, absence left out: what is kept of the lineage between them."""
+    ahead = _closure(hops, start, lambda hop: (hop.source, hop.target))
+    behind = _closure(hops, target, lambda hop: (hop.target, hop.source))
+    return [hop for hop in hops if hop.role is not Role.ABSENCE and hop.source in ahead and hop.target in behind]
+
+
+def _closure(hops: Sequence[Hop], start: Space, ends: Callable[[Hop], tuple[Space, Space]]) -> set[Space]:
+    found, grew = {start}, True
+    while grew:
+        new = {ends(hop)[1] for hop in hops if hop.role is not Role.ABSENCE and ends(hop)[0] in found} - found
+        found |= new
+        grew = bool(new)
+    return found

@@ -23,9 +23,19 @@ class Part:
     open: Callable[[], pa.RecordBatchReader]
     dataset: str | None = None
     remaining: int | None = None
+    absent: bool = False  # reached only by the absence of a match
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self.open()
+        """The rows, batch by batch; at least one batch, so that the columns' types are always told."""
+        import pyarrow as pa
+
+        reader = self.open()
+        empty = True
+        for batch in reader:
+            empty = False
+            yield batch
+        if empty:
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
 
     def arrow(self) -> pa.Table:
         return self.open().read_all()
@@ -49,6 +59,8 @@ class Answer:
             table = part.arrow()
             if part.dataset is not None:
                 names = pa.array([part.dataset] * table.num_rows, pa.string())
+                if "dataset" in table.column_names:  # the data's own column makes room, as on the command line
+                    table = table.rename_columns(["dataset_1" if n == "dataset" else n for n in table.column_names])
                 table = table.add_column(0, "dataset", names)
             tables.append(table)
         if len({tuple(table.column_names) for table in tables}) > 1:
@@ -77,8 +89,10 @@ class Answer:
         return int(table.column("count")[0].as_py()) if self.kind == "count" else int(table.num_rows)
 
 
-def records(columns: list[str], rows: list[tuple[Any, ...]]) -> Answer:
+def records(columns: list[str], rows: list[tuple[Any, ...]], limit: int | None = None) -> Answer:
     """An answer made of a few values of our own: runs, datasets, counts."""
+    remaining = None if limit is None else max(0, len(rows) - limit)
+    rows = rows[:limit]
 
     def open_() -> pa.RecordBatchReader:
         import pyarrow as pa
@@ -87,4 +101,4 @@ def records(columns: list[str], rows: list[tuple[Any, ...]]) -> Answer:
         table = pa.table(dict(zip(columns, arrays, strict=True)))
         return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
 
-    return Answer([Part(columns, open_)], "records")
+    return Answer([Part(columns, open_, remaining=remaining)], "records")

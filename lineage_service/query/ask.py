@@ -114,8 +114,8 @@ class Questions:
             several = len(targets) > 1 or list(to) == ["all"] or len(to) > 1
             answer = Answer([], _kind(shape))
             for target in targets:
-                self._note_absence(answer, walked, target, found, direction, shape)
                 part = self._part(walked, start, target, direction, shape)
+                part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 answer.parts.append(part)
             return answer
@@ -237,17 +237,19 @@ class Questions:
         start: DatasetRecord,
         direction: Direction,
         shape: Shape,
-    ) -> None:
+    ) -> bool:
+        """Whether the two are linked by absence only; the answer says so."""
         place = Place(target.run_id, target.space)
         if place in walked.reached(absence=False):
-            return
+            return False
         side, result = (target, start) if direction == "backward" else (start, target)
-        answer.absence.append(side.name)
+        answer.absence = list(dict.fromkeys([*answer.absence, side.name]))
         if not shape.influence:
             answer.notes.append(
                 f"'{side.full_name}' has no rows in '{result.full_name}': it only influences it by the absence of "
                 "a match; --influence shows that side's rows"
             )
+        return True
 
     # --- rows of a version ------------------------------------------------------------------------------------
 

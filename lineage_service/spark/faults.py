@@ -92,7 +92,7 @@ def _condition(error: Exception, text: str) -> str:
     found = re.findall(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", text)
     known = next((name for name in found if name.partition(".")[0] in _KINDS), None)
     if known:
-        return known
+        return str(known)
     if found:
         return str(found[0])
     return str(error.getCondition() or "") if isinstance(error, PySparkException) else ""

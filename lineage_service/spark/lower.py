@@ -47,12 +47,13 @@ def lower_plan(
     plan: InstrumentedPlan, sources: Mapping[str, Relation], stage: Stage, names: Names
 ) -> dict[str, Relation]:
     """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once."""
+
     def relation_of(each: Instrumented, inputs: list[Relation]) -> Relation:
         node = each.node
         with analysing(node.position, f"step '{node.step}'"):
             return _materialised(each, _lowered(each, inputs, sources, stage, names), stage, names)
 
-    return in_order(plan.nodes, relation_of)
+    return in_order(plan.nodes, relation_of, stage.cancel)
 
 
 def _materialised(each: Instrumented, relation: Relation, stage: Stage, names: Names) -> Relation:

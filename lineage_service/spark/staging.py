@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,9 @@ class Stage(Protocol):
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         """A dataset's rows, kept; readers see them with their rid as the one handle."""
 
+    def cancel(self) -> None:
+        """Ends what is still being written."""
+
 
 class Rehearsal:
     """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs."""
@@ -55,6 +59,9 @@ class Rehearsal:
         columns = [col(name) for name in relation.columns]
         handles = [F.lit(0).cast("bigint").alias(self.names.handle(0))] if each.handles else []
         return Relation(relation.frame.select(*columns, *handles), relation.columns, len(handles))
+
+    def cancel(self) -> None:
+        """Nothing is being written."""
 
 
 @dataclass
@@ -94,6 +101,11 @@ class Writing:
         if not each.handles:
             return Relation(rows.drop(self.names.handle(0)), relation.columns, 0)
         return Relation(rows, relation.columns, 1)
+
+    def cancel(self) -> None:
+        # A session that cannot interrupt will end its jobs by itself; the run has failed either way.
+        with suppress(Exception):
+            self.spark.interruptAll()
 
     def _fresh(self, label: str) -> Path:
         safe = re.sub(r"[^a-z0-9_]+", "-", label)

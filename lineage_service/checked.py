@@ -1,0 +1,51 @@
+"""A workflow file, loaded and checked against what is known of its sources without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lineage_service.errors import LineageError, Problem
+from lineage_service.plan.build import Plan, build_plan
+from lineage_service.plan.schema import Schema
+from lineage_service.spec.loader import LoadedWorkflow, load_workflow
+from lineage_service.spec.models import BrokenSource
+from lineage_service.store.known import UNKNOWN, known_schema
+from lineage_service.store.versions import Version
+
+VersionOf = Callable[[str], Version | None]
+
+
+def checked_workflow(
+    file: str | Path, vars: Mapping[str, str] | None, version_of: VersionOf, *, missing: str = "error"
+) -> tuple[LoadedWorkflow, Plan, tuple[Problem, ...]]:
+    """The file with its plan and its warnings; WorkflowError with every problem that shows without Spark.
+
+    `missing` says what a source whose files are not there is: an error to a run, a warning to `validate`.
+    """
+    loaded = load_workflow(file, vars)
+    schemas, found = source_schemas(loaded, version_of)
+    if missing == "warning":
+        found = [replace(problem, severity="warning") for problem in found]
+    loaded = replace(loaded, problems=(*loaded.problems, *found))
+    plan = build_plan(loaded, schemas)
+    return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
+
+
+def source_schemas(loaded: LoadedWorkflow, version_of: VersionOf) -> tuple[dict[str, Schema], list[Problem]]:
+    """What is known of each source's columns, and what is wrong with the sources."""
+    schemas: dict[str, Schema] = {}
+    problems: list[Problem] = []
+    for name, source in loaded.spec.sources.items():
+        if isinstance(source, BrokenSource):
+            continue
+        try:
+            schemas[name] = known_schema(source, loaded.path.parent, version_of)
+        except LineageError as error:
+            schemas[name] = UNKNOWN
+            position = loaded.marks.at("sources", name, "output" if source.output else "path")
+            problems += [
+                Problem(f"source '{name}': {problem.message}", position, problem.hint) for problem in error.problems
+            ]
+    return schemas, problems

@@ -1,0 +1,215 @@
+"""What a run would do, before it does it: steps, estimates, capture per breaker, what is pruned, column lineage."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
+from lineage_service.errors import LineageError, Problem
+from lineage_service.plan.build import Plan
+from lineage_service.plan.column_lineage import column_origins
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource
+from lineage_service.store.listing import listing
+from lineage_service.store.versions import parquet_rows
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An instrumented plan with what is known of its sizes; `rows` are upper bounds from footers, None unknown."""
+
+    plan: InstrumentedPlan
+    rows: dict[str, int | None]
+    needed: dict[str, tuple[str, ...]]
+    pushed: dict[str, tuple[str, ...]]
+    warnings: tuple[Problem, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        plan = self.plan.plan
+        return {
+            "workflow": plan.workflow,
+            "capture": self.plan.capture,
+            "sources": {
+                name: {
+                    "rows": self.rows.get(name),
+                    "columns_read": list(self.needed.get(name, ())),
+                    "columns_pruned": [each for each in node.schema.names if each not in self.needed.get(name, ())],
+                    "filters_pushed_down": list(self.pushed.get(name, ())),
+                }
+                for name, node in plan.sources.items()
+            },
+            "steps": [self._step(each) for each in self.plan.nodes if not isinstance(each.node, Source)],
+            "outputs": {
+                name: {
+                    "step": step,
+                    "columns": {column: list(found) for column, found in column_origins(plan.steps[step]).items()},
+                }
+                for name, step in plan.outputs.items()
+            },
+        }
+
+    def _step(self, each: Instrumented) -> dict[str, Any]:
+        node = each.node
+        return {
+            "name": node.id,
+            "operator": _operator(node),
+            "reads": [below.id for below in node.inputs],
+            "columns": list(node.schema.names),
+            "rows_at_most": self.rows.get(node.id),
+            "capture": {"strategy": each.choice.strategy, "reason": each.choice.reason} if each.choice else None,
+            "written_once": each.materialised.reason if each.materialised else None,
+            "absence": [table.space for table in each.tables if table.space.startswith("side:")],
+            "carries": [str(handle) for handle in each.carried],
+        }
+
+    def text(self) -> str:
+        body = self.to_json()
+        lines = [f"workflow {body['workflow']} (capture {body['capture']})", "", "sources"]
+        for name, source in body["sources"].items():
+            rows = "?" if source["rows"] is None else f"{source['rows']:,}"
+            lines.append(f"  {name}: {rows} rows")
+            if source["columns_read"]:
+                lines.append(f"    reads {', '.join(source['columns_read'])}")
+            if source["columns_pruned"]:
+                lines.append(f"    prunes {', '.join(source['columns_pruned'])}")
+            lines += [f"    pushes down {text}" for text in source["filters_pushed_down"]]
+        lines += ["", "steps"]
+        for step in body["steps"]:
+            rows = "" if step["rows_at_most"] is None else f", at most {step['rows_at_most']:,} rows"
+            lines.append(f"  {step['name']} = {step['operator']}({', '.join(step['reads'])}){rows}")
+            if step["capture"]:
+                lines.append(f"    captured by {step['capture']['strategy']}: {step['capture']['reason']}")
+            if step["written_once"]:
+                lines.append(f"    written once: {step['written_once']}")
+            if step["absence"]:
+                lines.append("    the right side influences by absence only: no pairs")
+        lines += ["", "outputs"]
+        for name, output in body["outputs"].items():
+            lines.append(f"  {name} (step {output['step']})")
+            for column, found in output["columns"].items():
+                lines.append(f"    {column} <- {', '.join(found) or 'no column'}")
+        return "\n".join(lines)
+
+
+def explained(loaded: LoadedWorkflow, plan: Plan, capture: str, warnings: tuple[Problem, ...]) -> Explanation:
+    instrumented = instrument(plan, capture)
+    rows: dict[str, int | None] = {}
+    for each in instrumented.nodes:
+        rows[each.node.id] = _at_most(each.node, rows, loaded)
+    return Explanation(instrumented, rows, _columns_read(plan), _pushed_down(plan), warnings)
+
+
+def _operator(node: Node) -> str:
+    kind = type(node).__name__.lower()
+    return f"{node.how} join" if isinstance(node, Join) else kind
+
+
+def _at_most(node: Node, rows: dict[str, int | None], loaded: LoadedWorkflow) -> int | None:
+    """An upper bound of a node's rows from the sources' footers; None where there is none."""
+    if isinstance(node, Source):
+        return _source_rows(node.step, loaded)
+    below = [rows[each.id] for each in node.inputs]
+    known = [each for each in below if each is not None]
+    if len(known) < len(below):
+        return node.n if isinstance(node, Limit) else None
+    match node:
+        case Limit():
+            return min(node.n, known[0])
+        case Aggregate():
+            return known[0] if node.keys else 1
+        case Join(how="semi" | "anti"):
+            return known[0]
+        case Join():
+            return None
+        case Explode():
+            return None
+        case Union():
+            return sum(known)
+        case _:
+            return known[0]
+
+
+def _source_rows(name: str, loaded: LoadedWorkflow) -> int | None:
+    source = loaded.spec.sources[name]
+    if isinstance(source, BrokenSource) or source.path is None or source.file_format != "parquet":
+        return None
+    try:
+        return sum(parquet_rows(path) for path in listing(source.path, loaded.path.parent).files)
+    except LineageError:
+        return None
+
+
+def _columns_read(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Per source the columns that anything above reads; the others are never decoded."""
+    wanted: dict[str, set[str]] = defaultdict(set)
+    nodes = plan.nodes()
+    for step in (*plan.outputs.values(), *plan.keep):
+        wanted[step] |= {name.lower() for name in plan.steps[step].schema.names}
+    for node in reversed(nodes):
+        own = wanted[node.id]
+        for below in node.inputs:
+            wanted[below.id] |= _needs(node, own, below)
+    return {
+        name: tuple(column for column in source.schema.names if column.lower() in wanted[source.id])
+        for name, source in plan.sources.items()
+    }
+
+
+def _needs(node: Node, own: set[str], below: Node) -> set[str]:
+    there = {name.lower() for name in below.schema.names}
+    read = {ref.parts[0].lower() for expression, _ in node.evaluated() for ref in expression.columns}
+    match node:
+        case Project():
+            read = {
+                ref.parts[0].lower()
+                for named in node.columns
+                if named.name.lower() in own
+                for ref in named.expression.columns
+            }
+            return read & there
+        case Aggregate():
+            return read & there
+        case Distinct():
+            return there
+        case Join():
+            on = {part.lower() for ref in (node.on.columns if node.on else ()) for part in ref.parts[:2]}
+            return (own | on | {name.lower() for name in node.using}) & there
+        case Intersect() | Difference():
+            return there
+        case Window():
+            return (own | read | {name.lower() for name in node.partition_by}) & there
+        case Explode():
+            return (own | {node.column.lower()}) & there
+        case _:
+            return (own | read) & there
+
+
+def _pushed_down(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Filters that stand right above a source, with only projections between: Spark evaluates them in the scan."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in plan.nodes():
+        if isinstance(node, Filter) and node.repeatable:
+            below: Node = node.input
+            while isinstance(below, Filter | WithColumns) and below.repeatable:
+                below = below.input
+            if isinstance(below, Source):
+                found[below.step].append(node.where.text)
+    return {name: tuple(texts) for name, texts in found.items()}
