@@ -278,6 +278,7 @@ class _StepContext:
                 self.at(*path),
                 "wrap it in an aggregate function such as sum, max or count, or add it to `by`",
             )
+            return None
         return expression
 
     def window_measure(self, text: str, what: str, *path: str | int) -> Expression | None:
@@ -352,7 +353,10 @@ class _StepContext:
                 alias = step.as_ or step.column
                 self.refuse_reserved(alias, "as")
                 below = self.input(step.input)
-                (column,) = self.names([step.column], below.schema, "column") or (step.column,)
+                names = self.names([step.column], below.schema, "column")
+                if not names:
+                    raise PlanError([])
+                (column,) = names
                 return Explode(name, name, place, below, column, alias, step.outer)
             case _:
                 assert_never(step)

@@ -104,9 +104,7 @@ class Questions:
         if not selection.given:
             raise QuestionError("say which rows to start from: rid, key, where or all")
         found = self._find(dataset)
-        begin = Place(found.run_id, found.space)
-        walked = walk(self.graph, begin, direction)
-        targets = self._targets(found, walked, direction, to)
+        walked, targets = self._walk_to(found, direction, to)
         start = self._start(found, selection)
         try:
             if to is None:
@@ -180,6 +178,26 @@ class Questions:
 
     def _find(self, dataset: str) -> DatasetRecord:
         return find_dataset(self.reader, dataset, str(self.home.path))
+
+    def _walk_to(
+        self, start: DatasetRecord, direction: Direction, to: Sequence[str] | None
+    ) -> tuple[Walk, list[DatasetRecord]]:
+        """The way to the targets: inside the start's own run where all of them are there, else over all runs."""
+        begin = Place(start.run_id, start.space)
+        if to is not None and list(to) != ["all"]:
+            near = walk(self.graph, begin, direction, links=False)
+            found = [self._in_own_run(name, start, near) for name in dict.fromkeys(to)]
+            inside = [each for each in found if each is not None]
+            if len(inside) == len(found):
+                return near, inside
+        walked = walk(self.graph, begin, direction)
+        return walked, self._targets(start, walked, direction, to)
+
+    def _in_own_run(self, name: str, start: DatasetRecord, near: Walk) -> DatasetRecord | None:
+        asked = DatasetName.parse(name)
+        matches = [each for place in near.order for each in self.graph.datasets_at(place) if asked.matches(each)]
+        matches = [each for each in matches if each.space != start.space]
+        return matches[0] if len({each.space for each in matches}) == 1 else None
 
     def _targets(
         self, start: DatasetRecord, walked: Walk, direction: Direction, to: Sequence[str] | None

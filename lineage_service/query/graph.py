@@ -56,13 +56,14 @@ class LineageGraph:
         """The names under which the rows of a place are known; none for groups."""
         return [each for each in self.datasets(place.run_id) if each.space == place.space]
 
-    def ways_from(self, place: Place, direction: Direction) -> list[Way]:
+    def ways_from(self, place: Place, direction: Direction, *, links: bool = True) -> list[Way]:
+        """Steps from a place: over its run's hops and, with `links`, to the same rows in other runs."""
         hops = self.hops(place.run_id)
         if direction == "backward":
             ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
         else:
             ways = [Way(place, Place(place.run_id, hop.from_space), hop) for hop in hops if hop.to_space == place.space]
-        return ways + self._links(place, direction)
+        return ways + self._links(place, direction) if links else ways
 
     def _links(self, place: Place, direction: Direction) -> list[Way]:
         versions = list({each.version_id for each in self.datasets_at(place)})
@@ -115,20 +116,20 @@ class Walk:
         return sorted(self.ways, key=lambda way: rank[way.start])
 
 
-def walk(graph: LineageGraph, start: Place, direction: Direction) -> Walk:
-    """Everything that can be reached from a place."""
+def walk(graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True) -> Walk:
+    """Everything that can be reached from a place; without `links`, in its own run."""
     ways: list[Way] = []
     reverse: list[Place] = []
     seen: set[Place] = {start}
     # Depth first without recursion: a chain of workflows may be longer than Python's stack.
-    stack = [(start, iter(graph.ways_from(start, direction)))]
+    stack = [(start, iter(graph.ways_from(start, direction, links=links)))]
     while stack:
         place, pending = stack[-1]
         for way in pending:
             ways.append(way)
             if way.end not in seen:
                 seen.add(way.end)
-                stack.append((way.end, iter(graph.ways_from(way.end, direction))))
+                stack.append((way.end, iter(graph.ways_from(way.end, direction, links=links))))
                 break
         else:
             reverse.append(place)

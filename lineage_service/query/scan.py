@@ -1,16 +1,17 @@
-"""SQL over a version's rows: the user's columns and `_rid`. Pure text; file and column names are quoted."""
+"""SQL over a version's rows: the user's columns and `_rid`. File and column names are quoted.
+
+Text only, except that the footers of odd files are read: their columns must be known to be told from positions.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lineage_service.store.engine import column, file_literal, literal, parquet_scan
-from lineage_service.store.versions import Version, VersionFile
+from lineage_service.store.engine import column, file_literal, literal, numbered_scan, parquet_scan
+from lineage_service.store.versions import Version, VersionFile, parquet_footer
 
-# Names that DuckDB's Parquet scan gives to positions: a user's column of such a name hides them.
-POSITION_NAMES = frozenset({"file_row_number", "file_index"})
 RID = "_rid"
 
 
@@ -21,19 +22,15 @@ class VersionScan:
     version: Version
     paths: tuple[str, ...]
 
-    @property
-    def hides_positions(self) -> bool:
-        return any((c.stored or c.name).lower() in POSITION_NAMES for c in self.version.columns)
-
     def select(self, columns: Sequence[str] | None = None) -> str:
         """All rows: the given columns (all without), then `_rid`."""
         if not self.version.files:
             return self._nothing(columns)
-        if any(file.partitions for file in self.version.files):
+        if any(file.odd for file in self.version.files):
             parts = [self._one_file(index, columns, None) for index in range(len(self.paths))]
             return self._with_gaps(" UNION ALL ".join(parts))
         scan, position = parquet_scan(self.paths, [file.base for file in self.version.files])
-        return self._with_gaps(f"SELECT {self._columns(columns)}{position} AS {RID} FROM {scan}")
+        return self._with_gaps(f"SELECT {self._columns(columns, self.version.files)}{position} AS {RID} FROM {scan}")
 
     def select_positions(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> str:
         """Just the rows at these positions, each file asked for its own: row groups without any are not read."""
@@ -53,22 +50,30 @@ class VersionScan:
 
     def _one_file(self, index: int, columns: Sequence[str] | None, rows: Sequence[int] | None) -> str:
         file = self.version.files[index]
-        scan = f"read_parquet({file_literal(self.paths[index])}, hive_partitioning = false)"
+        scan, names = f"read_parquet({file_literal(self.paths[index])}, hive_partitioning = false)", None
+        if file.odd:
+            scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
         where = f" WHERE file_row_number IN ({', '.join(map(str, rows))})" if rows is not None else ""
-        return f"SELECT {self._columns(columns, file)}(file_row_number + {file.base}) AS {RID} FROM {scan}{where}"
+        chosen = self._columns(columns, [file], names)
+        return f"SELECT {chosen}(file_row_number + {file.base}) AS {RID} FROM {scan}{where}"
 
-    def _columns(self, wanted: Sequence[str] | None, file: VersionFile | None = None) -> str:
+    def _columns(
+        self, wanted: Sequence[str] | None, files: Sequence[VersionFile], names: Mapping[str, str] | None = None
+    ) -> str:
+        """The wanted columns in the types that Spark saw. `names` are those in an odd file: what it lacks is null."""
+        inside = None if names is None else {name.lower(): number for name, number in names.items()}
         parts = []
         for each in self.version.columns:
             if wanted is not None and each.name not in wanted:
                 continue
-            if each.stored is not None:
-                parts.append(f"{column(each.stored)} AS {column(each.name)}")
+            if each.stored is None:
+                value = _folder_value([file.partitions.get(each.original) for file in files])
             else:
-                value = file.partitions.get(each.name) if file else None
-                text = "NULL" if value is None else literal(value)
-                parts.append(f"CAST({text} AS {duckdb_type(each.type)}) AS {column(each.name)}")
-        return "".join(f"{part}, " for part in parts)
+                value = column(each.stored) if inside is None else inside.get(each.stored.lower(), "NULL")
+            # Text stays as the file has it: a cast would spell out the bytes of what is not marked as text there.
+            as_is = each.type == "string" and each.stored is not None and value != "NULL"
+            parts.append(f"{value if as_is else _typed(value, each.type)} AS {column(each.name)}, ")
+        return "".join(parts)
 
     def _with_gaps(self, select: str) -> str:
         rids = self.version.rids
@@ -93,7 +98,7 @@ class VersionScan:
 
     def _nothing(self, columns: Sequence[str] | None) -> str:
         names = [each for each in self.version.columns if columns is None or each.name in columns]
-        parts = "".join(f"CAST(NULL AS {duckdb_type(each.type)}) AS {column(each.name)}, " for each in names)
+        parts = "".join(f"{_typed('NULL', each.type)} AS {column(each.name)}, " for each in names)
         return f"SELECT {parts}CAST(NULL AS BIGINT) AS {RID} WHERE false"
 
 
@@ -104,15 +109,29 @@ def _file_of(files: Sequence[VersionFile], position: int) -> int:
     return index
 
 
+def _folder_value(values: Sequence[str | None]) -> str:
+    """A partition column's value: one for all, or looked up by the number of the file that the row is from."""
+    texts = ["NULL" if value is None else literal(value) for value in values]
+    if len(set(texts)) == 1:
+        return texts[0]
+    return f"([{', '.join(texts)}])[(file_index + 1)::BIGINT]"
+
+
+def _typed(value: str, spark_type: str) -> str:
+    """A value in the type that Spark gives it; where that has no name here, as the file has it."""
+    kind = duckdb_type(spark_type)
+    return value if kind is None else f"CAST({value} AS {kind})"
+
+
 _TYPES = {
     "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
     "double": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ", "binary": "BLOB",
-    "timestamp_ntz": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR",
 }  # fmt: skip
 
 
-def duckdb_type(spark_type: str) -> str:
-    """A Spark type in DuckDB's words, for the simple types that partition columns can have; else text."""
+def duckdb_type(spark_type: str) -> str | None:
+    """A Spark type in DuckDB's words; None for what is nested or rare: there the file's own type is as good."""
     if spark_type.startswith("decimal("):
         return spark_type.upper()
-    return _TYPES.get(spark_type, "VARCHAR")
+    return _TYPES.get(spark_type)

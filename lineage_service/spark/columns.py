@@ -8,7 +8,20 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, MapType, ShortType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+)
 
 from lineage_service.plan.expressions import quoted
 
@@ -130,3 +143,24 @@ def common_key_type(one: DataType, other: DataType) -> DataType | None:
 
 def field_types(frame: DataFrame, names: Sequence[str]) -> list[DataType]:
     return [frame.schema[name].dataType for name in names]
+
+
+_DEFAULTS: dict[type[DataType], Any] = {
+    ByteType: 0, ShortType: 0, IntegerType: 0, LongType: 0, FloatType: 0.0, DoubleType: 0.0, StringType: "",
+    BooleanType: False,
+}  # fmt: skip
+
+
+def with_nullability(frame: DataFrame, before: StructType) -> DataFrame:
+    """Columns that could not be null before they were written, and so are not, say so again.
+
+    Spark reads every column of a file as nullable; a result's own files would then differ from the base query's.
+    """
+    never_null = {field.name: field.dataType for field in before.fields if not field.nullable}
+    columns = []
+    for name in frame.columns:
+        default = _DEFAULTS.get(type(never_null.get(name)))
+        columns.append(
+            col(name) if default is None else F.coalesce(col(name), F.lit(default).cast(never_null[name])).alias(name)
+        )
+    return frame.select(*columns) if never_null else frame

@@ -47,7 +47,7 @@ def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], nam
     """The version's columns under the user's names, and its rids as column `name`."""
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
-    columns = [col(column.stored or column.name).alias(column.name) for column in version.columns]
+    columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1:
         return frame.select(*columns, with_gaps(index, version.rids).alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))

@@ -18,16 +18,18 @@ from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.spark.snapshot import open_text, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
+from lineage_service.store.known import refuse_unlike, renamed
 from lineage_service.store.layout import RunFolder, storing
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.versions import (
     FileState,
+    Footer,
     Version,
     VersionColumn,
     VersionFile,
     file_state,
     has_changed,
-    parquet_rows,
+    parquet_footer,
     version_id,
 )
 from lineage_service.store.written import version_of_folder
@@ -91,7 +93,10 @@ class SourceOpener:
         if source.file_format == "parquet" and not source.snapshot:
             return self._in_place(name, source, found, states, identity, position)
         version = self.known(identity)
-        if version is None or not self._still_there(version):
+        if version is not None and not self._still_there(version):
+            # The catalog never changes a version: a new copy of one that was lost is a version of its own.
+            identity, version = version_id("source", states, f"{reading} {self.folder.run_id}"), None
+        if version is None:
             make = self._copied if source.file_format == "parquet" else self._snapshot
             version = make(name, source, found, identity, position)
             if [file_state(path) for path in found.files] != states:
@@ -106,8 +111,7 @@ class SourceOpener:
         return self.folder.home.absolute(file.path)
 
     def _output(self, name: str, source: SourceSpec, version: Version, position: Position | None) -> OpenSource:
-        by_old = {old.lower(): new for old, new in source.rename.items()}
-        columns = tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in version.columns)
+        columns = _renamed(version.columns, source)
         missing = [file.path for file in version.files if not Path(self._path(file)).is_file()]
         if missing:
             raise NotFound(f"a file of '{source.output}' is missing from the home: '{missing[0]}'")
@@ -122,42 +126,37 @@ class SourceOpener:
         identity: str,
         position: Position | None,
     ) -> OpenSource:
-        files, base = [], 0
-        for path, state in zip(found.files, states, strict=True):
-            rows = parquet_rows(path)
-            partitions = found.partition_values(path)
-            files.append(VersionFile(path, state.size, state.mtime_ns, state.fingerprint, rows, base, partitions))
-            base += rows
+        footers = [parquet_footer(path) for path in found.files]
+        frame, columns = self._opened(name, source, found, footers, position)
+        files = _files(found, states, footers, columns)
+        return OpenSource(name, Version(identity, "source", files, columns), found.files, frame, position)
+
+    def _opened(
+        self, name: str, source: SourceSpec, found: Listing, footers: Sequence[Footer], position: Position | None
+    ) -> tuple[DataFrame, tuple[VersionColumn, ...]]:
+        """Parquet files as Spark sees them, and their columns under the user's names."""
+        refuse_unlike(found.files, footers)
         with analysing(position, f"source '{name}'"):
             frame = read_files(
                 self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
             )
-            columns = _columns(frame, source, found)
-        return OpenSource(name, Version(identity, "source", tuple(files), columns), found.files, frame, position)
+            return frame, _renamed(_columns(frame, found), source)
 
     def _copied(
         self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
     ) -> Version:
         """Parquet files copied as they are: the same rows in the same order, so the same rids."""
-        target = self.folder.snapshot(name)
-        files, base = [], 0
+        footers = [parquet_footer(path) for path in found.files]
+        _, columns = self._opened(name, source, found, footers, position)
+        target, states = self.folder.snapshot(name), []
         with storing(self.folder.home.path):
             for number, path in enumerate(found.files):
                 folders = [part for part in Path(path).relative_to(found.base).parts[:-1] if "=" in part]
                 copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
-                state, rows = file_state(str(copy)), parquet_rows(str(copy))
-                values = found.partition_values(path)
-                inside = self.folder.home.relative(copy)
-                files.append(VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, base, values))
-                base += rows
-        with analysing(position, f"source '{name}'"):
-            original = read_files(
-                self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
-            )
-            columns = _columns(original, source, found)
-        return Version(identity, "snapshot", tuple(files), columns)
+                states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy)))
+        return Version(identity, "snapshot", _files(found, states, footers, columns), columns)
 
     def _snapshot(
         self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
@@ -179,9 +178,7 @@ class SourceOpener:
             refuse_bad_records(self.spark, records, written, name, position)
         types = [(column, records.frame.schema[column].dataType.simpleString()) for column in records.columns]
         version = version_of_folder(target, types, self.folder, kind="snapshot")
-        with analysing(position, f"source '{name}'"):
-            columns = tuple(_renamed(column, source) for column in version.columns)
-        return replace(version, id=identity, columns=columns)
+        return replace(version, id=identity, columns=_renamed(version.columns, source))
 
     def _from_home(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
@@ -204,20 +201,36 @@ def _base(version: Version, paths: Sequence[str]) -> str | None:
     return str(Path(paths[0]).parents[len(partitions)]) if partitions else None
 
 
-def _columns(frame: DataFrame, source: SourceSpec, found: Listing) -> tuple[VersionColumn, ...]:
-    partitions = {name.lower() for name in found.partitions}
-    columns = tuple(
-        VersionColumn(
-            field.name, field.dataType.simpleString(), None if field.name.lower() in partitions else field.name
+def _columns(frame: DataFrame, found: Listing) -> tuple[VersionColumn, ...]:
+    """The columns as Spark sees them; where files and folders both have one, the folders' value counts."""
+    folders = {name.lower(): name for name in found.partitions}
+    columns = []
+    for field in frame.schema.fields:
+        folder = folders.get(field.name.lower())
+        stored = field.name if folder is None else None
+        columns.append(VersionColumn(field.name, field.dataType.simpleString(), stored, folder))
+    return tuple(columns)
+
+
+def _files(
+    found: Listing, states: Sequence[FileState], footers: Sequence[Footer], columns: Sequence[VersionColumn]
+) -> tuple[VersionFile, ...]:
+    """The files of a version, in the order of its positions; `states` tell where they are."""
+    stored = [column.stored for column in columns if column.stored is not None]
+    files, base = [], 0
+    for path, state, footer in zip(found.files, states, footers, strict=True):
+        values, odd = found.partition_values(path), footer.is_odd(stored)
+        files.append(
+            VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, base, values, odd)
         )
-        for field in frame.schema.fields
-    )
-    return tuple(_renamed(column, source) for column in columns)
+        base += footer.rows
+    return tuple(files)
 
 
-def _renamed(column: VersionColumn, source: SourceSpec) -> VersionColumn:
-    new = next((new for old, new in source.rename.items() if old.lower() == column.name.lower()), None)
-    return column if new is None else replace(column, name=new)
+def _renamed(columns: Sequence[VersionColumn], source: SourceSpec) -> tuple[VersionColumn, ...]:
+    """The columns under the user's names. SourceError where there is none to rename, or two get one name."""
+    schema = renamed([Column(column.name) for column in columns], source.rename)
+    return tuple(replace(column, name=name) for column, name in zip(columns, schema.names, strict=True))
 
 
 def _placed(problem: Problem, name: str, position: Position | None) -> Problem:

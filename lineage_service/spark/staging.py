@@ -17,7 +17,7 @@ from lineage_service.capture.handles import Space
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.errors import Position
 from lineage_service.plan.nodes import keeps_order
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import Names, col, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
@@ -80,7 +80,7 @@ class Writing:
         folder = self._fresh(label)
         self._write(frame, folder, f"step '{label.partition(':')[0]}'", position)
         files = sorted(str(path) for path in folder.glob("*.parquet"))
-        return read_files(self.spark, files, schema=frame.schema)
+        return with_nullability(read_files(self.spark, files, schema=frame.schema), frame.schema)
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         folder = self._fresh(space)
@@ -95,7 +95,7 @@ class Writing:
         self.versions[step] = version
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         frame = read_files(self.spark, paths, schema=relation.frame.schema)
-        rows = rows_with_rids(frame, version, paths, self.names.handle(0))
+        rows = with_nullability(rows_with_rids(frame, version, paths, self.names.handle(0)), relation.frame.schema)
         if keeps_order(each.node):
             rows = rows.orderBy(self.names.handle(0))  # files are not read back in order
         if not each.handles:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import StoreError
+from lineage_service.store.versions import Footer, parquet_footer
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -36,28 +38,39 @@ def file_literal(path: str) -> str:
 def parquet_scan(files: Sequence[str], bases: Sequence[int] | None = None) -> tuple[str, str]:
     """A scan of Parquet files, and the expression for a row's position in all of them, in this order.
 
-    `bases` are the files' first positions; without them the files are counted from their footers.
+    `bases` are the files' first positions, of files that are not odd; without them the footers are read.
     """
+    if bases is None:
+        footers = [parquet_footer(file) for file in files]
+        bases = list(accumulate((footer.rows for footer in footers[:-1]), initial=0))
+        if any(footer.is_odd(()) for footer in footers):
+            return _scan_of_odd(files, footers, bases)
     names = ", ".join(file_literal(file) for file in files)
     scan = (
         f"read_parquet([{names}], union_by_name = {'true' if len(files) > 1 else 'false'}, hive_partitioning = false)"
     )
     if len(files) == 1:
-        return scan, f"(file_row_number + {bases[0] if bases else 0})"
-    if bases is None:
-        bases = _bases(files)
+        return scan, f"(file_row_number + {bases[0]})"
     numbers = ", ".join(str(base) for base in bases)
     return scan, f"(file_row_number + ([{numbers}])[(file_index + 1)::BIGINT])"
 
 
-def _bases(files: Sequence[str]) -> list[int]:
-    from lineage_service.store.versions import parquet_rows
+def numbered_scan(file: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """A scan whose columns are only numbered, so that none hides `file_row_number`; and each column's name in it."""
+    numbers = [f"c{index}" for index in range(len(names))]
+    scan = f"read_parquet({file_literal(file)}, hive_partitioning = false) t({', '.join(numbers)})"
+    return scan, dict(zip(names, numbers, strict=True))
 
-    bases, base = [], 0
-    for file in files:
-        bases.append(base)
-        base += parquet_rows(file)
-    return bases
+
+def _scan_of_odd(files: Sequence[str], footers: Sequence[Footer], bases: Sequence[int]) -> tuple[str, str]:
+    taken = {name.lower() for footer in footers for name in footer.types}
+    position = next(name for number in count() if (name := f"position{number}") not in taken)
+    parts = []
+    for file, footer, base in zip(files, footers, bases, strict=True):
+        scan, numbers = numbered_scan(file, list(footer.types))
+        columns = "".join(f"t.{number} AS {column(name)}, " for name, number in numbers.items())
+        parts.append(f"SELECT {columns}(t.file_row_number + {base}) AS {position} FROM {scan}")
+    return f"({' UNION ALL BY NAME '.join(parts)})", position
 
 
 @contextmanager

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lineage_service.errors import SourceError
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.listing import Listing, listing
-from lineage_service.store.versions import Version
+from lineage_service.store.versions import Footer, Version
 
 UNKNOWN = Schema(known=False)
 
@@ -21,14 +21,14 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
         version = version_of(source.output)
         if version is None:
             return UNKNOWN
-        return _renamed([Column(column.name, column.type) for column in version.columns], source.rename)
+        return renamed([Column(column.name, column.type) for column in version.columns], source.rename)
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
     if columns is None:
         return UNKNOWN
     names = {column.name.lower() for column in columns}
     partitions = [Column(name) for name in found.partitions if name.lower() not in names]
-    return _renamed([*columns, *partitions], source.rename)
+    return renamed([*columns, *partitions], source.rename)
 
 
 def _columns(source: SourceSpec, found: Listing) -> list[Column] | None:
@@ -102,7 +102,32 @@ def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
     return [Column(name) for name in names]
 
 
-def _renamed(columns: list[Column], rename: Mapping[str, str]) -> Schema:
+def refuse_unlike(files: Sequence[str], footers: Sequence[Footer]) -> None:
+    """SourceError where a column has one kind of type in one file and another in the next: Spark fails midway."""
+    first: dict[str, tuple[str, str]] = {}
+    for file, footer in zip(files, footers, strict=True):
+        for name, kind in footer.types.items():
+            known, where = first.setdefault(name.lower(), (kind, file))
+            if _family(known) != _family(kind):
+                raise SourceError(
+                    f"column '{name}' is {known} in file '{where}' but {kind} in file '{file}'",
+                    hint="write the files alike, or name only those that are",
+                )
+
+
+def _family(kind: str) -> str:
+    """Types of one family may be read as one another; whether they fit, Spark decides."""
+    if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
+        return "number"
+    if kind.startswith(("timestamp", "date")):
+        return "time"
+    if kind in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view"):
+        return "text"
+    return kind.partition("<")[0]
+
+
+def renamed(columns: Sequence[Column], rename: Mapping[str, str]) -> Schema:
+    """The columns under the user's names. SourceError where there is none to rename, or two get one name."""
     by_old = {old.lower(): new for old, new in rename.items()}
     missing = [old for old in rename if old.lower() not in (column.name.lower() for column in columns)]
     if missing:

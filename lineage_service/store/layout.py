@@ -83,9 +83,7 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
     """A new run's folder, locked while the run is at work; removed with all it holds when the run fails."""
     folder = home.run_folder(new_run_id())
     with storing(home.path):
-        folder.temporary.mkdir(parents=True)
-        lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = _made_with_lock(folder)
     try:
         yield folder
     except BaseException:
@@ -94,6 +92,21 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
     finally:
         shutil.rmtree(folder.temporary, ignore_errors=True)
         os.close(lock)
+
+
+def _made_with_lock(folder: RunFolder) -> int:
+    """Makes the folder elsewhere and moves it to its place once it is locked, so that `gc` never sees it without."""
+    begun = folder.home.spill / f"new-{folder.run_id}"
+    try:
+        (begun / folder.temporary.name).mkdir(parents=True)
+        lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder.home.runs.mkdir(parents=True, exist_ok=True)
+        begun.rename(folder.path)
+        return lock
+    except OSError:
+        shutil.rmtree(begun, ignore_errors=True)
+        raise
 
 
 def is_at_work(folder: Path) -> bool:

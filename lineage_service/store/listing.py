@@ -7,6 +7,7 @@ is called `column=value`. Partition columns count from the folder that was named
 from __future__ import annotations
 
 import glob
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -30,7 +31,7 @@ class Listing:
         for part in Path(file).relative_to(self.base).parts[:-1]:
             name, equals, value = part.partition("=")
             if equals:
-                values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+                values[_plain(name)] = None if value == NULL_PARTITION else _plain(value)
         return values
 
 
@@ -46,22 +47,23 @@ def listing(path: str, folder: Path) -> Listing:
         if whole.is_dir():
             return _made(whole, _walk(whole))
         if glob.has_magic(str(given)):
-            return _globbed(str(whole))
+            return _globbed(given, folder)
     except PermissionError as error:
         raise SourceError(f"cannot read '{path}': permission denied on '{error.filename}'") from None
     raise SourceError(_missing(path, whole), hint=_neighbours(whole))
 
 
-def _globbed(pattern: str) -> Listing:
-    parts = Path(pattern).parts
-    plain = next(index for index, part in enumerate(parts) if glob.has_magic(part))
-    base = Path(*parts[:plain])
+def _globbed(pattern: Path, folder: Path) -> Listing:
+    """Only the pattern is one: the workflow's own folder may be called anything."""
+    plain = next(index for index, part in enumerate(pattern.parts) if glob.has_magic(part))
+    base = folder.joinpath(*pattern.parts[:plain])
     found: list[Path] = []
-    for match in map(Path, glob.iglob(pattern, recursive=True)):  # noqa: PTH207 (Path.glob cannot take an absolute pattern)
-        if not _hidden(match):
-            found += _walk(match) if match.is_dir() else [match]
+    for match in glob.iglob(str(pattern), root_dir=folder, recursive=True):  # noqa: PTH207 (Path.glob takes no absolute pattern)
+        whole = folder / match
+        if not _hidden(whole):
+            found += _walk(whole) if whole.is_dir() else [whole]
     if not found:
-        raise SourceError(f"no file matches '{pattern}'", hint=_neighbours(base / "x"))
+        raise SourceError(f"no file matches '{folder / pattern}'", hint=_neighbours(base / "x"))
     return _made(base, found)
 
 
@@ -82,15 +84,15 @@ def _hidden(path: Path) -> bool:
 
 
 def _made(base: Path, files: list[Path]) -> Listing:
-    paths = sorted(dict.fromkeys(str(Path(file).absolute()) for file in files))
-    if not paths:
-        raise SourceError(f"folder '{base}' holds no data files")
-    base = Path(base).absolute()
+    if not files:
+        raise SourceError(f"folder '{base}' holds no data files", hint=_entered(base))
+    given, base = base.absolute(), base.absolute()
+    if ".." in base.parts:  # Spark would take it away with the part before it, which is another folder behind a link
+        base = base.resolve()
+    paths = sorted({str(base / file.absolute().relative_to(given)) for file in files})
     columns: dict[tuple[str, ...], str] = {}
     for path in paths:
-        names = tuple(
-            unquote(part.partition("=")[0]) for part in Path(path).relative_to(base).parts[:-1] if "=" in part
-        )
+        names = tuple(_plain(part.partition("=")[0]) for part in Path(path).relative_to(base).parts[:-1] if "=" in part)
         columns.setdefault(names, path)
     if len(columns) > 1:
         raise SourceError(
@@ -99,6 +101,18 @@ def _made(base: Path, files: list[Path]) -> Listing:
         )
     (partitions,) = columns
     return Listing(str(base), tuple(paths), partitions)
+
+
+def _plain(text: str) -> str:
+    """A partition's name or value as Spark reads it: each %XX is one character, whatever UTF-8 would make of several."""
+    return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
+
+
+def _entered(folder: Path) -> str | None:
+    plain = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry))
+    if not plain:
+        return None
+    return f"only folders called column=value are entered; for others use a glob, as in '{plain[0]}/*'"
 
 
 def _missing(path: str, whole: Path) -> str:

@@ -77,12 +77,12 @@ def prepare_publications(loaded: LoadedWorkflow) -> list[Publication]:
 def _refusal(target: Path, loaded: LoadedWorkflow) -> str | None:
     if target.is_file():
         return f"cannot publish to '{target}': a file is there; name a folder"
-    if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
-        return f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write"
     for name, source in loaded.spec.sources.items():
         if isinstance(source, BrokenSource) or source.path is None:
             continue
         path = (loaded.path.parent / source.path).absolute()
         if target == path or target in path.parents or path in target.parents:
             return f"cannot publish to '{target}': source '{name}' is read from there"
+    if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
+        return f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write"
     return None

@@ -15,13 +15,16 @@ from lineage_service.errors import SourceError
 from lineage_service.store.rids import RidMap
 
 TAIL = 1 << 16
+# Names that DuckDB's Parquet scan gives to positions: a user's column of such a name hides them.
+POSITION_NAMES = frozenset({"file_row_number", "file_index"})
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFile:
     """One file of a version: where it is, how many rows, and what it looked like when it was read.
 
-    `base` is the position of its first row. Paths inside the home are kept relative to it.
+    `base` is the position of its first row. Paths inside the home are kept relative to it. An `odd` file lacks a
+    column of the version, or has one of a name that DuckDB gives to positions: it is read by its own footer.
     """
 
     path: str
@@ -31,15 +34,22 @@ class VersionFile:
     rows: int
     base: int
     partitions: dict[str, str | None]
+    odd: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class VersionColumn:
-    """A column under the user's name; `stored` is its name in the files, None for a partition column."""
+    """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders."""
 
     name: str
     type: str
     stored: str | None
+    partition: str | None = None
+
+    @property
+    def original(self) -> str:
+        """The name it has where it is read."""
+        return self.stored or self.partition or self.name
 
 
 @dataclass(frozen=True)
@@ -122,19 +132,34 @@ def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:32]
 
 
-def parquet_rows(path: str) -> int:
-    """Rows of a Parquet file from its footer. SourceError where it is no whole Parquet file."""
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a Parquet file says of itself: its rows, and its columns with their types in Arrow's words."""
+
+    rows: int
+    types: dict[str, str]
+
+    def is_odd(self, wanted: Iterable[str]) -> bool:
+        """Whether the file cannot just be scanned for these columns (see VersionFile)."""
+        own = {name.lower() for name in self.types}
+        return not own.isdisjoint(POSITION_NAMES) or not own.issuperset(name.lower() for name in wanted)
+
+
+def parquet_footer(path: str) -> Footer:
+    """The footer of a Parquet file. SourceError where it is no whole Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return int(pq.read_metadata(path).num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"'{path}' is no readable Parquet file: {_reason(error)}") from None
+        metadata = pq.read_metadata(path)
+        fields = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError):
+        raise SourceError(
+            f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
+        ) from None
+    return Footer(int(metadata.num_rows), {field.name: str(field.type) for field in fields})
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).splitlines()[0]
-    if "magic bytes" in text or "too small" in text.lower() or "size is" in text:
-        return "it is truncated or of another format"
-    return text
+def parquet_rows(path: str) -> int:
+    """Rows of a Parquet file from its footer."""
+    return parquet_footer(path).rows

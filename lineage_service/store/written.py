@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lineage_service.store.layout import RunFolder
-from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_rows, version_id
+from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer, version_id
 
 
 def version_of_folder(
@@ -15,11 +15,10 @@ def version_of_folder(
     """The version that the Parquet files of a folder make up; its columns are those named, others are ours."""
     files, base, states = [], 0, []
     for path in sorted(str(path) for path in folder.glob("*.parquet")):
-        state, rows = file_state(path), parquet_rows(path)
+        state, footer = file_state(path), parquet_footer(path)
         states.append(state)
-        files.append(
-            VersionFile(run.home.relative(path), state.size, state.mtime_ns, state.fingerprint, rows, base, {})
-        )
-        base += rows
+        inside, odd = run.home.relative(path), footer.is_odd(())
+        files.append(VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, footer.rows, base, {}, odd))
+        base += footer.rows
     described = tuple(VersionColumn(name, kind_of, name) for name, kind_of in columns)
     return Version(version_id(kind, states, run.run_id), kind, tuple(files), described)

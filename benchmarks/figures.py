@@ -1,0 +1,86 @@
+"""What experiments share: figures with their bars, and commands measured from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PROGRAM = str(Path(sysconfig.get_path("scripts")) / "smoke-lineage")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value, and the most it may be where there is a bar."""
+
+    what: str
+    value: float
+    unit: str
+    bar: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.bar is None or self.value <= self.bar
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True)
+class Command:
+    """What one run of a command took: wall-clock seconds, and the most memory it had resident."""
+
+    seconds: float
+    peak_bytes: int
+
+
+def table(figures: Sequence[Figure]) -> str:
+    rows = [("what", "value", "bar", ""), *(_cells(figure) for figure in figures)]
+    widths = [max(len(row[index]) for row in rows) for index in range(4)]
+    return "\n".join(
+        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows
+    )
+
+
+def _cells(figure: Figure) -> tuple[str, str, str, str]:
+    bar = "" if figure.bar is None else f"{figure.bar:,.4g} {figure.unit}"
+    verdict = "" if figure.bar is None else "holds" if figure.holds else "FAILS"
+    return figure.what, f"{_short(figure.value)} {figure.unit}", bar, verdict
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.3g}"
+
+
+def median_and_p95(name: str, seconds: Sequence[float], bar: float | None = None) -> list[Figure]:
+    """Two figures in milliseconds; the bar is one on the median."""
+    p95 = statistics.quantiles(seconds, n=20)[-1]
+    return [
+        Figure(f"{name}, p50", 1000 * statistics.median(seconds), "ms", bar),
+        Figure(f"{name}, p95", 1000 * p95, "ms"),
+    ]
+
+
+def measured(*arguments: str) -> Command:
+    """One run of `smoke-lineage`, its output thrown away; a failure is raised with what it said."""
+    # A process in between: memory of the process that starts a command counts as the command's on Linux.
+    helper = [sys.executable, "-S", "-E", str(Path(__file__).with_name("peak.py"))]
+    done = subprocess.run([*helper, PROGRAM, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"smoke-lineage {' '.join(arguments)}: {done.stderr.strip()}")
+    return Command(**json.loads(done.stdout))
+
+
+def machine() -> dict[str, str]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = {"cores": str(os.cpu_count()), "memory": f"{memory / 2**30:.0f} GiB", "system": platform.platform()}
+    return found | {name: version(name) for name in ("pyspark", "duckdb", "pyarrow")}
