@@ -58,7 +58,8 @@ class Asked:
         keys = [name for name in self.sql.sql(self.lineage()).columns if name not in self.report.sources]
         self.sql.register("found_rows", self.rows())
         same = " AND ".join(f"f.{key} = t.{key}" for key in keys) or "true"
-        return f"SELECT DISTINCT f._rid AS out_rid, t.{source} AS rid FROM ({self.lineage()}) t JOIN found_rows f ON {same}"
+        pairs = f"SELECT DISTINCT f._rid AS out_rid, t.{source} AS rid"
+        return f"{pairs} FROM ({self.lineage()}) t JOIN found_rows f ON {same}"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, select
+from sqlalchemy import Connection, Engine, Select, func, select
 
 from lineage_catalog import models
 from lineage_catalog.records import DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
@@ -50,10 +50,16 @@ class CatalogReader:
         query = select(models.run_datasets).where(models.run_datasets.c.run_id == run_id)
         return self._all(query.order_by(models.run_datasets.c.role.desc(), models.run_datasets.c.name), DatasetRecord)
 
-    def dataset_owners(self, name: str) -> list[str]:
-        """Workflows that have, or had, a dataset of that name."""
-        query = select(models.run_datasets.c.workflow).where(models.run_datasets.c.name == name).distinct()
-        return sorted(str(row[0]) for row in self._rows(query))
+    def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
+        """The latest run of each workflow that has, or had, a dataset of that name."""
+        owners = select(models.run_datasets.c.workflow).where(models.run_datasets.c.name == name)
+        latest = (
+            select(func.max(models.runs.c.ordinal))
+            .where(models.runs.c.workflow.in_(owners))
+            .group_by(models.runs.c.workflow)
+        )
+        query = select(*_RUN).where(models.runs.c.ordinal.in_(latest)).order_by(models.runs.c.workflow)
+        return self._all(query, RunRecord)
 
     def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
         """Every run's dataset that is one of these versions, as a source."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
+    # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.
+    logging.disable(logging.NOTSET if "--debug" in given else logging.CRITICAL)
     state = State()
     try:
         code = _run_verb(given, state)

@@ -131,6 +131,8 @@ class Questions:
         if shape.rids:
             limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
             query = f"SELECT DISTINCT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
+            if sql.presorted and start.rids is not None and len(start.rids) == 1:
+                query = f"SELECT b AS {RID} FROM ({sql.text}){limit}"  # one look-up: distinct and in order as stored
             part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
             if shape.limit is not None:
                 total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
@@ -177,7 +179,7 @@ class Questions:
     # --- finding datasets -------------------------------------------------------------------------------------
 
     def _find(self, dataset: str) -> DatasetRecord:
-        return find_dataset(self.reader, dataset, str(self.home.path))
+        return find_dataset(self.reader, dataset, str(self.home.path), self.graph.datasets)
 
     def _walk_to(
         self, start: DatasetRecord, direction: Direction, to: Sequence[str] | None

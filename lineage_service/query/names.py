@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lineage_catalog.reader import CatalogReader
@@ -45,31 +46,42 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
     return next((run for run in found if run.id == text), found[0])
 
 
-def find_dataset(reader: CatalogReader, text: str, home: str) -> DatasetRecord:
-    """The dataset of that name, in the run it names or in the latest committed run of its workflow."""
+def find_dataset(
+    reader: CatalogReader, text: str, home: str, datasets: Callable[[str], list[DatasetRecord]] | None = None
+) -> DatasetRecord:
+    """The dataset of that name, in the run it names or in the latest committed run of its workflow.
+
+    `datasets` gives those of a run; a caller that keeps what it has read hands in its own.
+    """
     asked = DatasetName.parse(text)
+    of_run = datasets or reader.datasets
     if asked.run is not None:
         run = find_run(reader, asked.run, home)
         if asked.workflow not in (None, run.workflow):
             raise NotFound(f"run '{run.id}' is of workflow '{run.workflow}', not of '{asked.workflow}'")
-        return _in_run(reader, asked.name, run, home)
-    workflow = asked.workflow or _only_owner(reader, asked.name, home)
-    latest = reader.latest_run(workflow)
-    if latest is None:
-        workflows = reader.workflows()
-        raise NotFound(
-            f"no workflow '{workflow}' has a committed run in the home '{home}'; workflows: {listed(workflows)}",
-            hint=did_you_mean(workflow, workflows),
-        )
-    return _in_run(reader, asked.name, latest, home)
+        return _in_run(of_run(run.id), asked.name, run, home)
+    if asked.workflow is None:
+        latest = _only_owner(reader, asked.name, home)
+    else:
+        found = reader.latest_run(asked.workflow)
+        if found is None:
+            workflows = reader.workflows()
+            raise NotFound(
+                f"no workflow '{asked.workflow}' has a committed run in the home '{home}'; "
+                f"workflows: {listed(workflows)}",
+                hint=did_you_mean(asked.workflow, workflows),
+            )
+        latest = found
+    return _in_run(of_run(latest.id), asked.name, latest, home)
 
 
-def _only_owner(reader: CatalogReader, name: str, home: str) -> str:
-    owners = reader.dataset_owners(name)
+def _only_owner(reader: CatalogReader, name: str, home: str) -> RunRecord:
+    """The latest run of the one workflow that has, or had, a dataset of that name."""
+    owners = reader.latest_runs_of_owners(name)
     if len(owners) == 1:
         return owners[0]
     if owners:
-        full = [f"{owner}.{name}" for owner in owners]
+        full = [f"{owner.workflow}.{name}" for owner in owners]
         raise QuestionError(f"several workflows have a dataset '{name}': {listed(full)}", hint="name the workflow too")
     known = sorted({each.name for flow in reader.workflows() for each in _latest(reader, flow)})
     raise NotFound(
@@ -82,8 +94,7 @@ def _latest(reader: CatalogReader, workflow: str) -> list[DatasetRecord]:
     return reader.datasets(run.id) if run else []
 
 
-def _in_run(reader: CatalogReader, name: str, run: RunRecord, home: str) -> DatasetRecord:
-    datasets = reader.datasets(run.id)
+def _in_run(datasets: list[DatasetRecord], name: str, run: RunRecord, home: str) -> DatasetRecord:
     found = next((each for each in datasets if each.name == name), None)
     if found is None:
         names = [each.name for each in datasets]

@@ -159,8 +159,10 @@ def with_nullability(frame: DataFrame, before: StructType) -> DataFrame:
     never_null = {field.name: field.dataType for field in before.fields if not field.nullable}
     columns = []
     for name in frame.columns:
-        default = _DEFAULTS.get(type(never_null.get(name)))
-        columns.append(
-            col(name) if default is None else F.coalesce(col(name), F.lit(default).cast(never_null[name])).alias(name)
-        )
+        kind = never_null.get(name)
+        default = None if kind is None else _DEFAULTS.get(type(kind))
+        if kind is None or default is None:
+            columns.append(col(name))
+        else:
+            columns.append(F.coalesce(col(name), F.lit(default).cast(kind)).alias(name))
     return frame.select(*columns) if never_null else frame

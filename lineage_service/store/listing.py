@@ -104,7 +104,7 @@ def _made(base: Path, files: list[Path]) -> Listing:
 
 
 def _plain(text: str) -> str:
-    """A partition's name or value as Spark reads it: each %XX is one character, whatever UTF-8 would make of several."""
+    """A partition's name or value as Spark reads it: each %XX is one character, never part of a UTF-8 one."""
     return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
