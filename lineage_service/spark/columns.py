@@ -49,6 +49,9 @@ class Names:
     def key(self, index: int) -> str:
         return f"{self.prefix}k{index}"
 
+    def measure(self, index: int) -> str:
+        return f"{self.prefix}m{index}"
+
     @property
     def group(self) -> str:
         return f"{self.prefix}group"
@@ -102,7 +105,7 @@ def same_values(left: Sequence[Column], right: Sequence[Column], types: Sequence
 
 def comparable(column: Column, kind: DataType) -> Column:
     """The column in a form that `<=>` takes: Spark groups maps, but compares only their sorted entries."""
-    if not _has_map(kind):
+    if not has_map(kind):
         return column
     if isinstance(kind, MapType):
         entry = ArrayType(
@@ -121,12 +124,12 @@ def comparable(column: Column, kind: DataType) -> Column:
     return column
 
 
-def _has_map(kind: DataType) -> bool:
+def has_map(kind: DataType) -> bool:
     if isinstance(kind, MapType):
         return True
     if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, StructType) and any(_has_map(field.dataType) for field in kind.fields)
+        return has_map(kind.elementType)
+    return isinstance(kind, StructType) and any(has_map(field.dataType) for field in kind.fields)
 
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)

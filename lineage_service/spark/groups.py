@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.spark.columns import Names, col, cols, field_types, same_values
+from lineage_service.spark.columns import Names, col, cols, comparable, field_types, has_map, same_values
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,20 @@ class Groups:
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
         """One row per group: keys, measures, and the group's id; one row over nothing where there are no keys."""
         number = F.min(col(self.names.row)).alias(self.names.group)
-        return self.staged.groupBy(*map(col, self.keys)).agg(*measures, number)
+        maps = {
+            key: kind for key, kind in zip(self.keys, field_types(self.staged, self.keys), strict=True) if has_map(kind)
+        }
+        if not maps:
+            return self.staged.groupBy(*map(col, self.keys)).agg(*measures, number)
+        # Spark 4.3 groups maps wrongly where a value is null: they are grouped by their sorted entries, and the
+        # group shows the map of its first row.
+        plain = [key for key in self.keys if key not in maps]
+        entries = [
+            comparable(col(key), kind).alias(f"{self.names.prefix}entries{i}")
+            for i, (key, kind) in enumerate(maps.items())
+        ]
+        shown = [F.min_by(col(key), col(self.names.row)).alias(key) for key in maps]
+        return self.staged.groupBy(*map(col, plain), *entries).agg(*measures, number, *shown)
 
     def only(self, groups: DataFrame) -> Groups:
         """The same, with members only of these groups."""

@@ -156,7 +156,9 @@ def _explode(node: Explode, below: Relation, names: Names) -> Relation:
 
 
 def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stage, names: Names) -> Relation:
-    measures = [_expr(measure.expression, below).alias(measure.name) for measure in node.measures]
+    # Under names of our own: a measure may be called like a column that is a key.
+    measures = [_expr(each.expression, below).alias(names.measure(index)) for index, each in enumerate(node.measures)]
+    measured = [col(names.measure(index)).alias(each.name) for index, each in enumerate(node.measures)]
     plain = {key.name: _plain_column(key, below) for key in node.keys}
     keys = [plain[key.name] or names.key(index) for index, key in enumerate(node.keys)]
     computed = {
@@ -167,7 +169,7 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
     if not each.tables:
         frame = below.frame.select(*cols(below.columns), *[column.alias(name) for name, column in computed.items()])
         rows = frame.groupBy(*map(col, keys)).agg(*measures) if measures else frame.select(*map(col, keys)).distinct()
-        return Relation(rows.select(*columns, *[col(measure.name) for measure in node.measures]), result, 0)
+        return Relation(rows.select(*columns, *measured), result, 0)
     needed = _read_by(node.measures, below) | {name for name in keys if name not in computed}
     staged = stage.once(
         node.id,
@@ -181,9 +183,7 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
     )
     groups = grouped(staged, keys, below.handles, names)
     stage.table(group_space(node.id), groups.members, node.position)
-    rows = groups.aggregated(measures).select(
-        *columns, *[col(measure.name) for measure in node.measures], col(names.group).alias(names.handle(0))
-    )
+    rows = groups.aggregated(measures).select(*columns, *measured, col(names.group).alias(names.handle(0)))
     return Relation(rows, result, 1)
 
 

@@ -6,9 +6,10 @@ Filters and columns are still pushed into the scan: the rid is computed above th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
@@ -45,11 +46,16 @@ def read_files(
 
 def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     """The version's columns under the user's names, and its rids as column `name`."""
+    placed = _with_positions(frame, version, paths, name)
+    return placed if version.rids.dense else with_gaps(placed, version.rids, name)
+
+
+def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
     columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1:
-        return frame.select(*columns, with_gaps(index, version.rids).alias(name))
+        return frame.select(*columns, index.alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
     # A file nobody knows must stop the run: a wrong rid is worse.
     stop = F.raise_error(F.lit("smoke-lineage: a file appeared in the scan that was not listed")).cast("bigint")
@@ -58,20 +64,49 @@ def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], nam
             (scanned, F.when(path == F.lit(scanned), F.lit(first).cast("bigint")).otherwise(stop))
             for scanned, first in sorted(bases.items())
         ]
-        return frame.select(*columns, with_gaps(decision_tree(path, leaves) + index, version.rids).alias(name))
-    table = frame.sparkSession.createDataFrame(list(bases.items()), f"{name}_path string, {name}_base bigint")
+        return frame.select(*columns, (decision_tree(path, leaves) + index).alias(name))
+    table = _local(frame, {f"{name}_path": list(bases), f"{name}_base": list(bases.values())})
     placed = frame.select(*columns, path.alias(f"{name}_path"), index.alias(f"{name}_index"))
     joined = placed.join(F.broadcast(table), f"{name}_path", "left")
     position = F.coalesce(col(f"{name}_base"), stop) + col(f"{name}_index")
-    return joined.select(*[col(c.name) for c in version.columns], with_gaps(position, version.rids).alias(name))
+    return joined.select(*[col(c.name) for c in version.columns], position.alias(name))
 
 
-def with_gaps(position: Column, rids: RidMap) -> Column:
-    """Position to rid; in a fresh version they are the same."""
-    if rids.dense:
-        return position
-    segments = [(start, F.lit(ahead).cast("bigint")) for start, ahead in rids.segments]
-    return position + decision_tree(position, segments)
+def with_gaps(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
+    """The rows with column `name` turned from position to rid."""
+    position, kept = col(name), [col(each) for each in frame.columns if each != name]
+    if len(rids.segments) <= MOST_BRANCHES:
+        segments = [(start, F.lit(ahead).cast("bigint")) for start, ahead in rids.segments]
+        return frame.select(*kept, (position + decision_tree(position, segments)).alias(name))
+    width = max(1, rids.rows // len(rids.segments))
+    block, before, segs = f"{name}_block", f"{name}_before", f"{name}_segments"
+    joined = frame.withColumn(block, F.floor(position / F.lit(width))).join(
+        F.broadcast(_local(frame, _blocks(rids, width, (block, before, segs)))), block, "left"
+    )
+    ahead = F.aggregate(
+        col(segs), col(before), lambda last, seg: F.when(seg["start"] <= position, seg["ahead"]).otherwise(last)
+    )
+    return joined.select(*kept, (position + ahead).alias(name))
+
+
+def _blocks(rids: RidMap, width: int, names: tuple[str, str, str]) -> dict[str, list[Any]]:
+    """Per block of `width` positions: how far rids run ahead before it, and the segments that begin in it."""
+    blocks = -(-rids.rows // width)
+    inside: list[list[dict[str, int]]] = [[] for _ in range(blocks)]
+    for start, ahead in rids.segments:
+        inside[start // width].append({"start": start, "ahead": ahead})
+    before, last = [], 0
+    for found in inside:
+        before.append(last)
+        last = found[-1]["ahead"] if found else last
+    return dict(zip(names, (list(range(blocks)), before, inside), strict=True))
+
+
+def _local(frame: DataFrame, columns: dict[str, list[Any]]) -> DataFrame:
+    """A small table of our own, handed over as Arrow: no job and no Python worker is needed for it."""
+    import pyarrow as pa
+
+    return frame.sparkSession.createDataFrame(pa.table(columns))
 
 
 def _scan_names(frame: DataFrame, paths: Sequence[str]) -> list[str]:
