@@ -27,7 +27,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     for name, arguments in QUESTIONS.items():
         took = measured(*arguments, "--home", str(path))
         figures += [
-            Figure(f"{name}: peak memory", took.peak_bytes / 2**30, "GiB", BAR),
+            Figure(f"{name}: peak memory", took.peak_bytes / 2**30, "GiB", BAR, took.failure),
             Figure(f"{name}: time", took.seconds, "s"),
         ]
     return figures

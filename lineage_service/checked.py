@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from lineage_service.capture.strategies import check_capture
 from lineage_service.errors import LineageError, Problem
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Schema
@@ -28,9 +29,18 @@ def checked_workflow(
     schemas, found = source_schemas(loaded, version_of)
     if missing == "warning":
         found = [replace(problem, severity="warning") for problem in found]
-    loaded = replace(loaded, problems=(*loaded.problems, *found))
+    loaded = replace(loaded, problems=(*loaded.problems, *found, *_unavailable_capture(loaded)))
     plan = build_plan(loaded, schemas)
     return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
+
+
+def _unavailable_capture(loaded: LoadedWorkflow) -> list[Problem]:
+    try:
+        check_capture(loaded.spec.lineage.capture)
+    except LineageError as error:
+        position = loaded.marks.at("lineage", "capture")
+        return [replace(problem, position=position) for problem in error.problems]
+    return []
 
 
 def source_schemas(loaded: LoadedWorkflow, version_of: VersionOf) -> tuple[dict[str, Schema], list[Problem]]:

@@ -118,8 +118,9 @@ def explained(loaded: LoadedWorkflow, plan: Plan, capture: str, warnings: tuple[
 
 
 def _operator(node: Node) -> str:
-    kind = type(node).__name__.lower()
-    return f"{node.how} join" if isinstance(node, Join) else kind
+    if isinstance(node, Join):
+        return f"{node.how} join"
+    return "with_columns" if isinstance(node, WithColumns) else type(node).__name__.lower()
 
 
 def _at_most(node: Node, rows: dict[str, int | None], loaded: LoadedWorkflow) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
 
-from lineage_service.capture.handles import source_space, step_space
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lineage_service.spark.staging import Writing
 
 Progress = Callable[[str], None]
+Pairs = dict[tuple[Space, Space], int]
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,11 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
             source.refuse_changed()
         clock.lap("execute")
         tell("indexing lineage")
-        hops = _finish(instrumented, writing, names, folder)
+        hops, pairs = _finish(instrumented, writing, names, folder)
         clock.lap("index")
-        report = _report(folder.run_id, loaded, instrumented, sources, writing, hops, clock.seconds)
+        report = _report(folder.run_id, loaded, instrumented, sources, writing, hops, pairs, clock.seconds)
         tell("committing")
+        folder.sync()
         access.commit(_commit(started, loaded, instrumented, sources, writing, hops, report, folder))
     publish(publications)
     return _with_warnings(report, [*warnings, *warned])
@@ -148,9 +150,10 @@ def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access:
     }
 
 
-def _finish(plan: InstrumentedPlan, writing: Writing, names: Names, folder: RunFolder) -> list[Hop]:
+def _finish(plan: InstrumentedPlan, writing: Writing, names: Names, folder: RunFolder) -> tuple[list[Hop], Pairs]:
+    """The run's index, and how many pairs each output has with each source."""
     if plan.capture == "off":
-        return []
+        return [], {}
     files: dict[Any, TableFiles] = {}
     for table in plan.tables():
         handles = tuple(names.handles(len(table.handles)))
@@ -162,7 +165,8 @@ def _finish(plan: InstrumentedPlan, writing: Writing, names: Names, folder: RunF
             paths = tuple(folder.home.absolute(file.path) for file in version.files)
             files[table.space] = TableFiles(paths, None, handles)
     folder.index.mkdir(parents=True, exist_ok=True)
-    return Finisher(plan.tables(), files, folder.index, folder.temporary / "spill").finish()
+    finisher = Finisher(plan.tables(), files, folder.index, folder.temporary / "spill")
+    return finisher.finish(), finisher.pairs
 
 
 def _report(
@@ -172,6 +176,7 @@ def _report(
     sources: Mapping[str, OpenSource],
     writing: Writing,
     hops: list[Hop],
+    pairs: Pairs,
     seconds: dict[str, float],
 ) -> RunReport:
     versions = {name: writing.versions[step] for name, step in plan.plan.outputs.items()}
@@ -179,9 +184,9 @@ def _report(
     captured: dict[str, dict[str, dict[str, Any]]] = {}
     for name, step in plan.plan.outputs.items():
         captured[name] = {
-            source: {"strategy": strategy, "pairs": sum(h.rows for h in ways), "bytes": sum(h.bytes for h in ways)}
+            source: {"strategy": strategy, "pairs": pairs[start, target], "bytes": _bytes(hops, start, target)}
             for source in sources
-            if (ways := hops_between(hops, step_space(step), source_space(source)))
+            if (start := step_space(step), target := source_space(source)) in pairs
         }
     return RunReport(
         run_id,
@@ -193,6 +198,10 @@ def _report(
         captured,
         seconds,
     )
+
+
+def _bytes(hops: list[Hop], start: Space, target: Space) -> int:
+    return sum(hop.bytes for hop in hops_between(hops, start, target))
 
 
 def _with_warnings(report: RunReport, warnings: list[Problem]) -> RunReport:

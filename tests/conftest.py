@@ -32,3 +32,19 @@ def spark():
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def spark_as_shipped(spark):
+    """The session with Spark's own defaults for planning: code generation, adaptive execution, many partitions."""
+    changed = {
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.shuffle.partitions": "7",
+    }
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key in changed:
+        spark.conf.set(key, FAST[key])

@@ -17,7 +17,8 @@ from lineage_service.workflow import validate_workflow
 ROOT = Path(__file__).parents[1]
 CLI = ROOT / "docs" / "cli.md"
 WORKFLOWS = sorted((ROOT / "workflows").rglob("*.yml"))
-PAGES = sorted([*ROOT.glob("*.md"), *(page for name in ("docs", "benchmarks", "workflows") for page in (ROOT / name).rglob("*.md"))])  # fmt: skip
+FOLDERS = ("docs", "benchmarks", "workflows")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))])
 
 WIDTH = 98  # what a terminal of 100 columns or more gets
 BLOCK = re.compile(r"(?<=<!-- help: )(?P<verb>[a-z-]+)(?P<start> -->\n```text\n)(?P<text>.*?)(?=```\n)", re.DOTALL)

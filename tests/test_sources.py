@@ -100,6 +100,7 @@ def kinds(spark, tmp_path_factory):
     parquet(data / "lacking" / "2.parquet", [2])
     parquet(data / "lacking" / "3.parquet", [3, 4], wide=["c", None], nested=[[3], None])
     source("lacking", 5, "data/lacking")
+    source("merged", 5, "data/lacking", options={"mergeSchema": True})
     names = {name: [7, 7] for name in NAMES}
     parquet(data / "names" / "1.parquet", [0, 1], **names)
     parquet(data / "names" / "2.parquet", [2, 3], **names)
@@ -231,6 +232,20 @@ def test_hive_partitions_are_columns_with_their_types(spark, tmp_path):
         assert home.rows("kept", key={"text": "x/y:z"}).count() == 8
         with pytest.raises(SourceError, match="hive"):
             home.rows("hive")
+
+
+def test_moments_in_folder_names_are_of_the_sessions_time_zone(spark, tmp_path):
+    parquet(tmp_path / "s" / "at=2024-06-01 00%3A00%3A00" / "p.parquet", [0])
+    parquet(tmp_path / "s" / "at=2024-12-01 12%3A30%3A00.5" / "p.parquet", [1])
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        with Home.open(tmp_path / "home") as home:
+            home.run(workflow(tmp_path, {"s": {"path": "s"}}))
+            expected = ["2024-05-31T22:00:00+00:00", "2024-12-01T11:30:00.500000+00:00"]
+            for dataset in ("s", "out_s"):
+                assert [row["at"].isoformat() for row in home.rows(dataset, order_by="n").to_pylist()] == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_values_of_every_type_come_back(spark, tmp_path):

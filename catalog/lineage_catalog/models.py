@@ -81,7 +81,7 @@ hops = Table(
     Column("from_space", String(255), nullable=False),
     Column("to_space", String(255), nullable=False),
     Column("role", Integer, nullable=False),
-    Column("form", String(16), nullable=False),  # pairs, constant, everything
+    Column("form", String(16), nullable=False),  # pairs, constant, everything, empty
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("backward", Text),

@@ -38,16 +38,15 @@ class Graph:
         """Dataset spaces that have lineage, in order of appearance."""
         return list(dict.fromkeys(edge.source for edge in self.edges if is_dataset(edge.source)))
 
-    def between(self, start: Space) -> list[Edge]:
-        """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it."""
-        found: list[Edge] = []
-        order = self._order(start)
-        for space in order:
-            found += self.out_of(space)
-        return found
+    def between(self, start: Space, *, beyond: bool = False) -> list[Edge]:
+        """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it.
 
-    def _order(self, start: Space) -> list[Space]:
-        """The start and the groups and sides behind it, each before what it points into."""
+        With `beyond`, through datasets in between down to the sources.
+        """
+        return [edge for space in self._order(start, beyond) for edge in self.out_of(space)]
+
+    def _order(self, start: Space, beyond: bool) -> list[Space]:
+        """The start and the spaces behind it that have edges of their own, each before what it points into."""
         seen: set[Space] = set()
         reverse: list[Space] = []
 
@@ -56,7 +55,7 @@ class Graph:
                 return
             seen.add(space)
             for edge in self.out_of(space):
-                if not is_dataset(edge.target):
+                if beyond or not is_dataset(edge.target):
                     visit(edge.target)
             reverse.append(space)
 

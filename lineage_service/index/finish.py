@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 GROWTH = 1.5  # end to end as long as it takes at most so many times the pairs of the hops it replaces
 ROW_GROUP = 122_880
+MOST_COUNTED = 20_000_000  # distinct pairs are counted up to so many ways
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Finisher:
     folder: Path
     spill: Path
     hops: list[Hop] = field(default_factory=list)
+    pairs: dict[tuple[Space, Space], int] = field(default_factory=dict)
 
     def finish(self) -> list[Hop]:
         graph = graph_of(self.tables)
@@ -71,6 +73,7 @@ class Finisher:
             for start in graph.datasets():
                 for edge in self._finish_dataset(connection, graph, start):
                     kept[edge] = None
+            self._count_pairs(connection, graph)
             self._keep_hops(connection, list(kept))
         return self.hops
 
@@ -110,6 +113,25 @@ class Finisher:
             pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
             self._write(connection, Hop(start, target, role, "pairs"), pairs)
         connection.execute("DROP TABLE composed")
+
+    def _count_pairs(self, connection: DuckDBPyConnection, graph: Graph) -> None:
+        """How many pairs there are between each dataset and each source, also where they are not kept end to end.
+
+        Where counting would multiply out what the hops are kept for, the number of ways stands for it.
+        """
+        for start in graph.datasets():
+            edges = composable(graph.between(start, beyond=True), start)
+            for source in (space for space in targets_of(edges) if space.startswith("source:")):
+                ways = leading_to(edges, source)
+                if all(edge.source == start or not is_dataset(edge.source) for edge in ways):
+                    direct = [hop.rows for hop in self.hops if (hop.source, hop.target) == (start, source)]
+                    if direct:
+                        self.pairs[start, source] = sum(direct)
+                        continue
+                total = _number(connection, count_of_ways(ways, start, source))
+                if total <= MOST_COUNTED:
+                    total = _number(connection, f"SELECT count(*) FROM ({composed_pairs(ways, start, source)})")
+                self.pairs[start, source] = int(total)
 
     def _keep_hops(self, connection: DuckDBPyConnection, edges: list[Edge]) -> None:
         """Hops as they are, less the ids that no dataset reaches."""

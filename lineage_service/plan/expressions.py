@@ -127,10 +127,6 @@ class Expression:
         return any(name in functions.WINDOW_ONLY for name in self.called) and not self.windowed
 
     @property
-    def generates(self) -> bool:
-        return any(name in functions.GENERATORS for name in self.called)
-
-    @property
     def repeatable(self) -> bool:
         """Whether reading the same rows again surely gives the same value: only known functions qualify."""
         known = functions.KNOWN - functions.NOT_REPEATABLE

@@ -278,7 +278,7 @@ class Questions:
         if key not in self._scans:
             record = self.reader.version(dataset.version_id)
             if record is None:
-                raise NotFound(f"version '{dataset.version_id}' is not in the catalog")
+                raise NotFound(f"version '{dataset.version_id}' is not in the catalog of '{self.home.path}'")
             version = renamed(Version.from_json(record.id, record.body), dataset)
             paths = tuple(self.home.absolute(file.path) for file in version.files)
             self._scans[key] = VersionScan(version, paths)

@@ -58,7 +58,7 @@ def find_dataset(
     if asked.run is not None:
         run = find_run(reader, asked.run, home)
         if asked.workflow not in (None, run.workflow):
-            raise NotFound(f"run '{run.id}' is of workflow '{run.workflow}', not of '{asked.workflow}'")
+            raise NotFound(f"run '{run.id}' in '{home}' is of workflow '{run.workflow}', not of '{asked.workflow}'")
         return _in_run(of_run(run.id), asked.name, run, home)
     if asked.workflow is None:
         latest = _only_owner(reader, asked.name, home)

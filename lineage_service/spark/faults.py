@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from lineage_service.errors import LineageError, Position, Problem, RunError, SourceError, StoreError, WorkflowError
 
@@ -33,15 +34,26 @@ _KINDS = {
 }
 
 
+# Why a file cannot be read, by what Spark says of it.
+_UNREADABLE = {
+    "PARQUET_COLUMN_DATA_TYPE_MISMATCH": "a column is of another type than declared, or than in the other files",
+    "CSV header does not conform": "its header differs from the other files'",
+    "Number of column in CSV header": "its header differs from the other files'",
+}
+_HINTS = {
+    "(NANOS": "Spark reads microseconds: write the file with them, as pyarrow does with coerce_timestamps='us'",
+}
+
+
 @contextmanager
 def analysing(position: Position | None, what: str) -> Iterator[None]:
     """Errors while a step's DataFrame is built: nothing has run, and no data is in the message."""
     try:
         yield
-    except ParseException as error:
-        raise WorkflowError(Problem(f"{what}: {_analysis_message(error)}", position)) from error
     except PySparkException as error:
-        raise WorkflowError(Problem(f"{what}: {_analysis_message(error)}", position)) from error
+        message = _analysis_message(error)
+        hint = next((told for sign, told in _HINTS.items() if sign in message), None)
+        raise WorkflowError(Problem(f"{what}: {message}", position, hint)) from error
 
 
 @contextmanager
@@ -79,12 +91,20 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
         r"(?:FAILED_READ_FILE|Encountered error while reading file|while reading file)[^\n]*?(file:\S+)", text
     )
     if "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
-        named = f" '{file.group(1).rstrip('.,')}'" if file else ""
-        return SourceError(Problem(f"{what}: cannot read file{named}: it is damaged or has changed", position))
+        named = _file(file.group(1).rstrip(".,"), home) if file else "a file"
+        reason = next((told for sign, told in _UNREADABLE.items() if sign in text), "it is damaged or has changed")
+        return SourceError(Problem(f"{what}: cannot read {named}: {reason}", position))
     condition = _condition(error, text)
     reason = _KINDS.get(condition.partition(".")[0], "")
     told = reason or (f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})")
     return RunError(Problem(f"{what} failed while running: {told}", position, None if reason else "see --debug"))
+
+
+def _file(uri: str, home: Path) -> str:
+    """A file as the user knows it: a copy in the home goes with the run that failed, so its source is told."""
+    path = Path(unquote(urlsplit(uri).path))
+    parts = path.relative_to(home).parts if path.is_relative_to(home) else ()
+    return f"the copy of source '{parts[3]}'" if parts[2:3] == ("sources",) else f"file '{path}'"
 
 
 def _condition(error: Exception, text: str) -> str:

@@ -24,6 +24,10 @@ class Groups:
     names: Names
     ids: DataFrame
 
+    @property
+    def rows(self) -> DataFrame:
+        return self.staged
+
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
         """One row per group: keys, measures, and the group's id; one row over nothing where there are no keys."""
         number = F.min(col(self.names.row)).alias(self.names.group)

@@ -36,11 +36,11 @@ from lineage_service.plan.nodes import (
 )
 from lineage_service.spark.columns import Names, col, cols, no_id
 from lineage_service.spark.faults import analysing
-from lineage_service.spark.groups import Groups, grouped
 from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
 from lineage_service.spark.staging import Stage
+from lineage_service.spark.strategies import Captured, captured_groups, captured_rows
 
 
 def lower_plan(
@@ -107,7 +107,7 @@ def _lowered(
         case Intersect() | Difference():
             return _matched_sets(each, node, inputs, stage, names)
         case Join(how="semi") if each.tables:
-            return lower_semi_join(node, inputs[0], inputs[1], stage, names)
+            return lower_semi_join(each, node, inputs[0], inputs[1], stage, names)
         case Join():
             return _join(each, node, inputs[0], inputs[1], stage, names)
         case Window():
@@ -171,17 +171,12 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
         rows = frame.groupBy(*map(col, keys)).agg(*measures) if measures else frame.select(*map(col, keys)).distinct()
         return Relation(rows.select(*columns, *measured), result, 0)
     needed = _read_by(node.measures, below) | {name for name in keys if name not in computed}
-    staged = stage.once(
-        node.id,
-        below.frame.select(
-            *[col(name) for name in below.columns if name in needed],
-            *[column.alias(name) for name, column in computed.items()],
-            *cols(names.handles(below.handles)),
-            F.monotonically_increasing_id().alias(names.row),
-        ),
-        node.position,
+    rows_below = below.frame.select(
+        *[col(name) for name in below.columns if name in needed],
+        *[column.alias(name) for name, column in computed.items()],
+        *cols(names.handles(below.handles)),
     )
-    groups = grouped(staged, keys, below.handles, names)
+    groups = captured_groups(each, rows_below, keys, below.handles, stage, names)
     stage.table(group_space(node.id), groups.members, node.position)
     rows = groups.aggregated(measures).select(*columns, *measured, col(names.group).alias(names.handle(0)))
     return Relation(rows, result, 1)
@@ -208,18 +203,10 @@ def _distinct(each: Instrumented, below: Relation, stage: Stage, names: Names) -
     node = each.node
     if not each.tables:
         return Relation(below.frame.select(*cols(below.columns)).distinct(), below.columns, 0)
-    groups = _staged_groups(node.id, below.frame, below, stage, names, each)
+    groups = captured_groups(each, below.frame, below.columns, below.handles, stage, names)
     stage.table(group_space(node.id), groups.members, node.position)
     rows = groups.aggregated([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
     return Relation(rows, below.columns, 1)
-
-
-def _staged_groups(
-    label: str, frame: DataFrame, below: Relation, stage: Stage, names: Names, each: Instrumented
-) -> Groups:
-    """Rows written once with a number each, grouped by all of the user's columns."""
-    numbered = frame.withColumn(names.row, F.monotonically_increasing_id())
-    return grouped(stage.once(label, numbered, each.node.position), below.columns, below.handles, names)
 
 
 def _aligned(relation: Relation, columns: Sequence[str], filled: Sequence[int | None], names: Names) -> DataFrame:
@@ -255,7 +242,7 @@ def _matched_sets(
     if not each.tables:
         return Relation(_plain_set_operation(node, sides[0].drop(names.side), sides[1].drop(names.side)), columns, 0)
     both = Relation(sides[0].unionByName(sides[1]), columns, len(merge.handles))
-    groups = _staged_groups(node.id, both.frame, both, stage, names, each)
+    groups = captured_groups(each, both.frame, columns, both.handles, stage, names)
     of_left, of_right = (F.count_if(col(names.side) == side) for side in (0, 1))
     if isinstance(node, Intersect):
         copies = F.least(of_left, of_right)
@@ -288,7 +275,7 @@ def _plain_set_operation(node: Intersect | Difference, left: DataFrame, right: D
 
 def _difference_tables(
     each: Instrumented,
-    groups: Groups,
+    groups: Captured,
     branches: Sequence[Sequence[int | None]],
     inputs: list[Relation],
     stage: Stage,
@@ -304,7 +291,7 @@ def _difference_tables(
     stage.table(group_space(node.id), members, node.position)
     if each.tables[1].everything is None:
         of_right = [branches[1].index(index) for index in range(inputs[1].handles)]
-        right = groups.staged.filter(col(names.side) == 1).withColumn(names.group, F.lit(0).cast("bigint"))
+        right = groups.rows.filter(col(names.side) == 1).withColumn(names.group, F.lit(0).cast("bigint"))
         stage.table(side_space(node.id), lambda: _renumbered(right, of_right, names), node.position)
 
 
@@ -367,7 +354,7 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
     computed = _with_columns(
         numbered, {**measures, names.group: F.expr(f"min({quoted(names.row)}) OVER ({by_partition})")}, names
     )
-    staged = stage.once(node.id, computed.frame, node.position)
+    staged = captured_rows(each, computed.frame, stage)
     handles = cols(names.handles(below.handles))
     stage.table(group_space(node.id), lambda: staged.select(col(names.group), *handles), node.position)
     columns = tuple(name for name in computed.columns if name != names.group)

@@ -44,6 +44,15 @@ def read_files(
     return reader.parquet(*[escaped(file) for file in files])
 
 
+def in_utc(spark: SparkSession, text: str | None) -> str | None:
+    """A moment that a folder's name spells in the session's time zone, as one that means the same everywhere."""
+    if text is None:
+        return None
+    moment = F.to_utc_timestamp(F.lit(text).cast("timestamp"), F.current_timezone())
+    found = spark.range(1).select(F.date_format(moment, "yyyy-MM-dd HH:mm:ss.SSSSSS")).first()
+    return f"{found[0]}+00" if found else None
+
+
 def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     """The version's columns under the user's names, and its rids as column `name`."""
     placed = _with_positions(frame, version, paths, name)

@@ -10,19 +10,22 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType
 
 from lineage_service.capture.handles import group_space
+from lineage_service.capture.instrument import Instrumented
 from lineage_service.plan.conjuncts import KeyedCondition
 from lineage_service.plan.nodes import Join
 from lineage_service.spark.columns import Names, col, cols, common_key_type
-from lineage_service.spark.groups import grouped
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
+from lineage_service.spark.strategies import captured_groups
 
 
-def lower_semi_join(node: Join, left: Relation, right: Relation, stage: Stage, names: Names) -> Relation:
+def lower_semi_join(
+    each: Instrumented, node: Join, left: Relation, right: Relation, stage: Stage, names: Names
+) -> Relation:
     if node.keyed is not None:
         types = _key_types(node.keyed, left, right)
         if types is not None:
-            return _by_key(node, node.keyed, types, left, right, stage, names)
+            return _by_key(each, node, node.keyed, types, left, right, stage, names)
     return _by_pair(node, left, right, stage, names)
 
 
@@ -37,6 +40,7 @@ def _key_types(keyed: KeyedCondition, left: Relation, right: Relation) -> list[D
 
 
 def _by_key(
+    each: Instrumented,
     node: Join,
     keyed: KeyedCondition,
     types: list[DataType],
@@ -50,12 +54,10 @@ def _by_key(
     right_keys = [
         F.expr(key).cast(kind).alias(name) for (_, key), kind, name in zip(keyed.keys, types, keys, strict=True)
     ]
-    matchable = rights.select(
-        *right_keys, *cols(names.handles(right.handles)), F.monotonically_increasing_id().alias(names.row)
-    )
+    matchable = rights.select(*right_keys, *cols(names.handles(right.handles)))
     for name in keys:
         matchable = matchable.filter(col(name).isNotNull())  # not dropna, which drops NaN too
-    groups = grouped(stage.once(node.id, matchable, node.position), keys, right.handles, names)
+    groups = captured_groups(each, matchable, keys, right.handles, stage, names)
     stage.table(group_space(node.id), groups.members, node.position)
     lefts = _filtered(left.frame.alias("left"), keyed.left_only)
     found = groups.aggregated([]).alias("found")

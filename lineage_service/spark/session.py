@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lineage_service.errors import LineageError, RunError
@@ -30,7 +31,8 @@ def spark_session(
     given = dict(conf or {})
     if master and remote:
         raise LineageError("give --master or --remote, not both")
-    active = SparkSession.getActiveSession()
+    _silence_query_logs()
+    active = _running()
     if active is not None and not remote:
         for key, value in given.items():
             _set(active, key, value)
@@ -53,6 +55,21 @@ def spark_session(
     if not remote:
         session.sparkContext.setLogLevel(os.environ.get("SMOKE_SPARK_LOG", "OFF"))
     return session
+
+
+def _running() -> SparkSession | None:
+    """The caller's session, also where another thread has made it."""
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
+
+
+def _silence_query_logs() -> None:
+    """PySpark writes failed queries to standard error, with values of the data; the exception says it all."""
+    if not os.environ.get("SMOKE_SPARK_LOG"):
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
 
 
 def _set(session: SparkSession, key: str, value: str) -> None:

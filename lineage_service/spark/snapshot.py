@@ -56,6 +56,9 @@ def open_text(
         )
     paths = [escaped(file) for file in files]
     rest = {key: value for key, value in options.items() if key.lower() != "mode"}
+    if len(files) > 1 and schema is None:
+        # The columns are the first file's: another order in a later file must not be taken for it.
+        rest = {"enforceSchema": "false", **rest}
     with analysing(position, f"source '{source}'"):
         reader = spark.read.options(**rest).option("basePath", base).format(format)
         declared = _parsed(schema) if schema is not None else reader.load(paths).schema

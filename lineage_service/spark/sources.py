@@ -15,7 +15,7 @@ from lineage_service.plan.schema import Column, Schema
 from lineage_service.spark.columns import Names
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.spark.scan import in_utc, read_files, rows_with_rids
 from lineage_service.spark.snapshot import open_text, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.known import refuse_unlike, renamed
@@ -128,7 +128,7 @@ class SourceOpener:
     ) -> OpenSource:
         footers = [parquet_footer(path) for path in found.files]
         frame, columns = self._opened(name, source, found, footers, position)
-        files = _files(found, states, footers, columns)
+        files = _files(found, states, footers, columns, frame)
         return OpenSource(name, Version(identity, "source", files, columns), found.files, frame, position)
 
     def _opened(
@@ -147,7 +147,7 @@ class SourceOpener:
     ) -> Version:
         """Parquet files copied as they are: the same rows in the same order, so the same rids."""
         footers = [parquet_footer(path) for path in found.files]
-        _, columns = self._opened(name, source, found, footers, position)
+        frame, columns = self._opened(name, source, found, footers, position)
         target, states = self.folder.snapshot(name), []
         with storing(self.folder.home.path):
             for number, path in enumerate(found.files):
@@ -156,7 +156,7 @@ class SourceOpener:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
                 states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy)))
-        return Version(identity, "snapshot", _files(found, states, footers, columns), columns)
+        return Version(identity, "snapshot", _files(found, states, footers, columns, frame), columns)
 
     def _snapshot(
         self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
@@ -213,13 +213,19 @@ def _columns(frame: DataFrame, found: Listing) -> tuple[VersionColumn, ...]:
 
 
 def _files(
-    found: Listing, states: Sequence[FileState], footers: Sequence[Footer], columns: Sequence[VersionColumn]
+    found: Listing,
+    states: Sequence[FileState],
+    footers: Sequence[Footer],
+    columns: Sequence[VersionColumn],
+    frame: DataFrame,
 ) -> tuple[VersionFile, ...]:
     """The files of a version, in the order of its positions; `states` tell where they are."""
     stored = [column.stored for column in columns if column.stored is not None]
+    moments = {column.partition for column in columns if column.partition and column.type == "timestamp"}
     files, base = [], 0
     for path, state, footer in zip(found.files, states, footers, strict=True):
         values, odd = found.partition_values(path), footer.is_odd(stored)
+        values |= {name: in_utc(frame.sparkSession, value) for name, value in values.items() if name in moments}
         files.append(
             VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, base, values, odd)
         )

@@ -75,10 +75,19 @@ def _scan_of_odd(files: Sequence[str], footers: Sequence[Footer], bases: Sequenc
 
 @contextmanager
 def open_duckdb(spill: Path) -> Iterator[DuckDBPyConnection]:
-    """A connection that stays within its memory and spills inside the home."""
+    """A connection that stays within its memory and spills inside the home. StoreError where the disk does not obey."""
+    import duckdb
+
     connection = connect_duckdb(spill)
     try:
         yield connection
+    except duckdb.IOException as error:
+        reason = "the disk is full" if "No space left" in str(error) else str(error).splitlines()[0]
+        raise StoreError(f"cannot write to the home: {reason}", hint="it spills to " + str(spill)) from error
+    except duckdb.OutOfMemoryException as error:
+        raise StoreError(
+            "DuckDB needs more memory than it may have", hint=f"raise it: {MEMORY_VARIABLE}=4GB"
+        ) from error
     finally:
         connection.close()
 

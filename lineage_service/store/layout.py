@@ -70,6 +70,19 @@ class RunFolder:
     def snapshot(self, source: str) -> Path:
         return self.path / "sources" / source
 
+    def sync(self) -> None:
+        """On the disk itself, not only in its cache: the catalog must never name what a power cut can take."""
+        with storing(self.home.path):
+            for folder, _, names in os.walk(self.path):
+                if Path(folder).is_relative_to(self.temporary):
+                    continue
+                for path in (*(Path(folder) / name for name in names), Path(folder)):
+                    handle = os.open(path, os.O_RDONLY)
+                    try:
+                        os.fsync(handle)
+                    finally:
+                        os.close(handle)
+
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -86,6 +99,11 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
         lock = _made_with_lock(folder)
     try:
         yield folder
+    except OSError as error:
+        folder.remove()
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise store_error(error, home.path) from error
+        raise
     except BaseException:
         folder.remove()
         raise
@@ -104,7 +122,7 @@ def _made_with_lock(folder: RunFolder) -> int:
         folder.home.runs.mkdir(parents=True, exist_ok=True)
         begun.rename(folder.path)
         return lock
-    except OSError:
+    except BaseException:
         shutil.rmtree(begun, ignore_errors=True)
         raise
 

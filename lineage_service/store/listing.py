@@ -43,6 +43,8 @@ def listing(path: str, folder: Path) -> Listing:
     whole = Path(folder / given)
     try:
         if whole.is_file():
+            if _hidden(whole):
+                raise SourceError(f"Spark passes over '{whole}': its name begins with '{whole.name[0]}'")
             return _made(whole.parent, [whole])
         if whole.is_dir():
             return _made(whole, _walk(whole))

@@ -59,12 +59,15 @@ def publish(publications: Sequence[Publication]) -> None:
 
 def prepare_publications(loaded: LoadedWorkflow) -> list[Publication]:
     """The outputs to publish; WorkflowError where a target would overwrite what is not ours."""
-    publications, problems = [], []
+    publications: list[Publication] = []
+    problems: list[Problem] = []
     for name, output in loaded.spec.outputs.items():
         if isinstance(output, BrokenOutput) or output.path is None:
             continue
         target = (loaded.path.parent / output.path).absolute()
         reason = _refusal(target, loaded)
+        if target in (other.target for other in publications):
+            reason = f"two outputs are published to '{target}'"
         if reason:
             problems.append(Problem(reason, loaded.marks.at("outputs", name, "path")))
         waiting = target.with_name(f".{target.name}.{new_run_id()}.new")

@@ -34,6 +34,8 @@ def command(
     from lineage_service.workflow import explain_workflow
 
     explanation = explain_workflow(file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog)
+    for warning in explanation.warnings:
+        click.echo(str(warning), err=True)
     if not as_json:
         print_text(explanation.text())
         return
