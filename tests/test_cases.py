@@ -14,7 +14,7 @@ from tests.judging import same_as_expected
 from tests.strategies import both_layouts, every_capture, lay_out
 from tests.test_reference_cases import CASES, load, typed_table
 
-AS_SHIPPED = ("distinct", "intersect", "window")
+AS_SHIPPED = ("aggregate", "intersect", "window")
 FOLDERS = sorted(path.name for path in CASES.iterdir() if path.is_dir())
 
 
