@@ -21,7 +21,7 @@ from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.settings import catalog_url, home_path
-from lineage_service.store.layout import HomeLayout, is_at_work, storing
+from lineage_service.store.layout import HomeLayout, is_at_work, storing, unfinished_folders
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -173,21 +173,19 @@ class Home:
 
     def gc(self, *, dry_run: bool = False) -> dict[str, int]:
         """Removes what no committed run needs; a run at work is left alone."""
+        folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
+        # Locks first, then the catalog: a run that commits in between must be seen as committed.
+        idle = [folder for folder in folders if not is_at_work(folder)]
         committed = {run.id for run in self._catalog.runs()} if self._has_catalog() else set()
         removed = size = 0
-        folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
-        for folder in folders:
-            if folder.name not in committed and not is_at_work(folder):
-                targets = [folder]
-            elif folder.name in committed and (folder / "temporary").exists():
-                targets = [folder / "temporary"]
-            else:
-                targets = []
-            for target in targets:
-                size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-                removed += 1
-                if not dry_run:
-                    shutil.rmtree(target, ignore_errors=True)
+        for folder in [*idle, *unfinished_folders(self.layout)]:
+            target = folder / "temporary" if folder.name in committed else folder
+            if not target.exists():
+                continue
+            size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+            removed += 1
+            if not dry_run:
+                shutil.rmtree(target, ignore_errors=True)
         return {"removed": removed, "bytes": size}
 
     # --- the catalog ------------------------------------------------------------------------------------------

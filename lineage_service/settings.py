@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from lineage_service.errors import StoreError
+
 HOME_VARIABLE = "SMOKE_HOME"
 CATALOG_VARIABLE = "SMOKE_CATALOG"
 HOME_NAME = ".smoke"
@@ -25,4 +27,6 @@ def home_path(given: str | Path | None = None) -> Path:
 
 def catalog_url(home: Path, given: str | None = None) -> str:
     """`given`, else SMOKE_CATALOG, else SQLite in the home."""
+    if "?" in str(home) and not given and not os.environ.get(CATALOG_VARIABLE):
+        raise StoreError(f"a home cannot have a '?' in its path: '{home}'", hint="choose another with --home")
     return given or os.environ.get(CATALOG_VARIABLE) or f"sqlite:///{home / 'catalog.db'}"

@@ -177,7 +177,6 @@ def test_columns_of_odd_names_and_files_keep_their_values(kinds):
     assert home.rows("quoted_csv", rid=[0]).to_pylist()[0]["t"] == 'one\ntwo, "three"'
 
 
-@pytest.mark.xfail(strict=True, reason="query/engine.py: guarded() allows the plain name but not the escaped one")
 def test_predicates_over_files_whose_names_look_like_globs(kinds):
     home, _ = kinds
     assert [row["_rid"] for row in home.rows("odd", where="n = 5").to_pylist()] == [5]

@@ -220,9 +220,10 @@ def shortened(text: str, most: int = 60) -> str:
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
-def _first_line(error: Exception) -> str:
-    """sqlglot's message without its terminal colours and its quotation of the text."""
-    return str(error).splitlines()[0].split("\x1b")[0].split("<class")[0].strip().rstrip(".")
+def _first_line(error: Exception) -> str | None:
+    """sqlglot's message without its terminal colours and its quotation of the text, where it says something."""
+    first = str(error).splitlines()[0].split("\x1b")[0].strip().rstrip(".")
+    return None if "<class" in first else first
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -80,6 +81,16 @@ class Shape:
             raise QuestionError("roles are a column of pairs: ask for pairs too")
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """SQL for rows of a dataset, its parameters, how many rows it gives, and whether in order of their rids."""
+
+    query: str
+    parameters: list[object]
+    total: int
+    in_order: bool
+
+
 class Questions:
     """Asks over one home. What it has read of committed runs it keeps."""
 
@@ -106,9 +117,9 @@ class Questions:
         found = self._find(dataset)
         walked, targets = self._walk_to(found, direction, to)
         start = self._start(found, selection)
-        try:
-            if to is None:
-                return self._counts(walked, start, targets, direction, shape)
+        if to is None:
+            answer = self._counts(walked, start, targets, direction, shape)
+        else:
             several = len(targets) > 1 or list(to) == ["all"] or len(to) > 1
             answer = Answer([], _kind(shape))
             for target in targets:
@@ -116,10 +127,9 @@ class Questions:
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 answer.parts.append(part)
-            return answer
-        finally:
-            if start.table and shape.count:
-                self.engine.drop(start.table)
+        if start.table is not None:
+            weakref.finalize(answer, self.engine.drop, start.table)
+        return answer
 
     def _part(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> Part:
         sql = self._walk_sql(walked, start, target, direction, shape, pairs=shape.pairs)
@@ -320,32 +330,38 @@ class Questions:
     def _rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
         names = [each.name for each in scan.version.columns]
         chosen = self._chosen(dataset, names, shape.columns)
-        order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by) or RID
-        query, parameters, total = self._selected(dataset, scan, start)
+        wanted = self._wanted(dataset, scan, start)
+        order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by)
+        if not order and not wanted.in_order:
+            order = RID
         limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
         listed_columns = ", ".join(column(name) for name in [RID, *chosen])
-        text = f"SELECT {listed_columns} FROM ({query}) rows_asked ORDER BY {order}{limit}"
-        remaining = None if shape.limit is None else max(0, total - shape.limit)
-        return Part([RID, *chosen], lambda: self.engine.stream(text, parameters), remaining=remaining)
+        text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
+        remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
+        part = Part([RID, *chosen], lambda: self.engine.stream(text, wanted.parameters), remaining=remaining)
+        if start.table is not None:
+            weakref.finalize(part, self.engine.drop, start.table)  # the answer may be read at any time until it is gone
+        return part
 
-    def _selected(self, dataset: DatasetRecord, scan: VersionScan, start: Start) -> tuple[str, list[object], int]:
-        """SQL for the wanted rows, by position where they are few; and how many they are."""
+    def _wanted(self, dataset: DatasetRecord, scan: VersionScan, start: Start) -> _Wanted:
+        """The rows asked for: by position where they are few, by a scan where they are many or all."""
         everything = range(len(scan.paths))
-        if start.rids is None and start.table is None:
-            self._refuse_changed(dataset, scan, everything)
-            return scan.select(), [], scan.version.rows
+        total = scan.version.rows
         if start.rids is not None:
             rids, total = list(start.rids), len(start.rids)
-        else:
+        elif start.table is not None:
             total = self.engine.scalar(f"SELECT count(*) FROM {start.table}")
             rids = self.engine.ids(f"SELECT b FROM {start.table}") if total <= BY_POSITION else []
-        if total <= BY_POSITION:
+        if (start.rids is not None or start.table is not None) and total <= BY_POSITION:
             positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
             self._refuse_changed(dataset, scan, scan.files_of(positions))
-            return scan.select_positions(positions), [], total
+            return _Wanted(scan.select_positions(positions), [], total, in_order=False)
         self._refuse_changed(dataset, scan, everything)
+        if total == scan.version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
+            return _Wanted(scan.select(), [], total, in_order=scan.version.rids.dense)
         relation, parameters = start.relation("")
-        return f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN ({relation}) s ON s.b = t.{RID}", parameters, total
+        query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN ({relation}) s ON s.b = t.{RID}"
+        return _Wanted(query, parameters, total, in_order=False)
 
     def _chosen(self, dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
         if wanted is None:

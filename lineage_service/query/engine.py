@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError, StoreError
-from lineage_service.store.engine import connect_duckdb, literal
+from lineage_service.store.engine import connect_duckdb, file_literal, literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,8 @@ class QueryEngine:
         return name
 
     def drop(self, table: str) -> None:
-        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+        if self._connection is not None:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def types(self, query: str) -> dict[str, str]:
         with translated():
@@ -88,7 +89,9 @@ def guarded(spill: Path, paths: Sequence[str], query: str) -> Iterator[DuckDBPyC
         raise QuestionError("only one SELECT is allowed")
     connection = connect_duckdb(spill)
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET allowed_paths = [{', '.join(literal(path) for path in paths)}]")
+    # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
+    allowed = ", ".join(spelled(path) for path in paths for spelled in (literal, file_literal))
+    connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     timer = threading.Timer(SECONDS, connection.interrupt)
@@ -113,6 +116,8 @@ def translated() -> Iterator[None]:
         raise QuestionError(
             "a value cannot be converted to the type it is compared with", hint="cast it, or use try_cast"
         ) from None
+    except duckdb.PermissionException:
+        raise QuestionError("the question reads or changes what it must not") from None
     except duckdb.InterruptException:
         raise QuestionError(f"the question took longer than {SECONDS:.0f} s and was stopped") from None
     except duckdb.OutOfMemoryException:

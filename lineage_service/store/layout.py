@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -140,6 +141,14 @@ def is_at_work(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def unfinished_folders(home: HomeLayout) -> list[Path]:
+    """Folders of runs that were killed while they were being made; one made just now may not be locked yet."""
+    if not home.spill.is_dir():
+        return []
+    begun = [folder for folder in home.spill.glob("new-*") if time.time() - folder.stat().st_mtime > 60]
+    return [folder for folder in begun if not is_at_work(folder)]
 
 
 @contextmanager

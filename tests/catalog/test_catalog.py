@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
-
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, connect, migrate, require_head, revision
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
 from lineage_catalog.writer import commit_run
+from sqlalchemy import text
+
 from lineage_service import Home
 from lineage_service.errors import NotFound, StoreError
 
