@@ -106,6 +106,33 @@ def _typed(named: Named, schema: Schema) -> Column:
 
 
 @dataclass(frozen=True, eq=False)
+class _Unary(Base):
+    """An operator over one relation; it keeps that relation's columns unless it says otherwise."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class _Binary(Base):
+    """An operator over two relations."""
+
+    left: Node
+    right: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
 class Source(Base):
     columns: Schema
 
@@ -129,30 +156,16 @@ class Source(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Base):
-    input: Node
+class Filter(_Unary):
     where: Expression
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         yield self.where, self.input.schema
 
 
 @dataclass(frozen=True, eq=False)
-class Project(Base):
-    input: Node
+class Project(_Unary):
     columns: tuple[Named, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:
@@ -164,13 +177,8 @@ class Project(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class WithColumns(Base):
-    input: Node
+class WithColumns(_Unary):
     columns: tuple[Named, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:
@@ -182,16 +190,11 @@ class WithColumns(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate(Base):
+class Aggregate(_Unary):
     """Groups by keys; with no keys, one row over everything, also over nothing."""
 
-    input: Node
     keys: tuple[Named, ...]
     measures: tuple[Named, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:
@@ -217,29 +220,17 @@ class Aggregate(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Distinct(Base):
-    input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
+class Distinct(_Unary):
     @property
     def schema(self) -> Schema:
         return Schema(self.input.schema.readable(), known=self.input.schema.known)
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Base):
-    left: Node
-    right: Node
+class Join(_Binary):
     how: How
     on: Expression | None
     using: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
     @cached_property
     def schema(self) -> Schema:
@@ -360,37 +351,20 @@ class Union(_ByName):
 
 
 @dataclass(frozen=True, eq=False)
-class Intersect(_ByName):
-    left: Node
-    right: Node
+class Intersect(_Binary, _ByName):
     all: bool
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
 
 @dataclass(frozen=True, eq=False)
-class Difference(_ByName):
-    left: Node
-    right: Node
+class Difference(_Binary, _ByName):
     all: bool
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Base):
-    input: Node
+class Window(_Unary):
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
     measures: tuple[Named, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:
@@ -407,17 +381,8 @@ class Window(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Sort(Base):
-    input: Node
+class Sort(_Unary):
     by: tuple[SortKey, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.by:
@@ -425,18 +390,9 @@ class Sort(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Limit(Base):
-    input: Node
+class Limit(_Unary):
     n: int
     by: tuple[SortKey, ...] = field(default=())
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.by:
@@ -448,17 +404,12 @@ class Limit(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Explode(Base):
+class Explode(_Unary):
     """One row per element of an array, or per entry (a struct of key and value) of a map, as column `alias`."""
 
-    input: Node
     column: str
     alias: str
     outer: bool
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:
