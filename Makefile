@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv lint types layers unit test test-slow clean
+.PHONY: venv demo lint types layers unit test clean
 
 venv: .venv/.ready
 
@@ -11,6 +11,14 @@ venv: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	touch .venv/.ready
+
+# The shop example in a home of its own: a number, the records behind it, and what one record went into.
+demo: export SMOKE_HOME = .venv/demo
+demo: venv
+	$(BIN)/smoke-lineage run workflows/shop/revenue.yml
+	$(BIN)/smoke-lineage rows ranked --limit 3
+	$(BIN)/smoke-lineage backward ranked --rid 0 --to items --limit 5
+	$(BIN)/smoke-lineage forward customers --key customer_id=6 --to all
 
 lint: venv
 	$(BIN)/ruff check .
@@ -26,9 +34,6 @@ unit: venv
 	$(BIN)/pytest
 
 test: lint types layers unit
-
-test-slow: venv
-	$(BIN)/pytest -m slow
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
