@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ class QueryEngine:
         self.spill = spill
         self._connection: DuckDBPyConnection | None = None
         self._tables = 0
+        self._cursor: DuckDBPyConnection | None = None
+        self._reading: Callable[[], object] = lambda: None
 
     @property
     def connection(self) -> DuckDBPyConnection:
@@ -34,8 +37,13 @@ class QueryEngine:
         return self._connection
 
     def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
+        """A query's rows as they come. A cursor is used again once nobody holds the rows that it gave."""
         with translated():
-            return self.connection.cursor().sql(query, params=list(parameters)).to_arrow_reader(65_536)
+            if self._cursor is None or self._reading() is not None:
+                self._cursor = self.connection.cursor()
+            reader = self._cursor.sql(query, params=list(parameters)).to_arrow_reader(65_536)
+        self._reading = weakref.ref(reader)
+        return reader
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
         with translated():
@@ -76,7 +84,7 @@ class QueryEngine:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._cursor = None
 
 
 @contextmanager
