@@ -87,7 +87,7 @@ def test_absence_is_said(home):
         (["backward", "ranked", "--rid", "99", "--to", "items"], 1, "rids run from 0 to 7"),
         (["backward", "ranked", "--where", "revenue > 1; drop table x", "--to", "items"], 1, "predicate"),
         (["backward", "ranked", "--where", "revenu > 1", "--to", "items"], 1, "did you mean 'revenue'"),
-        (["backward", "ranked", "--key", "customer_id=abc", "--to", "items"], 1, "cannot be converted"),
+        (["backward", "ranked", "--key", "customer_id=abc", "--to", "items"], 1, "is no BIGINT"),
         (["backward", "ranked", "--to", "items"], 2, "--rid"),
         (["rows", "ranked@ffff"], 1, "no run 'ffff'"),
         (["run", "nowhere.yml"], 1, "nowhere.yml"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from array import array
@@ -178,9 +177,13 @@ def row_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def split_names(text: str) -> list[str]:
-    """'a, b' as ['a', 'b']; a name that has a comma is put in double quotes."""
-    (names,) = csv.reader([text], skipinitialspace=True)
-    return [name.strip() for name in names if name.strip()]
+    """'a, b' as ['a', 'b']; a name that has a comma, or spaces at its ends, is put in double quotes."""
+    names = []
+    for part in re.findall(r"""(?:[^,"]|"(?:[^"]|"")*")+""", text):
+        name = part.strip()
+        quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
+        names.append(name[1:-1].replace('""', '"') if quoted else name)
+    return [name for name in names if name]
 
 
 def split_terms(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lineage_service.plan.expressions import ColumnRef, Expression, ExpressionError
+from lineage_service.plan.expressions import BARE_FUNCTIONS, ColumnRef, Expression, ExpressionError
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -34,7 +34,7 @@ class KeyedCondition:
 
 def keyed_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> KeyedCondition | None:
     """The parts of `on`, or None where it is not such a conjunction."""
-    if not on.repeatable:
+    if not on.repeatable or on.words & BARE_FUNCTIONS:  # a word that may be a column, of either side, or a function
         return None
     keys: list[tuple[str, str]] = []
     alone: dict[Side, list[str]] = {"left": [], "right": []}
@@ -97,8 +97,9 @@ def _sides(text: str, side_of: Callable[[ColumnRef], Side]) -> set[Side] | None:
 def _top_level(tokens: tuple[Token, ...]) -> list[int]:
     depth, top = 0, []
     for index, token in enumerate(tokens):
-        depth -= token.text in (")", "]")
-        if depth == 0 and token.token_type.name not in ("STRING", "IDENTIFIER"):
+        kind = token.token_type.name
+        depth -= kind in ("R_PAREN", "R_BRACKET")
+        if depth == 0 and kind not in ("STRING", "IDENTIFIER"):
             top.append(index)
-        depth += token.text in ("(", "[")
+        depth += kind in ("L_PAREN", "L_BRACKET")
     return top

@@ -87,6 +87,11 @@ class Expression:
         return tuple(dict.fromkeys(refs))
 
     @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word in it that could name a column, in lower case: more than it reads, but nothing less."""
+        return frozenset(token.text.lower() for token in self.tokens if token.token_type.name != "STRING")
+
+    @cached_property
     def bare_columns(self) -> tuple[ColumnRef, ...]:
         """Those of the columns that stand outside any aggregate function."""
         from sqlglot import exp
@@ -107,7 +112,7 @@ class Expression:
         tokens, names = self.tokens, []
         for index, token in enumerate(tokens):
             name = token.text.lower()
-            opens = index + 1 < len(tokens) and tokens[index + 1].text == "("
+            opens = index + 1 < len(tokens) and _opens(tokens[index + 1])
             after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
             bare_clock = name.startswith(("current_", "localtime")) and token.token_type.name != "IDENTIFIER"
             if (opens and not after_like and _is_word(token)) or bare_clock:
@@ -143,7 +148,7 @@ class Expression:
         if any(tree.find_all(exp.Query, exp.Block, exp.Command, exp.Placeholder, exp.Parameter)):
             raise ExpressionError(
                 "subqueries, statements and parameters have no traceable lineage inside an expression",
-                "make the subquery a step of its own and join it",
+                "make the subquery a step of its own and join it; a column named like a keyword is quoted: `select`",
             )
         for name in self.called:
             if name in functions.FILE_BOUND:
@@ -163,6 +168,11 @@ _SYNTAX = frozenset({"in", "and", "or", "not", "on", "as", "when", "then", "else
                      "interval", "end", "any", "some", "all", "cast", "try_cast", "extract", "position",
                      "trim", "timestampadd", "timestampdiff", "date", "timestamp", "array", "map",
                      "struct"})  # fmt: skip
+
+
+def _opens(token: Token) -> bool:
+    """A parenthesis, and not a text or a name that is called like one."""
+    return token.token_type.name == "L_PAREN"
 
 
 def _is_word(token: Token) -> bool:
@@ -258,21 +268,37 @@ def sort_key(text: str, position: Position | None) -> SortKey:
 
 
 def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
-    """The text with `*` replaced by the relation's columns, save in `count(*)`.
+    """The text with `*` and `* except (…)` replaced by the relation's columns, save in `count(*)`.
 
     Under capture a relation carries more columns than the user's, and `struct(*)` must not see them.
     """
     tokens, text = expression.tokens, expression.text
     pieces, end = [], 0
     for index, token in enumerate(tokens):
-        before = tokens[index - 1].text.lower() if index else ""
-        after = tokens[index + 1].text if index + 1 < len(tokens) else ""
-        is_star = token.text == "*" and before in ("(", ",", "distinct") and after in (")", ",")
-        is_count = before == "(" and index > 1 and tokens[index - 2].text.lower() == "count"
-        if is_star and not is_count:
-            pieces += [text[end : token.start], ", ".join(quoted(name) for name in names)]
-            end = token.end + 1
+        before = tokens[index - 1] if index else None
+        if token.token_type.name != "STAR" or before is None or not _precedes_a_star(before):
+            continue
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        if _is_count_of_all(tokens, index, after):
+            continue
+        last, left_out = index, set[str]()
+        if after is not None and after.text.lower() == "except" and index + 2 < len(tokens):
+            last = _closing(tokens, index + 2)
+            left_out = {each.text.lower() for each in tokens[index + 3 : last]}
+        kept = [name for name in names if name.lower() not in left_out]
+        pieces += [text[end : token.start], ", ".join(quoted(name) for name in kept)]
+        end = tokens[last].end + 1
     return "".join([*pieces, text[end:]])
+
+
+def _precedes_a_star(token: Token) -> bool:
+    """Whether a `*` behind this token means all columns, and not a product."""
+    return token.token_type.name in ("L_PAREN", "COMMA") or token.text.lower() == "distinct"
+
+
+def _is_count_of_all(tokens: tuple[Token, ...], star: int, after: Token | None) -> bool:
+    counts = star > 1 and _opens(tokens[star - 1]) and tokens[star - 2].text.lower() == "count"
+    return counts and after is not None and after.token_type.name == "R_PAREN"
 
 
 def over_window(expression: Expression, window: str) -> str:
@@ -283,7 +309,7 @@ def over_window(expression: Expression, window: str) -> str:
     while index < len(tokens) - 1:
         name = tokens[index].text.lower()
         after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
-        if name in wanted and tokens[index + 1].text == "(" and not after_like:
+        if name in wanted and _opens(tokens[index + 1]) and not after_like:
             last = _end_of_call(tokens, index + 1)
             pieces += [text[end : tokens[last].end + 1], f" OVER ({window})"]
             end = tokens[last].end + 1
@@ -299,9 +325,9 @@ def _end_of_call(tokens: tuple[Token, ...], opening: int) -> int:
         words = [token.text.lower() for token in tokens[last + 1 : last + 4]]
         if words[0] in ("ignore", "respect") and words[1] == "nulls":
             last += 2
-        elif words[0] == "filter" and words[1] == "(":
+        elif words[0] == "filter" and _opens(tokens[last + 2]):
             last = _closing(tokens, last + 2)
-        elif words[0] == "within" and words[2:3] == ["("]:
+        elif words[0] == "within" and words[1] == "group" and _opens(tokens[last + 3]):
             last = _closing(tokens, last + 3)
         else:
             break
@@ -311,7 +337,7 @@ def _end_of_call(tokens: tuple[Token, ...], opening: int) -> int:
 def _closing(tokens: tuple[Token, ...], opening: int) -> int:
     depth = 0
     for index in range(opening, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[index].token_type.name, 0)
         if depth == 0:
             return index
     raise ExpressionError("a parenthesis is not closed")

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lineage_service.errors import Position, Problem, listed
 from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
-from lineage_service.plan.expressions import ColumnRef, Expression, SortKey
+from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, with_stars_expanded
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -206,7 +206,7 @@ class Aggregate(_Unary):
             yield named.expression, self.input.schema
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
-        keys = {named.expression.text.strip("`").lower() for named in self.keys}
+        keys = {ref.parts[0].lower() for named in self.keys for ref in named.expression.columns if len(ref.parts) == 1}
         for measure in self.measures:
             for ref in measure.expression.bare_columns:
                 if ref.parts[0].lower() not in keys:
@@ -286,6 +286,8 @@ class Join(_Binary):
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing(self.using, self.left.schema)
         yield from _missing(self.using, self.right.schema)
+        if (self.on and with_stars_expanded(self.on, ("all",)) != self.on.text) or (self.on and ".*" in self.on.text):
+            yield ColumnError("a join's `on` cannot use `*`", "name the columns"), self.on.position if self.on else None
         for ref in self.on.columns if self.on else ():
             try:
                 self.side_of(ref)

@@ -136,19 +136,19 @@ class Questions:
         if shape.pairs:
             return self._pairs_part(sql, direction, shape)
         if shape.count:
-            total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+            total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
             return records(["count"], [(total,)]).parts[0]
         if shape.rids:
             limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
-            query = f"SELECT DISTINCT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
+            query = f"SELECT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
             if sql.presorted and start.rids is not None and len(start.rids) == 1:
                 query = f"SELECT b AS {RID} FROM ({sql.text}){limit}"  # one look-up: distinct and in order as stored
             part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
             if shape.limit is not None:
-                total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+                total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
                 part.remaining = max(0, total - shape.limit)
             return part
-        reached = self.engine.keep(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
+        reached = self.engine.keep(f"SELECT b FROM ({sql.text})", sql.parameters)
         return self._rows_of(target, self._scan(target), Start(table=reached), shape)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
@@ -165,7 +165,7 @@ class Questions:
         counted = []
         for target in targets:
             sql = self._walk_sql(walked, start, target, direction, shape, pairs=False)
-            total = self.engine.scalar(f"SELECT count(DISTINCT b) FROM ({sql.text})", sql.parameters)
+            total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
             counted.append((target.full_name, total))
         answer = records(["dataset", "rows"], counted)
         answer.kind = "counts"
@@ -317,6 +317,8 @@ class Questions:
                     f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
                     hint=did_you_mean(name, names),
                 )
+            if not self.engine.scalar(f"SELECT TRY_CAST(? AS {types[known]}) IS NOT NULL", [value]):
+                raise QuestionError(f"the value given for column '{known}' is no {types[known]}")
             conditions.append(f"{column(known)} = CAST(? AS {types[known]})")
             parameters.append(value)
         if selection.where is not None:
@@ -324,7 +326,12 @@ class Questions:
         if selection.rid is not None:
             conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
         query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
-        with guarded(self.engine.spill, scan.paths, query) as connection:
+        asked = " ".join([selection.where or "", *(name for name, _ in selection.key)]).lower()
+        floats = any(
+            each.name.lower() in asked and ("double" in each.type or "float" in each.type)
+            for each in scan.version.columns
+        )
+        with guarded(self.engine.spill, scan.paths, query, floats=floats) as connection:
             return self.engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
 
     def _rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:

@@ -47,8 +47,8 @@ class QueryEngine:
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
         with translated():
-            row = self.connection.execute(query, list(parameters)).fetchone()
-        return int(row[0]) if row and row[0] is not None else 0
+            rows = self.connection.execute(query, list(parameters)).fetchall()
+        return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
     def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
         with translated():
@@ -88,8 +88,11 @@ class QueryEngine:
 
 
 @contextmanager
-def guarded(spill: Path, paths: Sequence[str], query: str) -> Iterator[DuckDBPyConnection]:
-    """A connection that can read these files and nothing else, cannot be reconfigured, and is stopped in time."""
+def guarded(spill: Path, paths: Sequence[str], query: str, *, floats: bool) -> Iterator[DuckDBPyConnection]:
+    """A connection that can read these files and nothing else, cannot be reconfigured, and is stopped in time.
+
+    Where `floats` are compared, the scan must not leave row groups out: statistics say nothing of NaN.
+    """
     import duckdb
 
     statements = duckdb.extract_statements(query)
@@ -100,6 +103,8 @@ def guarded(spill: Path, paths: Sequence[str], query: str) -> Iterator[DuckDBPyC
     # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
     allowed = ", ".join(spelled(path) for path in paths for spelled in (literal, file_literal))
     connection.execute(f"SET allowed_paths = [{allowed}]")
+    if floats:
+        connection.execute("SET disabled_optimizers = 'filter_pushdown,statistics_propagation'")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     timer = threading.Timer(SECONDS, connection.interrupt)

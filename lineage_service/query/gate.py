@@ -6,6 +6,7 @@ generated from that tree: nothing of the user's text reaches the engine unread.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -37,18 +38,12 @@ def checked_order(text: str, columns: Sequence[str]) -> str:
     """One entry of an ORDER BY: an expression with asc or desc."""
     from sqlglot import exp
 
-    words = text.split()
-    suffix: list[str] = []
-    if len(words) > 2 and words[-2].lower() == "nulls" and words[-1].lower() in ("first", "last"):
-        suffix = words[-2:]
-        words = words[:-2]
-    if len(words) > 1 and words[-1].lower() in ("asc", "desc"):
-        suffix = [words[-1], *suffix]
-        words = words[:-1]
-    core = _checked(" ".join(words), columns, "order")
+    cut = re.fullmatch(r"(.*?)(\s+(?:asc|desc))?(\s+nulls\s+(?:first|last))?\s*", text, re.DOTALL | re.IGNORECASE)
+    parts = cut.groups(default="") if cut else (text, "", "")
+    core = _checked(parts[0], columns, "order")
     if isinstance(core, exp.Literal):
         raise QuestionError("an order by number is not supported; name the column")
-    return " ".join([core.sql(dialect="duckdb", identify=True, comments=False), *suffix])
+    return core.sql(dialect="duckdb", identify=True, comments=False) + parts[1] + parts[2]
 
 
 def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
@@ -104,7 +99,8 @@ def _allowed_nodes() -> tuple[type[exp.Expr], ...]:
         exp.Between, exp.In, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval,
         exp.Var, exp.Coalesce, exp.Bracket, exp.Array, exp.Dot, exp.Concat, exp.Extract, exp.TsOrDsToDate,
         exp.HexString, exp.Slice, exp.Escape, exp.Like, exp.ILike, exp.IntervalSpan, exp.RegexpLike, exp.Struct,
-        exp.PropertyEQ, exp.CurrentDate, exp.CurrentTimestamp,
+        exp.PropertyEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.TimestampTrunc, exp.DateTrunc, exp.TimeToStr,
+        exp.StrPosition, exp.TimeToUnix, exp.AtTimeZone, exp.SplitPart, exp.LastDay, exp.Hex,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructType,
@@ -99,6 +100,8 @@ def same_values(left: Sequence[Column], right: Sequence[Column], types: Sequence
     """Equality as grouping has it: null equals null, NaN equals NaN, at every level; maps by their entries."""
     condition = F.lit(True)
     for one, other, kind in zip(left, right, types, strict=True):
+        if isinstance(kind, NullType):
+            continue  # nothing but null, and null equals null; Spark would compare it to null
         condition = condition & comparable(one, kind).eqNullSafe(comparable(other, kind))
     return condition
 

@@ -192,7 +192,7 @@ def _plain_column(key: Named, below: Relation) -> str | None:
 
 def _read_by(measures: Sequence[Named], below: Relation) -> set[str]:
     """The columns the measures read: what else there is need not be written."""
-    read = {ref.parts[0].lower() for measure in measures for ref in measure.expression.columns}
+    read = {word for measure in measures for word in measure.expression.words}
     expanded = any(
         with_stars_expanded(measure.expression, below.columns) != measure.expression.text for measure in measures
     )

@@ -12,10 +12,11 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
 
 from lineage_service.capture.handles import Space
 from lineage_service.capture.instrument import Instrumented
-from lineage_service.errors import Position
+from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.spark.columns import Names, col, with_nullability
 from lineage_service.spark.faults import executing
@@ -49,14 +50,14 @@ class Rehearsal:
         self.names = names
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
-        _ = label, position, frame.schema  # a remote session analyses only when asked
+        _refuse_unwritable(frame.schema, label, position)  # asking also makes a remote session analyse
         return frame
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         _ = space, frame, position
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
-        _ = relation.frame.schema
+        _refuse_unwritable(relation.frame.schema, each.node.step, each.node.position)
         columns = [col(name) for name in relation.columns]
         handles = [F.lit(0).cast("bigint").alias(self.names.handle(0))] if each.handles else []
         return Relation(relation.frame.select(*columns, *handles), relation.columns, len(handles))
@@ -116,3 +117,35 @@ class Writing:
         self.tell(f"writing {what}")
         with executing(position, what, self.folder.home.path):
             frame.write.parquet(str(folder))
+
+
+def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:
+    """WorkflowError before the run for a column that Parquet cannot hold: its rows could not be written once."""
+    for each in schema.fields:
+        reason = _unwritable(each.dataType)
+        if reason:
+            step = label.partition(":")[0]
+            raise WorkflowError(
+                Problem(
+                    f"step '{step}': column '{each.name}' cannot be written to Parquet: {reason}",
+                    position,
+                    "turn it into another type before this step",
+                )
+            )
+
+
+def _unwritable(kind: DataType) -> str | None:
+    if isinstance(kind, CalendarIntervalType):
+        return "a calendar interval has no Parquet type"
+    if isinstance(kind, ArrayType):
+        return _unwritable(kind.elementType)
+    if isinstance(kind, MapType):
+        return _unwritable(kind.keyType) or _unwritable(kind.valueType)
+    if isinstance(kind, StructType):
+        names = [each.name.lower() for each in kind.fields]
+        if not names:
+            return "a struct without fields has no Parquet type"
+        if len(set(names)) < len(names):
+            return "a struct has two fields whose names differ in case only"
+        return next((reason for each in kind.fields if (reason := _unwritable(each.dataType))), None)
+    return None

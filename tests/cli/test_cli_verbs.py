@@ -103,6 +103,8 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return ()
 
     class Explanation:
+        warnings: tuple[()] = ()
+
         def text(self) -> str:
             return "scan orders"
 
