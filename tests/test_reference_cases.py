@@ -93,12 +93,14 @@ def check(rows: list[RefRow], expected: dict, ordered: bool) -> None:
     assert not left, "more rows than expected"
 
 
-@pytest.mark.parametrize("path", sorted(CASES.glob("*/*.yml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
+# A case whose expressions the oracle does not know says so; it is judged by its expectations alone, in test_cases.
+KNOWN = [path for path in sorted(CASES.glob("*/*.yml")) if load(path).get("oracle") is not False]
+
+
+@pytest.mark.parametrize("path", KNOWN, ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_case(path):
     case = load(path)
     assert case.keys() - OPTIONAL == {"title", "tables", "steps", "expect"}
-    if case.get("oracle") is False:
-        pytest.skip("the oracle does not know an expression of this case")
     schemas, tables = {}, {}
     for name, table in case["tables"].items():
         schemas[name], tables[name] = typed_table(table)

@@ -63,6 +63,8 @@ class Answer:
                     table = table.rename_columns(["dataset_1" if n == "dataset" else n for n in table.column_names])
                 table = table.add_column(0, "dataset", names)
             tables.append(table)
+        if len(tables) == 1:
+            return tables[0]
         if len({tuple(table.column_names) for table in tables}) > 1:
             raise QuestionError(
                 "the datasets reached have unlike columns and make no one table",

@@ -143,6 +143,8 @@ class Questions:
             query = f"SELECT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
             if sql.presorted and start.rids is not None and len(start.rids) == 1:
                 query = f"SELECT b AS {RID} FROM ({sql.text}){limit}"  # one look-up: distinct and in order as stored
+                if shape.limit is None:
+                    return Part([RID], lambda: self.engine.short(query, sql.parameters, RID))
             part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
             if shape.limit is not None:
                 total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+SHORT = 10_000  # ids up to this number are fetched at once
 SECONDS = 300.0  # a user-written predicate is interrupted after so long
 
 
@@ -44,6 +45,16 @@ class QueryEngine:
             reader = self._cursor.sql(query, params=list(parameters)).to_arrow_reader(65_536)
         self._reading = weakref.ref(reader)
         return reader
+
+    def short(self, query: str, parameters: Sequence[Any], name: str) -> pa.RecordBatchReader:
+        """One column of ids that are expected to be few: fetched at once, which takes half the time of a stream."""
+        import pyarrow as pa
+
+        ids = self.ids(f"{query} LIMIT {SHORT + 1}", parameters)
+        if len(ids) > SHORT:
+            return self.stream(query, parameters)
+        batch = pa.record_batch({name: pa.array(ids, pa.int64())})
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
         with translated():
