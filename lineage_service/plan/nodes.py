@@ -6,6 +6,7 @@ evaluates. What it says of lineage is not here: that is capture/.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -36,7 +37,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Base:
+class Base(ABC):
     """What all nodes have. `id` is unique in a plan; `step` is the step of the file the node came from."""
 
     id: str
@@ -57,12 +58,14 @@ class Base:
             raise PlanError(problems)
 
     @property
+    @abstractmethod
     def inputs(self) -> tuple[Node, ...]:
-        raise NotImplementedError
+        """The relations it reads, in order."""
 
     @property
+    @abstractmethod
     def schema(self) -> Schema:
-        raise NotImplementedError
+        """The columns it gives."""
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         """Each expression with the schema its columns must come from."""
