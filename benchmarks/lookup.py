@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.figures import Figure, measured, median_and_p95
 from benchmarks.grouped import grouped_home
 from lineage_service import Home
+from lineage_service.query.answer import Answer
 
 ROWS, GROUPS = 10_000_000, 5_000
 ASKED, COMMANDS = 200, 10
@@ -40,10 +41,10 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     return figures
 
 
-def _asked(name: str, starts: list[int], ask: Callable[[int], object], *, bar: bool = True) -> list[Figure]:
+def _asked(name: str, starts: list[int], ask: Callable[[int], Answer], *, bar: bool = True) -> list[Figure]:
     took = []
     for start in starts:
         began = time.perf_counter()
-        ask(start).arrow()  # type: ignore[attr-defined]
+        ask(start).arrow()
         took.append(time.perf_counter() - began)
     return median_and_p95(name, took, IN_PROCESS if bar else None)

@@ -77,9 +77,6 @@ class CatalogReader:
         query = select(models.dataset_versions).where(models.dataset_versions.c.id == version_id)
         return next(iter(self._all(query, VersionRecord)), None)
 
-    def versions(self) -> list[VersionRecord]:
-        return self._all(select(models.dataset_versions), VersionRecord)
-
     def hops(self, run_id: str) -> list[HopRecord]:
         query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)
         return self._all(query, HopRecord)

@@ -28,14 +28,6 @@ WINDOW_ONLY = frozenset(
     """.split()
 )
 
-# Make several rows of one.
-GENERATORS = frozenset(
-    """
-    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
-    sql_keywords stack variant_explode variant_explode_outer
-    """.split()
-)
-
 # Evaluated twice over the same rows, these may give different values: chance, clocks, row order, ties.
 NOT_REPEATABLE = frozenset(
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
@@ -19,9 +20,9 @@ def run_checks(loaded: LoadedWorkflow, relations: Mapping[str, Relation]) -> lis
     failed: list[Problem] = []
     for step, check, position in _checks(loaded):
         if step in relations and (count := _failing(check, relations[step])):
-            severity = "warning" if check.severity == "warn" else "error"
+            severity: Literal["error", "warning"] = "warning" if check.severity == "warn" else "error"
             failed.append(
-                Problem(f"check {_told(check)} of '{step}' fails for {count} rows", position, severity=severity)  # type: ignore[arg-type]  # a Literal chosen above
+                Problem(f"check {_told(check)} of '{step}' fails for {count} rows", position, severity=severity)
             )
     if any(problem.severity == "error" for problem in failed):
         raise RunError(failed)
