@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, InstanceOf, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from lineage_service.spec.described import INPUT_KEYS
 from lineage_service.spec.fields import (
     Closed,
     Columns,
@@ -29,7 +30,6 @@ from lineage_service.spec.fields import (
 from lineage_service.spec.sources import LegalHold, SourceSpec
 
 __all__ = [
-    "INPUT_KEYS",
     "STEP_TYPES",
     "AggregateStep",
     "BrokenOutput",
@@ -90,9 +90,6 @@ class StepBase(Closed):
         """The names of the steps and sources it reads, in order."""
         values = (getattr(self, key) for key in INPUT_KEYS if key in type(self).model_fields)
         return tuple(name for value in values for name in ((value,) if isinstance(value, str) else value))
-
-
-INPUT_KEYS = ("input", "left", "right", "inputs")
 
 
 class OneInput(StepBase):

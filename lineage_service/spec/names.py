@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lineage_service.errors import listed
-from lineage_service.spec.models import INPUT_KEYS, STEP_TYPES
+from lineage_service.spec.described import INPUT_KEYS
+from lineage_service.spec.models import STEP_TYPES
 from lineage_service.spec.problems import Collector
 from lineage_service.spec.yaml_tree import Marks
 

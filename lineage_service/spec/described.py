@@ -1,0 +1,73 @@
+"""What a step does, in one line for people. Works on the step as JSON, as the catalog keeps it: no model is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+INPUT_KEYS = ("input", "left", "right", "inputs")
+
+StepJson = Mapping[str, Any]
+
+
+def inputs_of(step: StepJson) -> tuple[str, ...]:
+    """The names of the steps and sources that a step reads, in order."""
+    values = (step[key] for key in INPUT_KEYS if step.get(key))
+    return tuple(name for value in values for name in ((value,) if isinstance(value, str) else value))
+
+
+def operator_of(step: StepJson) -> str:
+    """The operator as people call it: `left join`, `union`, `aggregate`."""
+    if step["op"] == "join":
+        return f"{step.get('how') or 'inner'} join"
+    if step["op"] in ("project", "union") and step.get("distinct"):
+        return f"{step['op']} distinct"
+    if step["op"] in ("intersect", "difference") and step.get("distinct") is False:
+        return f"{step['op']} all"
+    return str(step["op"])
+
+
+def what_it_does(step: StepJson) -> str:
+    """The operator and what it was told: `aggregate by city: revenue = sum(amount)`."""
+    detail = _detail(step)
+    return f"{operator_of(step)} {detail}" if detail else operator_of(step)
+
+
+def _detail(step: StepJson) -> str:
+    match step["op"]:
+        case "filter":
+            return f"where {step['where']}"
+        case "project" | "with_columns":
+            return _columns(step["columns"])
+        case "aggregate":
+            by = f"by {_columns(step['by'])}" if step.get("by") else "of everything"
+            measures = f": {_columns(step['measures'])}" if step.get("measures") else ""
+            having = f", having {step['having']}" if step.get("having") else ""
+            return f"{by}{measures}{having}"
+        case "join":
+            if step.get("using"):
+                return f"using {', '.join(step['using'])}"
+            return f"on {step['on']}" if step.get("on") else ""
+        case "window":
+            by = f"by {', '.join(step['partition_by'])}" if step.get("partition_by") else "over everything"
+            order = f" ordered by {_listed(step['order_by'])}" if step.get("order_by") else ""
+            return f"{by}{order}: {_columns(step['measures'])}"
+        case "sort":
+            return f"by {_listed(step['by'])}"
+        case "limit":
+            return f"{step['n']} by {_listed(step['by'])}" if step.get("by") else str(step["n"])
+        case "explode":
+            outer = ", also where it is empty" if step.get("outer") else ""
+            return f"{step['column']} as {step.get('as') or step['column']}{outer}"
+        case _:
+            return ""
+
+
+def _columns(columns: Mapping[str, str] | Sequence[str]) -> str:
+    if isinstance(columns, Mapping):
+        return ", ".join(name if name == text else f"{name} = {text}" for name, text in columns.items())
+    return ", ".join(columns)
+
+
+def _listed(terms: str | Sequence[str]) -> str:
+    return terms if isinstance(terms, str) else ", ".join(terms)
