@@ -5,27 +5,32 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.engine import CatalogError, connect, migrate, require_head
+from lineage_catalog.engine import connect, migrate, require_head
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit, DatasetRecord
 
-from lineage_service.errors import NotFound, QuestionError, StoreError
+from lineage_service.errors import NotFound, QuestionError
+from lineage_service.progress import Tell, silent
 from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions, Selection, Shape
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.settings import catalog_url, home_path
+from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, storing, unfinished_folders
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from lineage_service.run import RunReport
+    from lineage_service.picture.graph import Picture
+    from lineage_service.picture.last_run import LastRun
+    from lineage_service.query.diff_result import Diff
+    from lineage_service.query.traced import Trace
+    from lineage_service.record import RunReport
 
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
@@ -72,15 +77,19 @@ class Home:
         master: str | None = None,
         remote: str | None = None,
         conf: Mapping[str, str] | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: Tell | None = None,
     ) -> RunReport:
-        """Runs a workflow and commits it; nothing is visible before, and nothing is left where it fails."""
-        from lineage_service.run import Access, RunOptions, run_workflow
+        """Runs a workflow and commits it; nothing is visible before, and nothing is left where it fails.
+
+        A run whose rows fail an `error` check raises RunError and is kept under its id only, until `gc`.
+        """
+        from lineage_service.execute import Access, RunOptions
+        from lineage_service.run import run_workflow
 
         self._prepare()
         access = Access(self.version_of, self._require_version, self._known_version, self._commit)
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}))
-        return run_workflow(file, options, self.layout, access, progress or (lambda _: None))
+        return run_workflow(file, options, self.layout, access, progress or silent)
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -149,9 +158,44 @@ class Home:
         shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
         return self._lineage(source, "forward", to, Selection.of(rid, key, where, all), shape)
 
-    def runs(self, *, workflow: str | None = None, limit: int | None = None) -> Answer:
-        """Committed runs, newest first."""
-        found = self._catalog.runs(workflow)
+    def trace(
+        self,
+        dataset: str,
+        *,
+        rid: Rids = None,
+        key: Keys = None,
+        where: str | None = None,
+        depth: int | None = None,
+        rows: int = 3,
+    ) -> Trace:
+        """The whole way of one record, both directions, over workflows; `rows` are shown of each dataset."""
+        from lineage_service.query.trace import trace
+
+        return trace(self._ask, dataset, Selection.of(rid, key, where, False), depth=depth, rows=rows)
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        key: Names = None,
+        source_key: Mapping[str, Names] | None = None,
+        limit: int | None = None,
+        rows: int = 3,
+        behind: bool = True,
+    ) -> Diff:
+        """What changed between two runs of a dataset, by `key`, and `rows` of each source behind each change.
+
+        Without `after`: the run named against the latest; without any run: the previous one against the latest.
+        """
+        from lineage_service.query.diff import DiffOptions, diff
+
+        keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
+        return diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind))
+
+    def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
+        """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
+        found = self._catalog.runs(workflow, status="failed" if failed else "committed")
         return records(
             ["run_id", "workflow", "status", "capture", "started_at", "committed_at", "workflow_version"],
             [(r.id, r.workflow, r.status, r.capture, r.started_at, r.committed_at, r.workflow_version) for r in found],
@@ -171,12 +215,28 @@ class Home:
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
         return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows, limit)
 
+    def graph(self) -> Picture:
+        """Every workflow as of its latest run, linked where they share rows, as boxes and edges."""
+        from lineage_service.picture.catalog import catalog_picture
+
+        return catalog_picture(self._catalog, str(self.layout.path))
+
+    def last_run(self, workflow: str) -> LastRun | None:
+        """The sizes of a workflow's latest run; None where there is none."""
+        from lineage_service.picture.last_run import last_run
+
+        return last_run(self._catalog, workflow) if self._has_catalog() else None
+
     def gc(self, *, dry_run: bool = False) -> dict[str, int]:
-        """Removes what no committed run needs; a run at work is left alone."""
+        """Removes what no committed run needs, also runs that failed a check; a run at work is left alone."""
         folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
         # Locks first, then the catalog: a run that commits in between must be seen as committed.
         idle = [folder for folder in folders if not is_at_work(folder)]
-        committed = {run.id for run in self._catalog.runs()} if self._has_catalog() else set()
+        # Runs without a catalog are an error, not rubbish: it may only not have been named.
+        committed = {run.id for run in self._catalog.runs()} if folders or self._has_catalog() else set()
+        if idle and not dry_run:
+            failed = {run.id for run in self._catalog.runs(status="failed")}
+            self._forget([folder.name for folder in idle if folder.name in failed])
         removed = size = 0
         for folder in [*idle, *unfinished_folders(self.layout)]:
             target = folder / "temporary" if folder.name in committed else folder
@@ -222,19 +282,11 @@ class Home:
     @property
     def _catalog(self) -> CatalogReader:
         if self._reader is None:
-            if not self._has_catalog():
-                raise NotFound(
-                    f"there is no catalog in the home '{self.layout.path}'", hint="run a workflow first, or give --home"
-                )
-            with _catalog_errors():
-                engine = connect(self._url)
-                if not require_head(engine):
-                    migrate(self._url)
-            self._reader = CatalogReader(engine)
+            self._reader = open_catalog(self.layout, self._url)
         return self._reader
 
     def _has_catalog(self) -> bool:
-        return not self._url.startswith("sqlite") or Path(self._url.removeprefix("sqlite:///")).is_file()
+        return has_catalog(self.layout, self._url)
 
     def _prepare(self) -> None:
         """A home that can be written to, with a catalog of the current revision."""
@@ -243,7 +295,7 @@ class Home:
             lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must not both create the catalog
-            with _catalog_errors():
+            with catalog_errors(self.layout.path):
                 engine = connect(self._url)
                 if not require_head(engine):
                     migrate(self._url)
@@ -251,23 +303,28 @@ class Home:
         finally:
             os.close(lock)
 
+    def _forget(self, run_ids: Sequence[str]) -> None:
+        """Out of the catalog first: what it names must be there."""
+        from lineage_catalog.writer import forget_runs
+
+        if run_ids:
+            with catalog_errors(self.layout.path):
+                engine = connect(self._url)
+                try:
+                    forget_runs(engine, run_ids)
+                finally:
+                    engine.dispose()
+            self._questions = None  # it keeps what it has read of runs
+
     def _commit(self, commit: Commit) -> None:
         from lineage_catalog.writer import commit_run
 
-        with _catalog_errors():
+        with catalog_errors(self.layout.path):
             engine = connect(self._url)
             try:
                 commit_run(engine, commit)
             finally:
                 engine.dispose()
-
-
-@contextmanager
-def _catalog_errors() -> Iterator[None]:
-    try:
-        yield
-    except CatalogError as error:
-        raise StoreError(str(error)) from error
 
 
 def _tuple(value: Any) -> tuple[str, ...] | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from lineage_service.errors import StoreError
 
+PROGRAM = "smoke-lineage"
 HOME_VARIABLE = "SMOKE_HOME"
 CATALOG_VARIABLE = "SMOKE_CATALOG"
 HOME_NAME = ".smoke"
@@ -23,6 +25,12 @@ def home_path(given: str | Path | None = None) -> Path:
         if (folder / HOME_NAME).is_dir():
             return folder / HOME_NAME
     return here / HOME_NAME
+
+
+def command(home: Path, *words: str) -> str:
+    """A command ready to paste: it names the home where it would not be found by itself."""
+    found = home_path() == home
+    return shlex.join([PROGRAM, *words, *([] if found else ["--home", str(home)])])
 
 
 def catalog_url(home: Path, given: str | None = None) -> str:

@@ -184,7 +184,7 @@ def test_files_that_do_not_go_together(spark, tmp_path):
 
 def test_a_source_that_changes_during_the_run(spark, tmp_path):
     def during(change):
-        return lambda message: change() if message.startswith("writing step") else None
+        return lambda event: change() if str(event) == "writing step 'out'" else None
 
     path = table(tmp_path / "t.parquet")
     file = flow(tmp_path)
@@ -381,8 +381,8 @@ import sys, time
 from pathlib import Path
 from lineage_service import Home
 
-def progress(message):
-    if message == sys.argv[3]:
+def progress(event):
+    if str(event) == sys.argv[3]:
         Path(sys.argv[4]).touch()
         time.sleep(600)
 

@@ -1,4 +1,4 @@
-"""Runs as a whole: chance below a breaker, fan-out, several outputs, publishing, checks, capture off, questions."""
+"""Runs as a whole: chance below a breaker, fan-out, several outputs, publishing, capture off, questions."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.errors import QuestionError, RunError, WorkflowError
+from lineage_service.errors import QuestionError, WorkflowError
 from tests.harness import Flow
 
 ROWS = [{"k": number % 3, "v": number, "s": f"s{number % 5}"} for number in range(60)]
@@ -116,24 +116,6 @@ def test_publishing_never_overwrites_what_is_not_ours(spark, tmp_path):
         with pytest.raises(WorkflowError, match=reason):
             Home.open(tmp_path / "home").run(file)
     assert not list((tmp_path / "home" / "runs").iterdir())
-
-
-def test_checks(spark, tmp_path):
-    steps = [
-        {"name": "step", "op": "filter", "input": "t", "where": "v < 10", "checks": [{"where": "v < 9", "severity": "warn"}]},
-        {"name": "out", "op": "project", "input": "step", "columns": ["k", "v"]},
-    ]  # fmt: skip
-    file = flow(steps, ["out"]).write(tmp_path)
-    with Home.open(tmp_path / "home") as home:
-        report = home.run(file)
-        assert any("where(v < 9) of 'step' fails for 1 rows" in text for text in report.warnings)
-        body = json.loads(file.read_text())
-        body["outputs"]["out"] = {"checks": [{"unique": "k"}, {"not_null": "v"}, {"unique": ["k", "v"]}]}
-        file.write_text(json.dumps(body))
-        with pytest.raises(RunError, match=r"unique\(k\) of 'out' fails for 10 rows") as caught:
-            home.run(file)
-        assert caught.value.problems[-1].position is not None
-        assert len(home.runs().to_pylist()) == 1, "a failed check leaves nothing"
 
 
 def test_capture_off_gives_the_same_rows_and_no_lineage(spark, tmp_path):

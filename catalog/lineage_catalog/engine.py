@@ -2,30 +2,105 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy import URL, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from lineage_catalog.models import HEAD
 
+READING_WAIT = 10.0  # seconds that a question waits for somebody who is committing
+WRITING_WAIT = 60.0  # seconds that a commit waits for others
+CONNECT_WAIT = 5  # seconds that a server may take to answer at all
+WRITER_LOCK = 0x736D6F6B65  # any number will do, if it is always the same
+_migrating = threading.Lock()  # Alembic keeps what it does in globals
+SECRETS = ("password", "sslpassword")  # of a URL's query
+
 
 class CatalogError(Exception):
-    """The catalog cannot be used; the message is for the user."""
+    """The catalog cannot be used; message and hint are for the user, and never hold a password."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
-def connect(url: str) -> Engine:
+def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
+    """An engine for the catalog at `url`, SQLite or PostgreSQL; nothing is opened yet.
+
+    A question waits `wait` seconds for a lock. Who writes (execution option `writing`) is alone until it has
+    committed: on SQLite by the lock on the file, on PostgreSQL by a lock that belongs to the transaction.
+    """
+    parsed = _parsed(url)
+    sqlite = parsed.get_backend_name() == "sqlite"
+    try:
+        if sqlite:
+            engine = create_engine(parsed, connect_args={"timeout": wait})
+        else:
+            engine = create_engine(parsed, pool_pre_ping=True, connect_args=_server_settings(parsed, wait))
+    except ImportError:
+        driver = parsed.get_driver_name()
+        hint = 'pip install "smoke-lineage[postgres]"' if driver == "psycopg" else f"install the driver '{driver}'"
+        raise CatalogError(f"a catalog on PostgreSQL needs the package '{driver}'", hint) from None
+    except (ArgumentError, NoSuchModuleError):
+        raise _bad_url(f"no such driver: '{parsed.drivername}'") from None
+    if sqlite:
+        event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite if sqlite else _begin_postgresql)
+    return engine
+
+
+def hidden(url: str) -> str:
+    """The URL as it may be shown: without its password."""
+    try:
+        parsed = _parsed(url)
+    except CatalogError:
+        return "a URL that cannot be read"
+    shown = parsed.set(query={key: "***" if key in SECRETS else value for key, value in parsed.query.items()})
+    return shown.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=True)
+
+
+def may_exist(url: str) -> bool:
+    """Whether there may be a catalog: on SQLite its file is there; a server would have to be asked."""
+    parsed = _parsed(url)
+    return parsed.get_backend_name() != "sqlite" or (bool(parsed.database) and Path(str(parsed.database)).is_file())
+
+
+def _parsed(url: str) -> URL:
+    """The URL's parts, with our driver where it names none. Errors quote nothing: a password may be anywhere in it."""
     try:
         parsed = make_url(url)
-        if parsed.get_backend_name() != "sqlite":
-            return create_engine(parsed, pool_pre_ping=True)
-        engine = create_engine(parsed, connect_args={"timeout": 60})
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise CatalogError(f"cannot use the catalog URL: {error}") from error
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin)
-    return engine
+        backend = parsed.get_backend_name()
+    except (ArgumentError, ValueError):
+        raise _bad_url("it is no database URL") from None
+    if backend not in ("sqlite", "postgresql", "postgres"):
+        raise _bad_url(f"a catalog is on SQLite or PostgreSQL, not on '{backend}'")
+    if "@" in (parsed.host or ""):
+        raise _bad_url("it has more than one '@'; in a user's name or password, write it as %40")
+    if parsed.drivername in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    return parsed
+
+
+def _bad_url(reason: str) -> CatalogError:
+    hint = "write postgresql://USER@HOST/DATABASE, or leave it away"
+    return CatalogError(f"cannot use the catalog URL: {reason}", hint)
+
+
+def _server_settings(url: URL, wait: float) -> dict[str, Any]:
+    """What libpq is told, unless the user has: a server that is down must be noticed soon, also behind a firewall."""
+    settings: dict[str, Any] = {}
+    if url.get_driver_name() != "psycopg":
+        return settings
+    if "connect_timeout" not in url.query and "PGCONNECT_TIMEOUT" not in os.environ:
+        settings["connect_timeout"] = CONNECT_WAIT
+    if "options" not in url.query and "PGOPTIONS" not in os.environ:
+        settings["options"] = f"-c lock_timeout={int(wait * 1000)}"
+    return settings
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
@@ -34,9 +109,19 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _begin(connection: Any) -> None:
-    writing = connection.get_execution_options().get("writing", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+def _begin_sqlite(connection: Any) -> None:
+    if connection.get_execution_options().get("writing", False):
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(WRITING_WAIT * 1000)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql("BEGIN")
+
+
+def _begin_postgresql(connection: Any) -> None:
+    # One writer at a time, as on SQLite: the order of commits is counted, and tables are created once.
+    if connection.get_execution_options().get("writing", False):
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(WRITING_WAIT * 1000)}")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
 
 
 def revision(engine: Engine) -> str | None:
@@ -57,24 +142,35 @@ def require_head(engine: Engine) -> bool:
     if found is None:
         return False
     if found > HEAD:
-        raise CatalogError(f"the catalog is of a newer version (revision {found}, this one knows {HEAD}); upgrade")
+        raise CatalogError(
+            f"the catalog is of a newer version (revision {found}, this one knows {HEAD})",
+            "upgrade: pip install --upgrade smoke-lineage",
+        )
     return found == HEAD
 
 
-def migrate(url: str) -> None:
-    """Brings the catalog to the current revision, creating it where there is none."""
+def migrate(url: str, to: str = "head") -> None:
+    """Brings the catalog to the current revision, creating it where there is none; of several at once, one does it."""
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", "lineage_catalog:migrations")
     config.attributes["url"] = url
     try:
-        command.upgrade(config, "head")
+        with _migrating:
+            command.upgrade(config, to)
     except SQLAlchemyError as error:
         raise CatalogError(f"cannot prepare the catalog: {short_message(error)}") from error
+    except CommandError:
+        raise CatalogError("cannot prepare the catalog: its revision is not known to this version") from None
 
 
 def short_message(error: SQLAlchemyError) -> str:
-    """The database's own words, without the statement and its parameters."""
-    return str(getattr(error, "orig", None) or error).splitlines()[0]
+    """The database's own words, without the statement and its parameters; a lock in plain words."""
+    words = str(getattr(error, "orig", None) or error).splitlines()
+    message = words[0] if words else type(error).__name__
+    if "database is locked" in message or "lock timeout" in message:
+        return "it is locked: another process is writing to it"
+    return message

@@ -1,35 +1,48 @@
-"""Reading the catalog: only committed runs are in it, and nothing here writes."""
+"""Reading the catalog; nothing here writes. Runs that failed a check are found by their id alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
+from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
 
 Record = TypeVar("Record")
 
 _RUN = [column for column in models.runs.c if column.name != "ordinal"]
 _HOP = [column for column in models.hops.c if column.name != "ordinal"]
+_COMMITTED = models.runs.c.status == "committed"
 _STEP = [column for column in models.run_steps.c if column.name != "run_id"]
 
 
 class CatalogReader:
-    """Answers about committed runs. Each call sees the state of its moment; a run once seen never changes."""
+    """Answers about committed runs. Each call sees the state of its moment; a run once seen never changes.
+
+    CatalogError where the database cannot be read: locked, damaged, gone.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._connection: Connection | None = None
 
-    def runs(self, workflow: str | None = None, limit: int | None = None) -> list[RunRecord]:
-        """Newest first."""
-        query = select(*_RUN).order_by(models.runs.c.ordinal.desc()).limit(limit)
+    def runs(
+        self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
+    ) -> list[RunRecord]:
+        """Runs of a status, newest first."""
+        query = select(*_RUN).where(models.runs.c.status == status).order_by(models.runs.c.ordinal.desc()).limit(limit)
         if workflow is not None:
             query = query.where(models.runs.c.workflow == workflow)
         return self._all(query, RunRecord)
+
+    def run(self, run_id: str) -> RunRecord | None:
+        """The run of just that id, committed or kept for its failed checks."""
+        return next(iter(self._all(select(*_RUN).where(models.runs.c.id == run_id), RunRecord)), None)
 
     def latest_run(self, workflow: str) -> RunRecord | None:
         found = self.runs(workflow, limit=1)
@@ -40,7 +53,7 @@ class CatalogReader:
         return self._all(query.order_by(models.runs.c.ordinal.desc()), RunRecord)
 
     def workflows(self) -> list[str]:
-        query = select(models.runs.c.workflow).distinct().order_by(models.runs.c.workflow)
+        query = select(models.runs.c.workflow).where(_COMMITTED).distinct().order_by(models.runs.c.workflow)
         return [str(row[0]) for row in self._rows(query)]
 
     def steps(self, run_id: str) -> list[StepRecord]:
@@ -55,16 +68,19 @@ class CatalogReader:
         owners = select(models.run_datasets.c.workflow).where(models.run_datasets.c.name == name)
         latest = (
             select(func.max(models.runs.c.ordinal))
-            .where(models.runs.c.workflow.in_(owners))
+            .where(models.runs.c.workflow.in_(owners), _COMMITTED)
             .group_by(models.runs.c.workflow)
         )
         query = select(*_RUN).where(models.runs.c.ordinal.in_(latest)).order_by(models.runs.c.workflow)
         return self._all(query, RunRecord)
 
     def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
-        """Every run's dataset that is one of these versions, as a source."""
+        """Every committed run's dataset that is one of these versions, as a source."""
         table = models.run_datasets
-        query = select(table).where(table.c.version_id.in_(version_ids), table.c.role == "source")
+        committed = select(models.runs.c.id).where(_COMMITTED)
+        query = select(table).where(
+            table.c.version_id.in_(version_ids), table.c.role == "source", table.c.run_id.in_(committed)
+        )
         return self._all(query, DatasetRecord)
 
     def makers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
@@ -96,10 +112,24 @@ class CatalogReader:
         return [record(**row._mapping) for row in self._rows(query)]
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
-        # One connection is kept: opening one costs more than most of these queries.
-        if self._connection is None:
-            self._connection = self.engine.connect()
+        """What every answer is made of. CatalogError where the database does not give it."""
         try:
-            return self._connection.execute(query).all()
-        finally:
-            self._connection.rollback()
+            # One connection is kept: opening one costs more than most of these queries.
+            if self._connection is None:
+                self._connection = self.engine.connect()
+            try:
+                return self._connection.execute(query).all()
+            finally:
+                self._connection.rollback()
+        except SQLAlchemyError as error:
+            self._forget_connection()
+            raise CatalogError(f"cannot read the catalog: {short_message(error)}") from error
+
+    def _forget_connection(self) -> None:
+        """After an error the next question gets a new one: a server may be back by then."""
+        if self._connection is not None:
+            with suppress(SQLAlchemyError):
+                self._connection.invalidate()
+            with suppress(SQLAlchemyError):
+                self._connection.close()
+            self._connection = None

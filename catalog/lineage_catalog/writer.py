@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from sqlalchemy import Connection, Engine, Table, func, insert, select
+from sqlalchemy import Connection, Engine, Table, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
@@ -19,6 +20,23 @@ def commit_run(engine: Engine, commit: Commit) -> None:
             _write(connection, commit)
     except SQLAlchemyError as error:
         raise CatalogError(f"the run could not be committed: {short_message(error)}") from error
+
+
+def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
+    """Takes these runs out, and the versions that only they had. A committed run is never taken out."""
+    try:
+        with engine.execution_options(writing=True).begin() as connection:
+            runs = models.runs
+            wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status != "committed")
+            ids = list(connection.execute(wanted).scalars())
+            for table in (models.hops, models.run_steps, models.run_datasets):
+                connection.execute(delete(table).where(table.c.run_id.in_(ids)))
+            connection.execute(delete(runs).where(runs.c.id.in_(ids)))
+            used = select(models.run_datasets.c.version_id)
+            versions = models.dataset_versions
+            connection.execute(delete(versions).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used)))
+    except SQLAlchemyError as error:
+        raise CatalogError(f"the catalog could not be cleared: {short_message(error)}") from error
 
 
 def _write(connection: Connection, commit: Commit) -> None:

@@ -27,15 +27,19 @@ class Verb:
 
 
 VERBS = {
+    "init": Verb("Make a small project to start from."),
     "schema": Verb("Print the JSON Schema of the workflow file."),
     "validate": Verb("Check workflow files; report all problems."),
     "explain": Verb("Show what a run would do, and how lineage is captured."),
+    "graph": Verb("Draw a workflow, or all of them."),
     "run": Verb("Run a workflow and capture its lineage."),
     "runs": Verb("List the runs."),
     "datasets": Verb("List the datasets."),
     "rows": Verb("Show rows of a dataset, with their row ids."),
     "backward": Verb("Show the input rows that made these rows.", alias="upstream"),
     "forward": Verb("Show the rows that were made from these rows.", alias="downstream"),
+    "trace": Verb("Show the whole way of one record, as a tree."),
+    "diff": Verb("Show what changed between two runs, and the source rows behind it."),
     "gc": Verb("Remove what no committed run needs."),
 }
 ALIASES = {verb.alias: name for name, verb in VERBS.items() if verb.alias}

@@ -12,6 +12,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lineage_cli.progress import waiting
 from lineage_cli.sink import Sink, open_sink
 from lineage_cli.tables import Column, write_table
 from lineage_cli.values import joined, json_document, json_text, plain_text
@@ -28,7 +29,8 @@ DATASET = "dataset"
 def write_answer(answer: Answer, output: Output) -> None:
     """Writes the answer where it belongs; what is to be said beside it goes to standard error."""
     _refuse_unlike(answer, output.format)
-    with open_sink(output.out) as sink:
+    patience = waiting(f"writing {output.out}") if output.out is not None else contextlib.nullcontext()
+    with patience, open_sink(output.out) as sink:
         match output.format:
             case "json" if _is_one_object(answer):
                 count = _write_object(answer, sink)

@@ -1,4 +1,4 @@
-"""How a run tells what it does: one line that changes on a terminal, plain lines when asked for."""
+"""How a run tells what it does: one line that changes on a terminal, a line per stage when asked for."""
 
 from __future__ import annotations
 
@@ -7,39 +7,136 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from lineage_service.progress import Began, Ended, Event
+
 CLEAR_LINE = "\r\x1b[2K"
+PATIENCE = 2.0  # seconds that nobody needs to be told about
+TICK = 0.5
 
 
 @contextlib.contextmanager
-def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | None]:
-    """What to call with each new line of progress; None where nobody wants to see it."""
+def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[Event], None] | None]:
+    """What to call with each event; None where nobody wants to see it."""
+    if verbose:
+        yield _tell_ends
+    elif quiet or not _is_live():
+        yield None
+    else:
+        with _Line() as line:
+            yield line.tell
+
+
+@contextlib.contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """A line on a terminal while the body takes longer than two seconds: what goes on, and for how long."""
+    if not _is_live():
+        yield
+        return
+    with _Line(label):
+        yield
+
+
+def _is_live() -> bool:
     from lineage_cli.options import is_terminal
 
-    live = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
-    if quiet or not (verbose or live):
-        yield None
-    elif verbose or not live:
-        yield lambda text: click.echo(text, err=True)
-    else:
-        try:
-            yield _show
-        finally:
+    return is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+
+
+class _Line:
+    """The one line at the bottom. It is drawn twice a second, so that its clock goes on."""
+
+    def __init__(self, label: str | None = None) -> None:
+        self._running: list[Began] = []
+        self._label = label
+        self._tasks = self._rate = ""
+        self._since = time.monotonic()
+        self._stage_since = self._since
+        self._drawn = False
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True, name="smoke-progress")
+
+    def __enter__(self) -> _Line:
+        self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._ticker.join(timeout=TICK)
+        if self._drawn:
             sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
 
+    def tell(self, event: Event) -> None:
+        from lineage_service.progress import Began, Ended, Moved
 
-def _show(text: str) -> None:
-    from lineage_cli.tables import safe
+        with self._lock:
+            match event:
+                case Began():
+                    self._running.append(event)
+                    self._tasks, self._stage_since = "", time.monotonic()
+                case Moved():
+                    self._tasks = f"{event.done}/{event.tasks} tasks"
+                case Ended():
+                    self._running = [each for each in self._running if each.label != event.label]
+                    self._rate = _rate(event) or self._rate
+        self._draw()
 
-    width = shutil.get_terminal_size().columns - 1
-    line = safe(text)
-    sys.stderr.write(CLEAR_LINE + (line if len(line) <= width else line[: width - 1] + "…"))
-    sys.stderr.flush()
+    def _tick(self) -> None:
+        while not self._stop.wait(TICK):
+            self._draw()
+
+    def _draw(self) -> None:
+        from lineage_cli.tables import safe
+
+        now = time.monotonic()
+        if self._stop.is_set() or (self._label is not None and now - self._since < PATIENCE):
+            return
+        with self._lock:
+            parts = [self._label] if self._label else []
+            if self._running:
+                last = self._running[-1]
+                of = f"/{last.of}" if last.of else ""
+                parts += [f"[{last.number}{of}] {last.label}", self._tasks, self._rate]
+            line = safe(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(CLEAR_LINE + (line if len(line) <= width else line[: width - 1] + "…"))
+            sys.stderr.flush()
+            self._drawn = True
+
+
+def _rate(event: Ended) -> str:
+    if not event.rows or event.seconds < 0.1:
+        return ""
+    return f"{event.rows / event.seconds:,.0f} rows/s"
+
+
+def _tell_ends(event: Event) -> None:
+    """One line per stage that has ended: rows, bytes, seconds, rows a second."""
+    from lineage_service.progress import Ended
+
+    if isinstance(event, Ended):
+        rows = [] if event.rows is None else [f"{event.rows:,} rows"]
+        size = [] if event.bytes is None else [readable_size(event.bytes)]
+        rate = f" ({_rate(event)})" if _rate(event) else ""
+        click.echo(f"{event.label}: {', '.join([*rows, *size, f'{event.seconds:.1f} s'])}{rate}", err=True)
+
+
+def readable_size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
 
 
 @contextlib.contextmanager

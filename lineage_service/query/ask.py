@@ -102,10 +102,10 @@ class Questions:
     # --- rows -------------------------------------------------------------------------------------------------
 
     def rows(self, dataset: str, selection: Selection, shape: Shape) -> Answer:
-        found = self._find(dataset)
-        start = self._start(found, selection)
-        scan = self._scan(found)
-        return Answer([self._rows_of(found, scan, start, shape)], "rows")
+        found = self.find(dataset)
+        start = self.start(found, selection)
+        scan = self.scan(found)
+        return Answer([self.rows_of(found, scan, start, shape)], "rows")
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
@@ -114,9 +114,9 @@ class Questions:
     ) -> Answer:
         if not selection.given:
             raise QuestionError("say which rows to start from: rid, key, where or all")
-        found = self._find(dataset)
+        found = self.find(dataset)
         walked, targets = self._walk_to(found, direction, to)
-        start = self._start(found, selection)
+        start = self.start(found, selection)
         if to is None:
             answer = self._counts(walked, start, targets, direction, shape)
         else:
@@ -151,7 +151,7 @@ class Questions:
                 part.remaining = max(0, total - shape.limit)
             return part
         reached = self.engine.keep(f"SELECT b FROM ({sql.text})", sql.parameters)
-        return self._rows_of(target, self._scan(target), Start(table=reached), shape)
+        return self.rows_of(target, self.scan(target), Start(table=reached), shape)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")
@@ -182,15 +182,15 @@ class Questions:
     ) -> WalkSql:
         place = Place(target.run_id, target.space)
         ways = walked.toward(place, absence=shape.influence)
-        return walk_sql(ways, start, walked.start, place, direction, self.home.absolute, self._rids_of, pairs=pairs)
+        return walk_sql(ways, start, walked.start, place, direction, self.home.absolute, self.rids_of, pairs=pairs)
 
-    def _rids_of(self, place: Place) -> str:
+    def rids_of(self, place: Place) -> str:
         datasets = self.graph.datasets_at(place)
-        return self._scan(datasets[0]).all_rids()
+        return self.scan(datasets[0]).all_rids()
 
     # --- finding datasets -------------------------------------------------------------------------------------
 
-    def _find(self, dataset: str) -> DatasetRecord:
+    def find(self, dataset: str) -> DatasetRecord:
         return find_dataset(self.reader, dataset, str(self.home.path), self.graph.datasets)
 
     def _walk_to(
@@ -285,7 +285,7 @@ class Questions:
 
     # --- rows of a version ------------------------------------------------------------------------------------
 
-    def _scan(self, dataset: DatasetRecord) -> VersionScan:
+    def scan(self, dataset: DatasetRecord) -> VersionScan:
         key = f"{dataset.version_id} {dataset.run_id} {dataset.name}"
         if key not in self._scans:
             record = self.reader.version(dataset.version_id)
@@ -296,10 +296,10 @@ class Questions:
             self._scans[key] = VersionScan(version, paths)
         return self._scans[key]
 
-    def _start(self, dataset: DatasetRecord, selection: Selection) -> Start:
+    def start(self, dataset: DatasetRecord, selection: Selection) -> Start:
         if not selection.given or selection.all:
             return Start()
-        scan = self._scan(dataset)
+        scan = self.scan(dataset)
         if selection.rid is not None:
             self._refuse_unknown_rids(dataset, scan, selection.rid)
         if not selection.reads_rows:
@@ -308,7 +308,7 @@ class Questions:
 
     def _rids_where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> str:
         """Rids of the rows that keys, predicate and rids all take; found on a connection that can do nothing else."""
-        self._refuse_changed(dataset, scan, range(len(scan.paths)))
+        self.refuse_changed(dataset, scan, range(len(scan.paths)))
         names = [each.name for each in scan.version.columns]
         conditions, parameters = [], []
         types = self.engine.types(scan.select()) if selection.key else {}
@@ -336,7 +336,7 @@ class Questions:
         with guarded(self.engine.spill, scan.paths, query, floats=floats) as connection:
             return self.engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
 
-    def _rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
+    def rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
         names = [each.name for each in scan.version.columns]
         chosen = self._chosen(dataset, names, shape.columns)
         wanted = self._wanted(dataset, scan, start)
@@ -363,9 +363,9 @@ class Questions:
             rids = self.engine.ids(f"SELECT b FROM {start.table}") if total <= BY_POSITION else []
         if (start.rids is not None or start.table is not None) and total <= BY_POSITION:
             positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
-            self._refuse_changed(dataset, scan, scan.files_of(positions))
+            self.refuse_changed(dataset, scan, scan.files_of(positions))
             return _Wanted(scan.select_positions(positions), [], total, in_order=False)
-        self._refuse_changed(dataset, scan, everything)
+        self.refuse_changed(dataset, scan, everything)
         if total == scan.version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
             return _Wanted(scan.select(), [], total, in_order=scan.version.rids.dense)
         relation, parameters = start.relation("")
@@ -394,7 +394,7 @@ class Questions:
                 f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
             )
 
-    def _refuse_changed(self, dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
+    def refuse_changed(self, dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
         """Rows are shown only from files that are what they were: never other rows under the same number."""
         if scan.version.kind != "source":
             return
@@ -405,6 +405,9 @@ class Questions:
                     f"'{scan.paths[index]}'",
                     hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
                 )
+
+    _find, _scan, _start, _rows_of, _rids_of = find, scan, start, rows_of, rids_of
+    _refuse_changed = refuse_changed
 
 
 def renamed(version: Version, dataset: DatasetRecord) -> Version:

@@ -8,7 +8,7 @@ from typing import Literal
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, HopRecord
 
-from lineage_service.capture.handles import Role
+from lineage_service.capture.handles import Role, Space, is_dataset
 
 Direction = Literal["backward", "forward"]
 
@@ -63,9 +63,10 @@ class LineageGraph:
             ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
         else:
             ways = [Way(place, Place(place.run_id, hop.from_space), hop) for hop in hops if hop.to_space == place.space]
-        return ways + self._links(place, direction) if links else ways
+        return ways + self.links(place, direction) if links else ways
 
-    def _links(self, place: Place, direction: Direction) -> list[Way]:
+    def links(self, place: Place, direction: Direction) -> list[Way]:
+        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
         versions = list({each.version_id for each in self.datasets_at(place)})
         if not versions:
             return []
@@ -116,20 +117,28 @@ class Walk:
         return sorted(self.ways, key=lambda way: rank[way.start])
 
 
-def walk(graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True) -> Walk:
-    """Everything that can be reached from a place; without `links`, in its own run."""
+def walk(
+    graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True, nearest: bool = False
+) -> Walk:
+    """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset."""
+
+    def ways_from(place: Place) -> list[Way]:
+        if nearest and place != start and is_dataset(Space(place.space)):
+            return []
+        return graph.ways_from(place, direction, links=links)
+
     ways: list[Way] = []
     reverse: list[Place] = []
     seen: set[Place] = {start}
     # Depth first without recursion: a chain of workflows may be longer than Python's stack.
-    stack = [(start, iter(graph.ways_from(start, direction, links=links)))]
+    stack = [(start, iter(ways_from(start)))]
     while stack:
         place, pending = stack[-1]
         for way in pending:
             ways.append(way)
             if way.end not in seen:
                 seen.add(way.end)
-                stack.append((way.end, iter(graph.ways_from(way.end, direction, links=links))))
+                stack.append((way.end, iter(ways_from(way.end))))
                 break
         else:
             reverse.append(place)

@@ -5,12 +5,11 @@ Text only, except that the footers of odd files are read: their columns must be 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lineage_service.store.engine import column, file_literal, literal, numbered_scan, parquet_scan
-from lineage_service.store.versions import Version, VersionFile, parquet_footer
+from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
 
 RID = "_rid"
 
@@ -36,7 +35,7 @@ class VersionScan:
         """Just the rows at these positions, each file asked for its own: row groups without any are not read."""
         by_file: dict[int, list[int]] = {}
         for position in positions:
-            index = _file_of(self.version.files, position)
+            index = file_of(self.version.files, position)
             by_file.setdefault(index, []).append(position - self.version.files[index].base)
         if not by_file:
             return self._nothing(columns)
@@ -46,7 +45,7 @@ class VersionScan:
 
     def files_of(self, positions: Sequence[int]) -> list[int]:
         """Numbers of the files that hold these positions."""
-        return sorted({_file_of(self.version.files, position) for position in positions})
+        return sorted({file_of(self.version.files, position) for position in positions})
 
     def _one_file(self, index: int, columns: Sequence[str] | None, rows: Sequence[int] | None) -> str:
         file = self.version.files[index]
@@ -100,13 +99,6 @@ class VersionScan:
         names = [each for each in self.version.columns if columns is None or each.name in columns]
         parts = "".join(f"{_typed('NULL', each.type)} AS {column(each.name)}, " for each in names)
         return f"SELECT {parts}CAST(NULL AS BIGINT) AS {RID} WHERE false"
-
-
-def _file_of(files: Sequence[VersionFile], position: int) -> int:
-    index = bisect_right([file.base for file in files], position) - 1
-    while not files[index].rows:  # an empty file shares its base with the one behind it
-        index -= 1
-    return index
 
 
 def _folder_value(values: Sequence[str | None]) -> str:

@@ -1,67 +1,155 @@
-"""Checks on the rows of steps and outputs. They never change the data; a failed error check stops the run."""
+"""Checks on the rows of steps and outputs. They never change the data; the rows that fail become a dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.errors import Position, Problem, RunError
+from lineage_service.errors import Position
 from lineage_service.plan.expressions import Expression, with_stars_expanded
-from lineage_service.spark.columns import col
+from lineage_service.spark.columns import Names, col, comparable
+from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
+from lineage_service.spark.staging import Writing
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 
-
-def run_checks(loaded: LoadedWorkflow, relations: Mapping[str, Relation]) -> list[Problem]:
-    """Warnings of failed `warn` checks; RunError with every failed `error` check. Counts are told, values are not."""
-    failed: list[Problem] = []
-    for step, check, position in _checks(loaded):
-        if step in relations and (count := _failing(check, relations[step])):
-            severity: Literal["error", "warning"] = "warning" if check.severity == "warn" else "error"
-            failed.append(
-                Problem(f"check {_told(check)} of '{step}' fails for {count} rows", position, severity=severity)
-            )
-    if any(problem.severity == "error" for problem in failed):
-        raise RunError(failed)
-    return failed
+NAMED = 10  # so many failing rows are named
 
 
-def _checks(loaded: LoadedWorkflow) -> Iterator[tuple[str, CheckSpec, Position]]:
+@dataclass(frozen=True)
+class Check:
+    """A check of the file: on which step's rows, and under which name (an output's, or the step's) it was asked."""
+
+    target: str
+    step: str
+    spec: CheckSpec
+    position: Position
+
+    @property
+    def told(self) -> str:
+        if self.spec.not_null is not None:
+            return f"not_null({', '.join(self.spec.not_null)})"
+        if self.spec.unique is not None:
+            return f"unique({', '.join(self.spec.unique)})"
+        return f"where({self.spec.where})"
+
+
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that some rows fail. `rids` are of the rows' dataset, or of the failing rows' own where it has none."""
+
+    check: Check
+    count: int
+    failing: str
+    rids: tuple[int, ...]
+
+
+def checks_of(loaded: LoadedWorkflow) -> Iterator[Check]:
     for name, output in loaded.spec.outputs.items():
         if not isinstance(output, BrokenOutput):
             for index, check in enumerate(output.checks):
-                yield output.step or name, check, loaded.marks.at("outputs", name, "checks", index)
+                yield Check(name, output.step or name, check, loaded.marks.at("outputs", name, "checks", index))
     for number, step in enumerate(loaded.spec.steps):
         if not isinstance(step, BrokenStep):
             for index, check in enumerate(step.checks):
-                yield step.name, check, loaded.marks.at("steps", number, "checks", index)
+                yield Check(step.name, step.name, check, loaded.marks.at("steps", number, "checks", index))
 
 
-def _failing(check: CheckSpec, relation: Relation) -> int:
-    """How many rows fail. As in SQL, a predicate that is null does not fail, and null is not equal to null."""
+def run_checks(
+    checks: Sequence[Check], relations: Mapping[str, Relation], writing: Writing, names: Names, taken: set[str]
+) -> list[FailedCheck]:
+    """The checks that fail; their rows are written as one dataset per target, under a name that is not taken."""
+    failed: dict[str, list[tuple[Check, DataFrame, int]]] = {}
+    for check in checks:
+        if check.step not in relations:
+            continue
+        relation = relations[check.step]
+        with executing(check.position, f"check {check.told} of '{check.target}'", writing.folder.home.path):
+            count = _count(check.spec, relation)
+        if count:
+            rows = _failing(check.spec, relation, names.copies)
+            failed.setdefault(check.target, []).append((check, rows, count))
+    taken = {*taken, *relations}
+    return [each for target, found in failed.items() for each in _kept(target, found, relations, writing, names, taken)]
+
+
+def _kept(
+    target: str,
+    found: list[tuple[Check, DataFrame, int]],
+    relations: Mapping[str, Relation],
+    writing: Writing,
+    names: Names,
+    taken: set[str],
+) -> Iterator[FailedCheck]:
+    """Writes the failing rows of one target, each with the check that it fails, and names some of them."""
+    first = found[0][0]
+    relation = relations[first.step]
+    failing = _free(f"{target}_failing", taken)
+    column = _free("_check", {name.lower() for name in relation.columns})
+    marked = [
+        rows.select(
+            *map(col, relation.columns), F.lit(check.told).alias(column), *map(col, names.handles(relation.handles))
+        )
+        for check, rows, _ in found
+    ]
+    union = marked[0]
+    for other in marked[1:]:
+        union = union.unionByName(other)
+    written = writing.failing(
+        failing, first.step, Relation(union, (*relation.columns, column), relation.handles), first.position
+    )
+    for check, _, count in found:
+        ids = written.filter(col(column) == check.told).select(names.row).orderBy(names.row).limit(NAMED).collect()
+        yield FailedCheck(check, count, failing, tuple(int(row[0]) for row in ids))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}{number}"
+    return free
+
+
+def _count(check: CheckSpec, relation: Relation) -> int:
+    """How many rows fail. Copies are counted by groups, which is cheaper than finding them."""
+    if check.unique is None:
+        return _failing(check, relation, None).count()
+    frame, keys = _keyed(check.unique, relation)
+    named = [key.alias(f"k{index}") for index, key in enumerate(keys)]
+    groups = frame.select(*named).groupBy(*[f"k{index}" for index in range(len(keys))])
+    repeated = groups.agg(F.count(F.lit(1)).alias("n")).filter("n > 1")
+    found = repeated.agg(F.sum("n")).first()
+    return int(found[0] or 0) if found else 0
+
+
+def _failing(check: CheckSpec, relation: Relation, copies: str | None) -> DataFrame:
+    """The rows that fail. As in SQL, a predicate that is null does not fail, and null is not equal to null.
+
+    `copies` is a name for a column that is not in the rows.
+    """
     frame = relation.frame
     if check.not_null is not None:
         missing = F.lit(False)
         for name in check.not_null:
             missing = missing | col(name).isNull()
-        return frame.filter(missing).count()
-    if check.unique is not None:
-        keys = frame.select(*[col(name).alias(f"k{index}") for index, name in enumerate(check.unique)])
-        for name in keys.columns:
-            keys = keys.filter(F.col(name).isNotNull())
-        repeated = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("n")).filter("n > 1")
-        found = repeated.agg(F.sum("n")).first()
-        return int(found[0] or 0) if found else 0
+        return frame.filter(missing)
+    if check.unique is not None and copies is not None:
+        frame, keys = _keyed(check.unique, relation)
+        counted = frame.withColumn(copies, F.count(F.lit(1)).over(Window.partitionBy(*keys)))
+        return counted.filter(col(copies) > 1).drop(copies)
     text = with_stars_expanded(Expression(str(check.where)), relation.columns)
-    return frame.filter(~F.expr(text)).count()
+    return frame.filter(~F.expr(text))
 
 
-def _told(check: CheckSpec) -> str:
-    if check.not_null is not None:
-        return f"not_null({', '.join(check.not_null)})"
-    if check.unique is not None:
-        return f"unique({', '.join(check.unique)})"
-    return f"where({check.where})"
+def _keyed(names: Sequence[str], relation: Relation) -> tuple[DataFrame, list[Column]]:
+    """The rows that have the key, and the key's columns in a form that can be grouped by."""
+    frame = relation.frame
+    for name in names:
+        frame = frame.filter(col(name).isNotNull())
+    types = [field.dataType for field in frame.select(*map(col, names)).schema.fields]
+    return frame, [comparable(col(name), kind) for name, kind in zip(names, types, strict=True)]

@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lineage_service.errors import LineageError, RunError
+from lineage_service.spark.java import use_java
 
 # Settings that a session of ours gets unless the user says otherwise.
 DEFAULTS = {
@@ -41,6 +43,8 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("smoke-lineage")
     builder = builder.remote(remote) if remote else builder.master(master or "local[*]")
+    if not remote and given.get("spark.master", master or "local").startswith("local") and not _has_jvm():
+        use_java()
     settings = {} if remote else {**DEFAULTS, **_memory()}
     for key, value in {**settings, **given}.items():
         builder = builder.config(key, value)
@@ -50,11 +54,16 @@ def spark_session(
     except (PySparkException, RuntimeError, OSError, ImportError) as error:
         raise RunError(
             f"Spark could not be started: {str(error).splitlines()[0]}",
-            hint="Spark needs Java 17 or later: set JAVA_HOME, or put java on PATH",
+            hint="`smoke-lineage doctor --spark` tells which Java it would use, and tries it",
         ) from error
     if not remote:
         session.sparkContext.setLogLevel(os.environ.get("SMOKE_SPARK_LOG", "OFF"))
     return session
+
+
+def _has_jvm() -> bool:
+    """Whether Spark's Java is running already: started earlier by this process, or by `spark-submit`."""
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _running() -> SparkSession | None:

@@ -14,6 +14,7 @@ from lineage_service.errors import Position, Problem, SourceError, WorkflowError
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.scan import escaped, read_files
+from lineage_service.store.engine import column, file_literal, open_duckdb
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,23 @@ def write_snapshot(records: TextRecords, folder: Path) -> None:
     marked.orderBy(f"{prefix}path", f"{prefix}block", f"{prefix}row").write.parquet(str(folder))
 
 
+def records_per_file(records: TextRecords, written: Sequence[str], spill: Path) -> dict[str, int]:
+    """How many records each original file gave; those that gave none are not named."""
+    if not written:
+        return {}
+    path = column(f"{records.names.prefix}path")
+    files = ", ".join(file_literal(file) for file in written)
+    scan = f"read_parquet([{files}], hive_partitioning = false)"
+    with open_duckdb(spill) as connection:
+        counted = connection.execute(f"SELECT {path}, count(*) FROM {scan} GROUP BY ALL").fetchall()
+    return {_local(uri): int(count) for uri, count in counted}
+
+
+def _local(uri: str) -> str:
+    """The path in a decoded `file:` URI, which Spark writes with one slash or three."""
+    return uri.removeprefix("file://") if uri.startswith("file:///") else uri.removeprefix("file:")
+
+
 def refuse_bad_records(
     spark: SparkSession, records: TextRecords, written: Sequence[str], source: str, position: Position | None
 ) -> None:
@@ -111,7 +129,7 @@ def refuse_bad_records(
     raise SourceError(
         [
             Problem(
-                f"source '{source}': file '{file.removeprefix('file:')}', record {record} does not fit the columns: "
+                f"source '{source}': file '{_local(file)}', record {record} does not fit the columns: "
                 "a value of another type, or a wrong number of columns",
                 position,
                 "mend the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from lineage_service.spark.columns import Names
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import in_utc, read_files, rows_with_rids
-from lineage_service.spark.snapshot import open_text, refuse_bad_records, write_snapshot
+from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.known import refuse_unlike, renamed
 from lineage_service.store.layout import RunFolder, storing
@@ -24,6 +25,7 @@ from lineage_service.store.listing import Listing, listing
 from lineage_service.store.versions import (
     FileState,
     Footer,
+    Origin,
     Version,
     VersionColumn,
     VersionFile,
@@ -98,7 +100,7 @@ class SourceOpener:
             identity, version = version_id("source", states, f"{reading} {self.folder.run_id}"), None
         if version is None:
             make = self._copied if source.file_format == "parquet" else self._snapshot
-            version = make(name, source, found, identity, position)
+            version = make(name, source, found, states, identity, position)
             if [file_state(path) for path in found.files] != states:
                 raise SourceError(f"source '{name}' changed while it was copied", hint="run again when it is complete")
         is_copy = source.file_format == "parquet"
@@ -143,7 +145,13 @@ class SourceOpener:
             return frame, _renamed(_columns(frame, found), source)
 
     def _copied(
-        self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
+        self,
+        name: str,
+        source: SourceSpec,
+        found: Listing,
+        originals: Sequence[FileState],
+        identity: str,
+        position: Position | None,
     ) -> Version:
         """Parquet files copied as they are: the same rows in the same order, so the same rids."""
         footers = [parquet_footer(path) for path in found.files]
@@ -156,10 +164,23 @@ class SourceOpener:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
                 states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy)))
-        return Version(identity, "snapshot", _files(found, states, footers, columns, frame), columns)
+        return Version(
+            identity,
+            "snapshot",
+            _files(found, states, footers, columns, frame),
+            columns,
+            origins=_origins(originals, [footer.rows for footer in footers]),
+            reading=_reading(source),
+        )
 
     def _snapshot(
-        self, name: str, source: SourceSpec, found: Listing, identity: str, position: Position | None
+        self,
+        name: str,
+        source: SourceSpec,
+        found: Listing,
+        originals: Sequence[FileState],
+        identity: str,
+        position: Position | None,
     ) -> Version:
         records = open_text(
             self.spark,
@@ -176,9 +197,18 @@ class SourceOpener:
             write_snapshot(records, target)
             written = sorted(str(path) for path in target.glob("*.parquet"))
             refuse_bad_records(self.spark, records, written, name, position)
+            counts = records_per_file(records, written, self.folder.home.spill)
         types = [(column, records.frame.schema[column].dataType.simpleString()) for column in records.columns]
         version = version_of_folder(target, types, self.folder, kind="snapshot")
-        return replace(version, id=identity, columns=_renamed(version.columns, source))
+        rows = [counts.get(path, 0) for path in found.files]
+        return replace(
+            version,
+            id=identity,
+            columns=_renamed(version.columns, source),
+            # Where Spark names a file otherwise than it was listed, no origin is better than a wrong one.
+            origins=_origins(originals, rows) if sum(rows) == version.rows else (),
+            reading=_reading(source),
+        )
 
     def _from_home(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
@@ -231,6 +261,20 @@ def _files(
         )
         base += footer.rows
     return tuple(files)
+
+
+def _origins(states: Sequence[FileState], rows: Sequence[int]) -> tuple[Origin, ...]:
+    """The original files of a snapshot; `rows` are the records that Spark read from each."""
+    bases = accumulate(rows, initial=0)
+    return tuple(
+        Origin(state.path, state.size, state.mtime_ns, state.fingerprint, count, base)
+        for state, count, base in zip(states, rows, bases, strict=False)
+    )
+
+
+def _reading(source: SourceSpec) -> dict[str, str]:
+    options = {name.lower(): value for name, value in source.reader_options.items()}
+    return {**options, "format": str(source.file_format)}
 
 
 def _renamed(columns: Sequence[VersionColumn], source: SourceSpec) -> tuple[VersionColumn, ...]:

@@ -18,13 +18,14 @@ from lineage_service.capture.handles import Space
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
+from lineage_service.progress import Stages, silent
 from lineage_service.spark.columns import Names, col, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version
-from lineage_service.store.written import version_of_folder
+from lineage_service.store.written import size_of_folder, version_of_folder
 
 
 class Stage(Protocol):
@@ -48,15 +49,19 @@ class Rehearsal:
 
     def __init__(self, names: Names) -> None:
         self.names = names
+        self.writes: list[str] = []  # what the real thing will write
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        self.writes.append(label)
         _refuse_unwritable(frame.schema, label, position)  # asking also makes a remote session analyse
         return frame
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
-        _ = space, frame, position
+        _ = frame, position
+        self.writes.append(space)
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        self.writes.append(each.node.step)
         _refuse_unwritable(relation.frame.schema, each.node.step, each.node.position)
         columns = [col(name) for name in relation.columns]
         handles = [F.lit(0).cast("bigint").alias(self.names.handle(0))] if each.handles else []
@@ -64,6 +69,14 @@ class Rehearsal:
 
     def cancel(self) -> None:
         """Nothing is being written."""
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Rows that fail checks of a step: how many handles each carries, the step's own."""
+
+    step: str
+    handles: int
 
 
 @dataclass
@@ -75,12 +88,13 @@ class Writing:
     folder: RunFolder
     versions: dict[str, Version] = field(default_factory=dict)
     tables: dict[Space, Path] = field(default_factory=dict)
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    stages: Stages = field(default_factory=lambda: Stages(silent))
+    failed: dict[str, Failing] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         folder = self._fresh(label)
-        self._write(frame, folder, f"step '{label.partition(':')[0]}'", position)
+        self._write(frame, folder, f"rows of step '{label.partition(':')[0]}'", position)
         files = sorted(str(path) for path in folder.glob("*.parquet"))
         return with_nullability(read_files(self.spark, files, schema=frame.schema), frame.schema)
 
@@ -104,6 +118,28 @@ class Writing:
             return Relation(rows.drop(self.names.handle(0)), relation.columns, 0)
         return Relation(rows, relation.columns, 1)
 
+    def is_dataset(self, step: str) -> bool:
+        return step in self.versions
+
+    def failing(self, name: str, step: str, relation: Relation, position: Position | None) -> DataFrame:
+        """Rows that fail checks of a step, kept as a dataset; read back with the ids they are named by.
+
+        Those are the step's own where it is a dataset, else their own.
+        """
+        folder = self.folder.dataset(name)
+        frame = relation.frame
+        if relation.handles and self.is_dataset(step):
+            frame = frame.orderBy(self.names.handle(0))
+        self._write(frame, folder, f"rows that fail checks of '{step}'", position)
+        version = version_of_folder(folder, relation.schema_types(), self.folder)
+        self.versions[name] = version
+        self.failed[name] = Failing(step, relation.handles)
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        written = read_files(self.spark, paths, schema=frame.schema)
+        if relation.handles and self.is_dataset(step):
+            return written.withColumnRenamed(self.names.handle(0), self.names.row)
+        return rows_with_rids(written, version, paths, self.names.row)
+
     def cancel(self) -> None:
         # A session that cannot interrupt will end its jobs by itself; the run has failed either way.
         with suppress(Exception):
@@ -114,9 +150,9 @@ class Writing:
         return self.folder.temporary / f"{next(self._numbers)}-{safe}"
 
     def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> None:
-        self.tell(f"writing {what}")
-        with executing(position, what, self.folder.home.path):
+        with self.stages.stage(f"writing {what}") as written, executing(position, what, self.folder.home.path):
             frame.write.parquet(str(folder))
+            written.rows, written.bytes = size_of_folder(folder)
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:

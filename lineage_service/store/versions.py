@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,18 @@ class VersionFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """One original file that a snapshot was made of: what it looked like, and the positions its records got."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fingerprint: str
+    rows: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
 class VersionColumn:
     """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders."""
 
@@ -54,13 +67,19 @@ class VersionColumn:
 
 @dataclass(frozen=True)
 class Version:
-    """A dataset version as the catalog keeps it. `kind`: source, snapshot or output."""
+    """A dataset version as the catalog keeps it. `kind`: source, snapshot or output.
+
+    A snapshot also knows its `origins`, in the order of the positions, and its `reading`: the format, and the reader's
+    options under lower-case names. Snapshots of older homes have neither.
+    """
 
     id: str
     kind: str
     files: tuple[VersionFile, ...]
     columns: tuple[VersionColumn, ...]
     gaps: tuple[tuple[int, int], ...] = ()
+    origins: tuple[Origin, ...] = ()
+    reading: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def rids(self) -> RidMap:
@@ -77,7 +96,8 @@ class Version:
     def to_json(self) -> str:
         return json.dumps(
             {"kind": self.kind, "files": [asdict(file) for file in self.files],
-             "columns": [asdict(column) for column in self.columns], "gaps": self.gaps}
+             "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
+             "origins": [asdict(origin) for origin in self.origins], "reading": self.reading}
         )  # fmt: skip
 
     @classmethod
@@ -89,7 +109,17 @@ class Version:
             tuple(VersionFile(**file) for file in body["files"]),
             tuple(VersionColumn(**column) for column in body["columns"]),
             tuple((position, skipped) for position, skipped in body["gaps"]),
+            tuple(Origin(**origin) for origin in body.get("origins", ())),
+            body.get("reading", {}),
         )
+
+
+def file_of(files: Sequence[VersionFile | Origin], position: int) -> int:
+    """The number of the file that holds this position, which must be one of theirs."""
+    index = bisect_right(files, position, key=lambda file: file.base) - 1
+    while not files[index].rows:  # an empty file shares its base with the one behind it
+        index -= 1
+    return index
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +146,7 @@ def file_state(path: str) -> FileState:
     return FileState(path, stat.st_size, stat.st_mtime_ns, digest)
 
 
-def has_changed(file: VersionFile, path: str) -> bool:
+def has_changed(file: VersionFile | Origin, path: str) -> bool:
     """Whether the file is no longer what it was when its version was made."""
     try:
         now = file_state(path)
@@ -130,6 +160,11 @@ def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:
     """The same files read the same way are the same version, whoever reads them."""
     body = json.dumps([kind, [[s.path, s.size, s.mtime_ns, s.fingerprint] for s in states], reading])
     return hashlib.sha256(body.encode()).hexdigest()[:32]
+
+
+def private_id(identity: str, run_id: str) -> str:
+    """The id of a version that only one run may know."""
+    return hashlib.sha256(f"{identity} {run_id}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

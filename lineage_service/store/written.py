@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lineage_service.store.layout import RunFolder
-from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer, version_id
+from lineage_service.store.versions import (
+    Version,
+    VersionColumn,
+    VersionFile,
+    file_state,
+    parquet_footer,
+    parquet_rows,
+    version_id,
+)
 
 
 def version_of_folder(
@@ -22,3 +30,9 @@ def version_of_folder(
         base += footer.rows
     described = tuple(VersionColumn(name, kind_of, name) for name, kind_of in columns)
     return Version(version_id(kind, states, run.run_id), kind, tuple(files), described)
+
+
+def size_of_folder(folder: Path) -> tuple[int, int]:
+    """Rows and bytes of the Parquet files of a folder."""
+    paths = list(folder.glob("*.parquet"))
+    return sum(parquet_rows(str(path)) for path in paths), sum(path.stat().st_size for path in paths)

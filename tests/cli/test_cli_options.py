@@ -90,7 +90,7 @@ def test_a_bad_rid_on_standard_input_is_a_clear_error(call: Call, bad: bytes) ->
         ("run x.yml --master local --remote sc://h", "contradict"),
         ("run x.yml --var novalue", "NAME=VALUE"),
         ("rwos totals", "Did you mean 'rows'?"),
-        ("zzz", "Verbs: schema, validate"),
+        ("zzz", "schema, validate"),
         ("--nonsense", "--nonsense"),
         ("validate", "FILE"),
     ],

@@ -15,6 +15,7 @@ import pytest
 from lineage_cli.main import ALIASES, VERBS
 
 from lineage_service.errors import NotFound, Position, Problem, WorkflowError
+from lineage_service.progress import Began, Ended, Moved
 from tests.cli.conftest import Call
 from tests.cli.fakes import REPORT, FakeHome, FakeReport
 
@@ -54,24 +55,30 @@ def test_run_json_is_one_object_on_one_line(call: Call) -> None:
 
 def talkative(*, progress: Any, **_: Any) -> FakeReport:
     if progress:
-        progress("reading orders")
-        progress("z" * 500)
+        progress(Began("reading orders", 2, 7))
+        progress(Moved(3, 8))
+        progress(Ended("reading orders", 1.5, 3000, 4096))
+        progress(Began("z" * 500, 3, 7))
+        progress(Ended("z" * 500, 0.25))
     return FakeReport()
 
 
 def test_progress(call: Call, terminal: None) -> None:
     err = call("run x.yml", talkative).err
-    assert "reading orders" in err
+    assert "[2/7] reading orders · 3/8 tasks · 0 s" in err
+    assert "2,000 rows/s" in err
     assert "\n" not in err
     assert err.endswith("\r\x1b[2K")
     assert max(len(line) for line in err.split("\r\x1b[2K")) < 80
     assert call("run x.yml --quiet", talkative).err == ""
-    assert call("run x.yml --verbose", talkative).err.startswith("reading orders\nzzz")
+    assert call("run x.yml --verbose", talkative).err.startswith(
+        "reading orders: 3,000 rows, 4.1 kB, 1.5 s (2,000 rows/s)\nzzz"
+    )
 
 
 def test_no_progress_without_a_terminal_unless_asked_for(call: Call) -> None:
     assert call("run x.yml", talkative).err == ""
-    assert call("run x.yml --verbose", talkative).err.startswith("reading orders\n")
+    assert call("run x.yml --verbose", talkative).err.startswith("reading orders: ")
 
 
 def test_an_interrupt_after_the_commit_does_not_deny_the_run(call: Call) -> None:

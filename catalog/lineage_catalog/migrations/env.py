@@ -9,9 +9,11 @@ from lineage_catalog.models import metadata
 
 url = context.config.attributes.get("url") or context.config.get_main_option("sqlalchemy.url")
 engine = connect(str(url)).execution_options(writing=True)
-with engine.connect() as connection:
-    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
-    with context.begin_transaction():
-        context.run_migrations()
-    connection.commit()
-engine.dispose()
+try:
+    with engine.connect() as connection:
+        context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
+        with context.begin_transaction():
+            context.run_migrations()
+        connection.commit()
+finally:
+    engine.dispose()

@@ -49,15 +49,17 @@ def command(
     """
     reach.check(columns, order_by)
     from lineage_cli.output import write_answer
+    from lineage_cli.progress import waiting
 
     with closing(options.open_home(home, catalog)) as opened:
-        answer = opened.backward(
-            dataset,
-            **start.arguments(),
-            **reach.arguments(),
-            limit=reach.limit(output, limit),
-            columns=columns,
-            order_by=order_by,
-            semantics=semantics,
-        )
+        with waiting("looking up"):
+            answer = opened.backward(
+                dataset,
+                **start.arguments(),
+                **reach.arguments(),
+                limit=reach.limit(output, limit),
+                columns=columns,
+                order_by=order_by,
+                semantics=semantics,
+            )
         write_answer(answer, output)

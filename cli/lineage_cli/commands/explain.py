@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import click
 
+from lineage_cli import options
 from lineage_cli.options import CAPTURES, as_mapping, home_options, var_option
 
 
@@ -24,21 +27,33 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Show what a run would do: the steps, and how lineage is captured and why. Spark is not started.
+    """Show what a run would do: the steps as a tree, how lineage is captured and why, and what the columns come
+    from. Where the workflow has run before, with the rows of its last run. Spark is not started.
 
     \b
     Example:
       smoke-lineage explain revenue.yml
     """
-    from lineage_cli.sink import print_text
+    from lineage_cli.sink import open_sink
     from lineage_service.workflow import explain_workflow
 
     explanation = explain_workflow(file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog)
     for warning in explanation.warnings:
         click.echo(str(warning), err=True)
-    if not as_json:
-        print_text(explanation.text())
-        return
-    from lineage_cli.values import json_document
+    for note in explanation.notes:
+        click.echo(f"note: {note}", err=True)
+    facts = explanation.to_json()
+    with open_sink() as sink:
+        if as_json:
+            from lineage_cli.values import json_document
 
-    print_text(json.dumps(json_document(explanation.to_json()), indent=2, ensure_ascii=False))
+            sink.write_text(json.dumps(json_document(facts), indent=2, ensure_ascii=False) + "\n")
+            return
+        from lineage_cli.explained import write_explanation
+        from lineage_cli.trees import prints_guides
+
+        terminal = options.is_terminal(sys.stdout)
+        # Piped text is UTF-8, as all of ours; a terminal may be of another kind.
+        ascii = terminal and not prints_guides(sys.stdout.encoding)
+        width = shutil.get_terminal_size().columns if terminal else None
+        write_explanation(facts, sink, width=width, ascii=ascii)

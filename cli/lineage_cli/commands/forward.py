@@ -41,14 +41,16 @@ def command(
     """
     reach.check(columns, order_by)
     from lineage_cli.output import write_answer
+    from lineage_cli.progress import waiting
 
     with closing(options.open_home(home, catalog)) as opened:
-        answer = opened.forward(
-            source,
-            **start.arguments(),
-            **reach.arguments(),
-            limit=reach.limit(output, limit),
-            columns=columns,
-            order_by=order_by,
-        )
+        with waiting("looking up"):
+            answer = opened.forward(
+                source,
+                **start.arguments(),
+                **reach.arguments(),
+                limit=reach.limit(output, limit),
+                columns=columns,
+                order_by=order_by,
+            )
         write_answer(answer, output)

@@ -22,6 +22,7 @@ def command(dry_run: bool, as_json: bool, home: str | None, catalog: str | None)
     Example:
       smoke-lineage gc --dry-run
     """
+    from lineage_cli.progress import readable_size
     from lineage_cli.sink import print_text
 
     with closing(options.open_home(home, catalog)) as opened:
@@ -30,12 +31,4 @@ def command(dry_run: bool, as_json: bool, home: str | None, catalog: str | None)
         print_text(json.dumps(result))
         return
     folders = f"{result['removed']:,} {'folder' if result['removed'] == 1 else 'folders'}"
-    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {_size(result['bytes'])}")
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {readable_size(result['bytes'])}")

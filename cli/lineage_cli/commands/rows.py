@@ -37,9 +37,11 @@ def command(
       smoke-lineage rows revenue.totals@3f2a --rid 0 --rid 7 --json
     """
     from lineage_cli.output import write_answer
+    from lineage_cli.progress import waiting
 
     with closing(options.open_home(home, catalog)) as opened:
-        answer = opened.rows(
-            dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by
-        )
+        with waiting("looking up"):
+            answer = opened.rows(
+                dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by
+            )
         write_answer(answer, output)

@@ -1,0 +1,124 @@
+"""`smoke-lineage diff`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import TERMINAL_LIMIT, Assignment, Output, home_options, output_options, split_names
+
+if TYPE_CHECKING:
+    from lineage_cli.sink import Sink
+    from lineage_service.query.diff_result import Diff
+
+
+@click.command("diff")
+@click.argument("before", metavar="DATASET[@RUN]")
+@click.argument("after", metavar="[DATASET[@RUN]]", required=False)
+@click.option("--key", multiple=True, metavar="A,B", help="Columns that identify a row; repeatable. [default: found]")
+@click.option(
+    "--source-key",
+    type=Assignment(),
+    multiple=True,
+    metavar="SOURCE=A,B",
+    help="Columns that identify a row of SOURCE; repeatable. [default: found]",
+)
+@click.option(
+    "--rows", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Rows shown per source."
+)
+@click.option("--behind/--no-behind", default=True, help="Show the source rows behind each change. [default: yes]")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"At most N changes. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
+)
+@output_options
+@home_options
+def command(
+    before: str,
+    after: str | None,
+    key: tuple[str, ...],
+    source_key: tuple[tuple[str, str], ...],
+    rows: int,
+    behind: bool,
+    limit: int | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show what changed between two runs of a dataset, and the source rows behind each change.
+
+    Rows are matched by --key; without it, by the columns of a `unique` check, by what the
+    rows are grouped by, or by the leftmost column that is never null and never twice the same.
+    With one DATASET@RUN, that run is compared with the latest; with DATASET alone, the previous
+    run with the latest. csv, ndjson and parquet hold one row per change, without what is behind.
+
+    \b
+    Examples:
+      smoke-lineage diff totals
+      smoke-lineage diff totals@3f2a totals@9c01 --key order_id --limit 10
+      smoke-lineage diff totals --source-key lineitem=l_orderkey,l_linenumber --json
+    """
+    keys = {source: tuple(split_names(columns)) for source, columns in _joined(source_key)}
+    if keys and not behind:
+        raise click.UsageError("--source-key says how to look behind the changes: it does not go with --no-behind.")
+    flat = output.format in ("csv", "ndjson", "parquet")
+    with closing(options.open_home(home, catalog)) as opened:
+        found = opened.diff(
+            before,
+            after,
+            key=[name for text in key for name in split_names(text)] or None,
+            source_key=keys or None,
+            limit=output.limit(limit),
+            rows=rows,
+            behind=behind and not flat,
+        )
+        if flat:
+            from lineage_cli.output import write_answer
+
+            write_answer(found.answer(), output)
+        else:
+            _write(found, output)
+            if found.remaining:
+                changes = "change" if found.remaining == 1 else "changes"
+                click.echo(f"… and {found.remaining:,} more {changes}; use --limit to see more", err=True)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A source that is named twice has the columns of both."""
+    found: dict[str, str] = {}
+    for source, columns in pairs:
+        found[source] = f"{found[source]},{columns}" if source in found else columns
+    return list(found.items())
+
+
+def _write(found: Diff, output: Output) -> None:
+    from lineage_cli.sink import open_sink
+
+    with open_sink(output.out) as sink:
+        if output.format == "json":
+            from lineage_cli.change_objects import write_changes
+
+            write_changes(found, sink)
+        else:
+            _write_text(found, output, sink)
+
+
+def _write_text(found: Diff, output: Output, sink: Sink) -> None:
+    from lineage_cli.changes import changes_text
+    from lineage_cli.tables import in_colour
+
+    person = output.on_terminal
+    width = shutil.get_terminal_size().columns if person else None
+    encoding = (sys.stdout.encoding or "utf-8") if person else "utf-8"
+    for text in changes_text(found, width=width, colour=person and in_colour()):
+        sink.write(text.encode(encoding, errors="replace"))

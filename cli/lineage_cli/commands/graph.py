@@ -1,0 +1,111 @@
+"""`smoke-lineage graph`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import as_mapping, home_options, var_option
+
+if TYPE_CHECKING:
+    from lineage_service.picture.graph import Picture
+
+FORMATS = ("mermaid", "dot", "svg", "html")
+MARKDOWN = (".md", ".markdown")
+SUFFIXES = {
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    **dict.fromkeys(MARKDOWN, "mermaid"),
+    ".dot": "dot",
+    ".gv": "dot",
+    ".svg": "svg",
+    ".html": "html",
+    ".htm": "html",
+}
+
+
+@click.command("graph")
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path, readable=False))
+@click.option("--all", "all_", is_flag=True, help="Everything in the catalog, instead of one file.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else mermaid]"
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path, readable=False),
+    help="Write to this file, whole or not at all.",
+)
+@var_option
+@home_options
+def command(
+    file: Path | None,
+    all_: bool,
+    format_: str | None,
+    out: Path | None,
+    variables: tuple[tuple[str, str], ...],
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Draw a workflow: its sources, steps and outputs, with the rows of its last run. Spark is not started.
+
+    With --all, every workflow of the catalog as of its latest run, linked where one reads what another made,
+    and where several read the same rows.
+
+    \b
+    Example:
+      smoke-lineage graph revenue.yml --out revenue.svg
+      smoke-lineage graph --all --out everything.html
+    """
+    if (file is None) != all_:
+        raise click.UsageError("Give a workflow FILE, or --all for everything in the catalog, not both.")
+    if all_ and variables:
+        raise click.UsageError("--var goes with FILE: the runs in the catalog have the values they were run with.")
+    if out is not None and str(out) == "-":
+        out = None
+    format_ = format_ or (SUFFIXES.get(out.suffix.lower(), "mermaid") if out else "mermaid")
+    from lineage_cli.sink import open_sink
+
+    picture = _picture(file, variables, home, catalog)
+    for warning in picture.warnings:
+        click.echo(str(warning), err=True)
+    for note in picture.notes:
+        click.echo(f"note: {note}", err=True)
+    with open_sink(out) as sink:
+        sink.write_text(_drawn(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN))
+
+
+def _picture(
+    file: Path | None, variables: tuple[tuple[str, str], ...], home: str | None, catalog: str | None
+) -> Picture:
+    if file is None:
+        with closing(options.open_home(home, catalog)) as opened:
+            return opened.graph()
+    from lineage_service.workflow import picture_of_workflow
+
+    return picture_of_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
+
+
+def _drawn(picture: Picture, format_: str, *, markdown: bool) -> str:
+    match format_:
+        case "dot":
+            from lineage_service.picture.dot import dot
+
+            return dot(picture)
+        case "svg":
+            from lineage_service.picture.svg import svg
+
+            return svg(picture)
+        case "html":
+            from lineage_service.picture.page import page
+
+            return page(picture)
+        case _:
+            from lineage_service.picture.mermaid import fenced, mermaid
+
+            text = mermaid(picture)
+            return fenced(text) if markdown else text

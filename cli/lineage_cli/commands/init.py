@@ -1,0 +1,52 @@
+"""`smoke-lineage init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lineage_cli.options import home_options
+
+
+@click.command("init")
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path, readable=False))
+@click.option("--name", metavar="NAME", help="The workflow's name. [default: bakery]")
+@home_options
+def command(folder: Path, name: str | None, home: str | None, catalog: str | None) -> None:  # noqa: ARG001 - every verb
+    """Make a small project to start from: a workflow that runs, its data, a README.
+
+    DIR is the current folder unless given; it is made where it is not there.
+    Files that are there already are never overwritten.
+
+    \b
+    Example:
+      smoke-lineage init my_project
+    """
+    from lineage_cli.sink import print_text
+    from lineage_cli.tables import safe
+    from lineage_service.starter import DEFAULT_NAME, make_project
+
+    name = name or DEFAULT_NAME
+    made = make_project(folder, name)
+    width = max(len(each.path) for each in made)
+    lines = [f"{each.path:{width}}  {each.what}" for each in made]
+    told = [f"made in {_shown(folder)}:", *_indented(lines), "", "next:", *_next(folder, name)]
+    print_text("\n".join(safe(line) for line in told))
+
+
+def _next(folder: Path, name: str) -> list[str]:
+    """The commands to type now, from the folder we are in; the home then lies inside the project."""
+    import shlex
+
+    commands = [f"smoke-lineage {rest}" for rest in (f"validate {name}.yml", f"run {name}.yml", "rows bills")]
+    here = folder.resolve() == Path.cwd()
+    return _indented(commands if here else [f"cd {shlex.quote(str(folder))}", *commands])
+
+
+def _shown(folder: Path) -> str:
+    return "this folder" if folder.resolve() == Path.cwd() else str(folder)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

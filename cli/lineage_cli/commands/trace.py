@@ -1,0 +1,98 @@
+"""`smoke-lineage trace`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import Assignment, home_options, is_terminal
+
+if TYPE_CHECKING:
+    from lineage_service.query.traced import Trace
+
+FORMATS = ("text", "json", "html")
+SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
+
+
+@click.command("trace")
+@click.argument("dataset", metavar="DATASET")
+@click.option("--rid", type=click.IntRange(min=0), metavar="N", help="The record's row id.")
+@click.option(
+    "--key", type=Assignment(), multiple=True, metavar="COLUMN=VALUE", help="The record whose COLUMN has this VALUE."
+)
+@click.option("--where", metavar="PREDICATE", help="The record for which this holds; DuckDB SQL.")
+@click.option(
+    "--depth", type=click.IntRange(min=0), metavar="N", help="At most N datasets away. [default: all the way]"
+)
+@click.option("--rows", type=click.IntRange(min=0), default=3, show_default=True, help="Rows shown of each dataset.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else text]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path, readable=False), help="Write to this file, as a whole."
+)
+@home_options
+def command(
+    dataset: str,
+    rid: int | None,
+    key: tuple[tuple[str, str], ...],
+    where: str | None,
+    depth: int | None,
+    rows: int,
+    format_: str | None,
+    as_json: bool,
+    out: Path | None,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show the whole way of one record of DATASET as a tree: the rows behind it down to the
+    sources with file and row, and everything that was made from it, over all workflows.
+
+    Of each dataset some rows are shown and all are counted. What only influenced by the absence
+    of a match is shown by a broken line.
+
+    \b
+    Examples:
+      smoke-lineage trace totals --key order_id=7
+      smoke-lineage trace customer --key c_custkey=42 --depth 1
+      smoke-lineage trace totals --rid 0 --out trace.html
+    """
+    if as_json and format_ not in (None, "json"):
+        raise click.UsageError(f"--json and --format {format_} contradict each other.")
+    if rid is None and not key and where is None:
+        raise click.UsageError("Say which record to trace: --rid, --key or --where.")
+    chosen = format_ or ("json" if as_json else SUFFIXES.get(out.suffix.lower(), "text") if out else "text")
+    from lineage_cli.progress import waiting
+    from lineage_cli.sink import open_sink
+
+    with closing(options.open_home(home, catalog)) as opened, waiting("tracing"):
+        trace = opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows)
+    with open_sink(out) as sink:
+        sink.write_text(_text(trace, chosen, on_terminal=out is None and is_terminal(sys.stdout)))
+    for note in trace.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _text(trace: Trace, format_: str, *, on_terminal: bool) -> str:
+    if format_ == "json":
+        from lineage_cli.values import json_document
+
+        return json.dumps(json_document(trace.to_json()), indent=2, ensure_ascii=False) + "\n"
+    if format_ == "html":
+        from lineage_cli.trace_page import page_of
+
+        return page_of(trace)
+    from lineage_cli.traced import tree_of
+    from lineage_cli.trees import drawn, prints_guides
+
+    width = shutil.get_terminal_size().columns if on_terminal else None
+    plain = not prints_guides(sys.stdout.encoding)
+    return "".join(f"{line}\n" for line in drawn(tree_of(trace, width), width, ascii=plain))

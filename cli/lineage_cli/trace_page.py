@@ -1,0 +1,107 @@
+"""A trace as one HTML page that needs nothing but itself: no script, no network, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from lineage_cli.traced import place_of, told
+
+if TYPE_CHECKING:
+    from lineage_service.query.traced import Trace, TracedRow, TracedSet
+
+STYLE = """
+:root { color-scheme: light dark; --line: #c8ccd2; --soft: #6b7280; --card: #f6f7f9; --accent: #1d4ed8; }
+@media (prefers-color-scheme: dark) { :root { --line: #3a4049; --soft: #9aa3af; --card: #1d2127; --accent: #8ab4ff; } }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+h1 { font-size: 1.35rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
+.soft { color: var(--soft); }
+.record { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; }
+.record dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+details { border-left: 2px solid var(--line); margin: .5rem 0 .5rem .3rem; padding-left: .9rem; }
+details.absence { border-left-style: dashed; } summary { cursor: pointer; font-weight: 600; }
+summary .count { font-weight: 400; color: var(--soft); margin-left: .5rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .88rem; margin: .4rem 0; }
+th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { color: var(--soft); font-weight: 500; } td.number { text-align: right; } code { color: var(--accent); }
+ul.steps { list-style: none; margin: .2rem 0; padding: 0; font-size: .88rem; }
+"""
+
+
+def page_of(trace: Trace) -> str:
+    """The page, from its doctype to its end."""
+    root, record = trace.root, trace.record
+    title = f"{root.dataset} _rid {record.rid}"
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(told(value))}</dd>" for name, value in record.values.items())
+    place = f"<dt>file</dt><dd>{escape(place_of(record))}</dd>" if record.place else ""
+    parts = [
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
+        '<meta name=viewport content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{escape(title)}</h1>",
+        f"<p class=soft>run {escape(root.run_id)} · {escape(trace.committed_at)}</p>",
+        f"<div class=record><dl>{facts}{place}</dl></div>",
+        *(f"<p class=soft>{escape(note)}</p>" for note in trace.notes),
+        "<h2>Came from</h2>",
+        *_steps(root),
+        *(_sets(trace.behind) if trace.behind or root.kind != "source" else ["<p>This is a row of a source.</p>"]),
+        "<h2>Went into</h2>",
+        *_sets(trace.ahead),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _sets(sets: Sequence[TracedSet]) -> Iterator[str]:
+    if not sets:
+        yield "<p class=soft>nothing</p>"
+    for each in sets:
+        yield from _set(each)
+
+
+def _set(each: TracedSet) -> Iterator[str]:
+    if each.link == "absence":
+        yield f"<details class=absence><summary>{escape(each.dataset)}"
+        yield f"<span class=count>by the absence of a match in {each.count:,} rows</span></summary></details>"
+        return
+    yield f"<details open><summary>{escape(each.dataset)}"
+    peers = f", {each.peers:,} as peers" if each.peers else ""
+    read_as = f", read as {each.read_as}" if each.read_as else ""
+    rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
+    yield f"<span class=count>{rows}{peers}{escape(read_as)}</span></summary>"
+    yield from _table(each.rows)
+    if each.unreadable:
+        yield f"<p class=soft>rows not shown: {escape(each.unreadable)}</p>"
+    elif each.rows and each.count > len(each.rows):
+        yield f"<p class=soft>… {each.count - len(each.rows):,} more</p>"
+    if each.seen:
+        yield "<p class=soft>the same rows as above, from there on too</p>"
+    elif each.cut:
+        yield "<p class=soft>… goes on; --depth shows more</p>"
+    else:
+        yield from _steps(each)
+    for below in each.next:
+        yield from _set(below)
+    yield "</details>"
+
+
+def _table(rows: Sequence[TracedRow]) -> Iterator[str]:
+    if not rows:
+        return
+    placed, peers = any(row.place for row in rows), any(row.peer for row in rows)
+    heads = ["_rid", *(["file"] if placed else []), *rows[0].values, *(["role"] if peers else [])]
+    yield f"<div class=scroll><table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>"
+    for row in rows:
+        place = [place_of(row)] if placed else []
+        role = ["peer" if row.peer else "own"] if peers else []
+        cells = [str(row.rid), *place, *(told(value) for value in row.values.values()), *role]
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    yield "</table></div>"
+
+
+def _steps(each: TracedSet) -> Iterator[str]:
+    if each.made_by:
+        lines = "".join(f"<li><code>{escape(s.name)}</code> {escape(s.does)}</li>" for s in each.made_by)
+        yield f"<ul class=steps>{lines}</ul>"

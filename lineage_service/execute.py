@@ -1,0 +1,120 @@
+"""A workflow executed on Spark, below a run's folder: sources opened, plan rehearsed and written, rows checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.records import Commit
+
+from lineage_service.capture.instrument import InstrumentedPlan, instrument
+from lineage_service.plan.build import build_plan
+from lineage_service.progress import Stages
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.publish import Publication
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from lineage_service.spark.checks import FailedCheck
+    from lineage_service.spark.columns import Names
+    from lineage_service.spark.sources import OpenSource
+    from lineage_service.spark.staging import Rehearsal, Writing
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a workflow is run: capture (None: as the file says), variables, and where Spark is."""
+
+    capture: str | None = None
+    vars: Mapping[str, str] = field(default_factory=dict)
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a run needs of the catalog: versions by dataset name and by id, and the one write."""
+
+    version_of: Callable[[str], Version | None]
+    require_version: Callable[[str], Version]
+    known: Callable[[str], Version | None]
+    commit: Callable[[Commit], None]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What an execution leaves: the sources it read, the plan, what it wrote and where, and checks that failed."""
+
+    sources: Mapping[str, OpenSource]
+    plan: InstrumentedPlan
+    names: Names
+    writing: Writing
+    failed: Sequence[FailedCheck]
+
+
+def execute(
+    loaded: LoadedWorkflow,
+    options: RunOptions,
+    capture: str,
+    folder: RunFolder,
+    access: Access,
+    publications: Sequence[Publication],
+    stages: Stages,
+    started: Callable[[], None],
+) -> Executed:
+    """Runs everything that Spark does. `started` is called once Spark is there: its start is nobody's time."""
+    with stages.stage("starting Spark"):
+        from lineage_service.spark.checks import checks_of, run_checks
+        from lineage_service.spark.columns import Names
+        from lineage_service.spark.lower import lower_plan
+        from lineage_service.spark.meter import metered
+        from lineage_service.spark.publish import write_publication
+        from lineage_service.spark.session import spark_session
+        from lineage_service.spark.staging import Rehearsal, Writing
+
+        spark = spark_session(options.master, options.remote, options.conf)
+    started()
+    with metered(spark, stages.tell):
+        with stages.stage("opening sources"):
+            sources = _open_sources(spark, loaded, folder, access)
+            plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
+            instrumented = instrument(plan, capture)
+            names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
+            captured = capture != "off"
+            relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}
+            rehearsal = Rehearsal(names)
+            lower_plan(instrumented, relations, rehearsal, names)
+        checks = list(checks_of(loaded))
+        stages.of = _how_many(rehearsal, len(checks), publications)
+        writing = Writing(spark, names, folder, stages=stages)
+        lowered = lower_plan(instrumented, relations, writing, names)
+        failed: list[FailedCheck] = []
+        if checks:
+            with stages.stage("checking rows"):
+                failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
+        for publication in publications:
+            with stages.stage(f"publishing '{publication.output}'"):
+                write_publication(publication, lowered[publication.step], folder.home.path)
+    for source in sources.values():
+        source.refuse_changed()
+    return Executed(sources, instrumented, names, writing, failed)
+
+
+def _how_many(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:
+    """Stages of a run: Spark and sources, what is written, checks, publications, index and commit."""
+    return 2 + len(rehearsal.writes) + bool(checks) + len(publications) + 2
+
+
+def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: Access) -> dict[str, OpenSource]:
+    from lineage_service.spark.sources import SourceOpener
+
+    opener = SourceOpener(spark, folder, loaded.path.parent, access.require_version, access.known)
+    return {
+        name: opener.open(name, source, loaded.marks.at("sources", name, "output" if source.output else "path"))
+        for name, source in loaded.spec.sources.items()
+        if not isinstance(source, BrokenSource)
+    }

@@ -1,0 +1,43 @@
+"""Failed checks in words: which rows fail, and the commands that explain them. Row ids are told, values are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from lineage_service.errors import Problem, listed
+from lineage_service.plan.build import Plan
+from lineage_service.settings import command
+from lineage_service.store.layout import RunFolder
+
+if TYPE_CHECKING:
+    from lineage_service.spark.checks import FailedCheck
+
+SHORT = 8  # characters of a run's id that are enough to find it again
+
+
+def failed_checks(failed: Sequence[FailedCheck], plan: Plan, folder: RunFolder, *, traced: bool) -> list[Problem]:
+    """A problem per failed check; rows of outputs and kept steps are named by their own ids."""
+    kept = {*plan.outputs, *plan.keep}
+    return [_problem(each, plan.workflow, kept, folder, traced=traced) for each in failed]
+
+
+def _problem(each: FailedCheck, workflow: str, kept: set[str], folder: RunFolder, *, traced: bool) -> Problem:
+    check, run = each.check, folder.run_id[:SHORT]
+    has_rids = traced and check.target in kept
+    dataset = f"{workflow}.{check.target if has_rids else each.failing}@{run}"
+    home = folder.home.path
+    rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
+    named = [str(rid) for rid in each.rids]
+    more = f" and {each.count - len(named):,} more" if each.count > len(named) else ""
+    rids = [word for rid in named for word in ("--rid", rid)]
+    explain = command(home, "backward", dataset, *rids, "--to", "all") if traced else None
+    show = command(home, "rows", f"{workflow}.{each.failing}@{run}")
+    of = "" if has_rids else f" of '{each.failing}'"
+    severity: Literal["error", "warning"] = "warning" if check.spec.severity == "warn" else "error"
+    return Problem(
+        f"check {check.told} of '{check.target}' fails for {rows}: _rid {listed(named)}{more}{of}",
+        check.position,
+        f"what made them: {explain}\n  all of them:    {show}" if explain else f"all of them: {show}",
+        severity,
+    )

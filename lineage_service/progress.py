@@ -1,0 +1,85 @@
+"""What a long piece of work tells while it goes on: stages that begin, move and end. Who listens decides what to show.
+
+Printed, an event is a line for people: `home.run(file, progress=print)` works.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A stage has begun: the `number`-th `of` so many, where that is known."""
+
+    label: str
+    number: int
+    of: int | None = None
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """So many of the tasks that Spark has planned for what it is doing now are done."""
+
+    done: int
+    tasks: int
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.tasks} tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A stage has ended; rows and bytes are what it wrote, where it wrote any."""
+
+    label: str
+    seconds: float
+    rows: int | None = None
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows:,} rows"
+        return f"{self.label}: {self.seconds:.1f} s{rows}"
+
+
+Event = Began | Moved | Ended
+Tell = Callable[[Event], None]
+
+
+@dataclass
+class Written:
+    """What a stage says of itself before it ends."""
+
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass
+class Stages:
+    """Numbers and times the stages of one piece of work; stages may run side by side."""
+
+    tell: Tell
+    of: int | None = None
+    _begun: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def stage(self, label: str) -> Iterator[Written]:
+        with self._lock:
+            self._begun += 1
+            number = self._begun
+        self.tell(Began(label, number, None if self.of is None else max(number, self.of)))
+        since, written = time.monotonic(), Written()
+        yield written
+        self.tell(Ended(label, time.monotonic() - since, written.rows, written.bytes))
+
+
+def silent(_: Event) -> None:
+    """Tells nobody."""

@@ -1,0 +1,315 @@
+"""The source rows behind the changes of a diff: what is behind one row only, or behind both with other values.
+
+Computed for all changes at once, source by source: the walk of each run gives pairs (change, source row), and these
+are matched by what identifies a row of that source in both versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.capture.handles import Role
+from lineage_service.errors import QuestionError, SourceError, StoreError, did_you_mean, listed
+from lineage_service.query import diff_sql as sql
+from lineage_service.query.ask import Questions, Shape
+from lineage_service.query.diff_keys import (
+    Key,
+    Versions,
+    column_key,
+    given_key,
+    require_unique,
+    subject_key,
+    tuples,
+    versions_of,
+)
+from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, SourceIdentity, rows_of_table
+from lineage_service.query.engine import QueryEngine
+from lineage_service.query.graph import Place, Walk, walk
+from lineage_service.query.names import DatasetName
+from lineage_service.query.walk_sql import Start, walk_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NO_LONGER_THERE = "rows of this version are no longer there (snapshot: true keeps them)"
+ONE_RUN_ONLY = "only the run {} reads it"
+
+
+@dataclass(frozen=True)
+class SourcePair:
+    """A source as the two runs read it; None where one of them does not."""
+
+    name: str
+    before: DatasetRecord | None
+    after: DatasetRecord | None
+
+    @property
+    def same_version(self) -> bool:
+        return self.before is not None and self.after is not None and self.before.version_id == self.after.version_id
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The ways back from one run's dataset, and the sources they lead to, the nearest first."""
+
+    walked: Walk
+    sources: tuple[DatasetRecord, ...]
+
+    @classmethod
+    def of(cls, questions: Questions, dataset: DatasetRecord) -> Origins:
+        walked = walk(questions.graph, Place(dataset.run_id, dataset.space), "backward")
+        places = walked.reached(absence=True)
+        found = [
+            each
+            for place in walked.order
+            if place in places
+            for each in questions.graph.datasets_at(place)
+            if each.role == "source"
+        ]
+        return cls(walked, tuple(found))
+
+    def contributes(self, source: DatasetRecord | None) -> bool:
+        return source is not None and _place(source) in self.walked.reached(absence=False)
+
+    def by_absence(self, source: DatasetRecord | None) -> bool:
+        """Does the source influence the dataset by rows that do not match?"""
+        if source is None:
+            return False
+        return any(way.role is Role.ABSENCE for way in self.walked.toward(_place(source), absence=True))
+
+
+def _place(dataset: DatasetRecord) -> Place:
+    return Place(dataset.run_id, dataset.space)
+
+
+def source_pairs(before: Origins, after: Origins) -> list[SourcePair]:
+    """The sources of both runs beside each other, by name; the same version first where a name means several."""
+    names = dict.fromkeys(each.full_name for each in (*after.sources, *before.sources))
+    found = []
+    for name in names:
+        old, new = ([each for each in side.sources if each.full_name == name] for side in (before, after))
+        alone = len(old) <= 1 and len(new) <= 1
+        for late in [each for each in new if any(each.version_id == early.version_id for early in old)]:
+            early = next((each for each in old if each.version_id == late.version_id), None)
+            if early is not None:
+                old.remove(early)
+                new.remove(late)
+                found.append(SourcePair(name if alone else f"{name}@{late.run_id}", early, late))
+        for index in range(max(len(old), len(new))):
+            pair = old[index] if index < len(old) else None, new[index] if index < len(new) else None
+            run = (pair[1] or pair[0] or old[0]).run_id
+            found.append(SourcePair(name if alone else f"{name}@{run}", *pair))
+    return found
+
+
+def wanted_keys(given: Mapping[str, Sequence[str]], pairs: Sequence[SourcePair]) -> dict[str, tuple[str, ...]]:
+    """The keys that the user named, under the names of the pairs; QuestionError for a source that is not among them."""
+    found = {}
+    for text, columns in given.items():
+        asked = DatasetName.parse(text)
+        meant = [each for each in pairs if any(d is not None and asked.matches(d) for d in (each.before, each.after))]
+        if not meant:
+            names = [each.name for each in pairs]
+            short = [name.rpartition(".")[2] for name in names]
+            raise QuestionError(
+                f"no source '{text}' behind this dataset; sources: {listed(names)}", hint=did_you_mean(text, short)
+            )
+        found.update({each.name: tuple(columns) for each in meant})
+    return found
+
+
+class BehindChanges:
+    """Asks for the rows behind the changes in a table (n, rid_before, rid_after), `rows` of them per source."""
+
+    def __init__(self, questions: Questions, before: Origins, after: Origins, changes: str, rows: int) -> None:
+        self.questions, self.engine = questions, questions.engine
+        self.before, self.after = before, after
+        self.changes, self.rows = changes, rows
+
+    def of_source(self, pair: SourcePair, key: Sequence[str] | None) -> tuple[SourceIdentity, dict[int, Behind]]:
+        """By what rows are known again, and what is behind each change (by its number n)."""
+        absent = self.before.by_absence(pair.before) or self.after.by_absence(pair.after)
+        contributes = self.before.contributes(pair.before) or self.after.contributes(pair.after)
+        with kept_tables(self.engine) as tables:
+            identity, versions = self._identity(pair, key, absent=absent)
+            if not contributes:
+                return identity, {}
+            sides = (
+                tables.keep(self._pairs(pair.before, self.before, "rid_before", tables)),
+                tables.keep(self._pairs(pair.after, self.after, "rid_after", tables)),
+            )
+            contributing = self._contributing(sides)
+            if identity.identity is None and pair.before is not None and pair.after is not None:
+                return identity, {n: Behind(identity, None, both) for n, both in contributing.items()}
+            behind = tables.keep(self._behind(pair, identity, versions, sides, tables))
+            return identity, self._collected(pair, identity, versions, behind, contributing, tables)
+
+    # --- who is who -------------------------------------------------------------------------------------------
+
+    def _identity(
+        self, pair: SourcePair, given: Sequence[str] | None, *, absent: bool
+    ) -> tuple[SourceIdentity, Versions | None]:
+        if pair.before is None or pair.after is None:
+            only = ONE_RUN_ONLY.format("after" if pair.before is None else "before")
+            return SourceIdentity(pair.name, None, note=only, by_absence=absent), None
+        if pair.same_version:
+            counts = Counts(same=None) if absent else None
+            note = None if self._readable(pair.after) else NO_LONGER_THERE
+            return SourceIdentity(pair.name, "rid", note=note, by_absence=absent, absence=counts), None
+        if not (self._readable(pair.before) and self._readable(pair.after)):
+            return SourceIdentity(pair.name, None, note=NO_LONGER_THERE, by_absence=absent), None
+        versions = versions_of(self.engine, self.questions.scan(pair.before), self.questions.scan(pair.after))
+        key = self._key(pair.name, pair.after, versions, given)
+        found = Key(tuple(versions.names), "column") if key is None else key
+        counts = self._whole(versions, found, unique=key is not None) if absent else None
+        identity = SourceIdentity(
+            pair.name,
+            "content" if key is None else "key",
+            () if key is None else key.columns,
+            key is not None and key.inferred,
+            by_absence=absent,
+            absence=counts,
+        )
+        return identity, versions
+
+    def _key(self, name: str, source: DatasetRecord, versions: Versions, given: Sequence[str] | None) -> Key | None:
+        if given is not None:
+            key = given_key(versions, given, name)
+            require_unique(self.engine, versions, key, name, f"--source-key {source.name}=COLUMN,COLUMN")
+            return key
+        return subject_key(self.engine, versions, source.declared) or column_key(self.engine, versions)
+
+    def _whole(self, versions: Versions, key: Key, *, unique: bool) -> Counts:
+        values = [each.name for each in versions.values(key.columns)]
+        sides = versions.sides(key.columns, values)
+        query = sql.version_counts_sql(*sides, len(key.columns), len(values), unique=unique)
+        ((added, removed, changed),) = tuples(self.engine, query)
+        return Counts(added, removed, changed, same=None)
+
+    def _readable(self, source: DatasetRecord) -> bool:
+        scan = self.questions.scan(source)
+        try:
+            self.questions.refuse_changed(source, scan, range(len(scan.paths)))
+        except (SourceError, StoreError):
+            return False
+        return True
+
+    # --- what is behind ---------------------------------------------------------------------------------------
+
+    def _pairs(self, source: DatasetRecord | None, origins: Origins, rid: str, tables: Tables) -> str:
+        if source is None or not origins.contributes(source):
+            return "SELECT 0::BIGINT AS n, 0::BIGINT AS rid WHERE false"
+        start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
+        target = _place(source)
+        ways = origins.walked.toward(target, absence=False)
+        questions = self.questions
+        walked = walk_sql(
+            ways, start, origins.walked.start, target, "backward", questions.home.absolute, questions.rids_of
+        )
+        return sql.pairs_sql(walked.text, self.changes, rid)
+
+    def _contributing(self, sides: tuple[str, str]) -> dict[int, tuple[int, int]]:
+        counts = [dict(tuples(self.engine, f"SELECT n, count(*) FROM {side} GROUP BY n")) for side in sides]
+        return {n: (counts[0].get(n, 0), counts[1].get(n, 0)) for n in sorted({*counts[0], *counts[1]})}
+
+    def _behind(
+        self,
+        pair: SourcePair,
+        identity: SourceIdentity,
+        versions: Versions | None,
+        pairs: tuple[str, str],
+        tables: Tables,
+    ) -> str:
+        if pair.before is None or pair.after is None:
+            return sql.one_sided_sql(*((pairs[1], "added") if pair.before is None else (pairs[0], "removed")))
+        if versions is None:
+            return sql.same_version_sql(*pairs)
+        unique = identity.identity == "key"
+        keys = identity.key if unique else tuple(versions.names)
+        values = [each.name for each in versions.values(keys)]
+        whole = versions.sides(keys, values)
+        rows = [
+            tables.keep(f"SELECT t.* FROM ({side}) t SEMI JOIN {wanted} w ON w.rid = t.rid")
+            for side, wanted in zip(whole, pairs, strict=True)
+        ]
+        sides, width = (rows[0], rows[1]), len(keys)
+        matched = tables.keep(sql.matched_sql(pairs, sides, width, len(values), unique=unique))
+        elsewhere = (
+            tables.keep(sql.elsewhere_sql(matched, "added", sides[1], whole[0], width, unique=unique)),
+            tables.keep(sql.elsewhere_sql(matched, "removed", sides[0], whole[1], width, unique=unique)),
+        )
+        return sql.behind_sql(matched, sides, elsewhere, width, len(values), unique=unique)
+
+    def _collected(
+        self,
+        pair: SourcePair,
+        identity: SourceIdentity,
+        versions: Versions | None,
+        behind: str,
+        contributing: Mapping[int, tuple[int, int]],
+        tables: Tables,
+    ) -> dict[int, Behind]:
+        shown = tables.keep(sql.shown_behind_sql(behind, self.rows))
+        old = self._rows(pair.before, shown, "rid_before", identity)
+        new = self._rows(pair.after, shown, "rid_after", identity)
+        compared = [] if versions is None else [each.name for each in versions.values(identity.key)]
+        rows: dict[int, list[RowBehind]] = {}
+        for n, kind, rid_before, rid_after, known, differs in tuples(self.engine, f"SELECT * FROM {shown}"):
+            columns = tuple(compared[index] for index in differs or ())
+            before = None if rid_before is None else old[rid_before]
+            after = None if rid_after is None else new[rid_after]
+            if kind != "changed" and not columns:  # the other version has the row as it is: shown once
+                before, after = (None, after) if kind == "added" else (before, None)
+            rows.setdefault(n, []).append(RowBehind(kind, before, after, known, columns))
+        return {
+            n: Behind(
+                identity,
+                Counts(added, removed, changed, same, new=recent, gone=gone),
+                contributing[n],
+                tuple(rows.get(n, ())),
+            )
+            for n, added, recent, removed, gone, changed, same in tuples(self.engine, sql.behind_counts_sql(behind))
+        }
+
+    def _rows(self, source: DatasetRecord | None, shown: str, rid: str, identity: SourceIdentity) -> dict[int, Row]:
+        """The rows to show, by rid; only the rids where the rows are no longer there."""
+        wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
+        if source is None:
+            return {}
+        if identity.note == NO_LONGER_THERE or not self._readable(source):
+            return {number: {"_rid": number} for number in self.engine.ids(wanted)}
+        return {row["_rid"]: row for row in rows_of_table(rows_by_rid(self.questions, source, wanted))}
+
+
+def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str) -> pa.Table:
+    """The rows whose rids a query gives as column b, in order of their rids."""
+    table = questions.engine.keep(wanted)
+    part = questions.rows_of(dataset, questions.scan(dataset), Start(table=table), Shape())
+    return part.arrow()  # the part drops the table when it goes
+
+
+@dataclass
+class Tables:
+    """Tables made on the way, to be dropped behind it."""
+
+    engine: QueryEngine
+    names: list[str]
+
+    def keep(self, query: str) -> str:
+        self.names.append(self.engine.keep(query))
+        return self.names[-1]
+
+
+@contextmanager
+def kept_tables(engine: QueryEngine) -> Iterator[Tables]:
+    tables = Tables(engine, [])
+    try:
+        yield tables
+    finally:
+        for name in tables.names:
+            engine.drop(name)

@@ -1,0 +1,329 @@
+"""What a diff gives: the rows that changed between two runs of a dataset, and the source rows behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lineage_service.query.answer import Answer, Part
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+Kind = Literal["added", "removed", "changed"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows; `new` of the added ones the earlier version lacks, `gone` of the removed ones the later one."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    same: int | None = 0
+    new: int | None = None
+    gone: int | None = None
+
+    @property
+    def any(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def to_json(self) -> dict[str, int]:
+        return {name: count for name, count in vars(self).items() if count is not None}
+
+
+@dataclass(frozen=True)
+class RowBehind:
+    """A source row that stands behind one of the two rows only, or behind both with other values.
+
+    `after` is the row in the later version, `before` in the earlier. An added row has a `before` where it was there
+    with other values and did not count; a removed row an `after` where it is there with other values. `known`: does
+    the version that it does not count in have it too? None where that run does not read the source, or cannot tell.
+    """
+
+    change: Kind
+    before: Row | None
+    after: Row | None
+    known: bool | None
+    columns: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        match self.change:
+            case "added":
+                return {"row": self.after, "existed": self.known, "before": self.before}
+            case "removed":
+                return {"row": self.before, "exists": self.known, "after": self.after}
+            case _:
+                return {"before": self.before, "after": self.after, "columns": list(self.columns)}
+
+
+@dataclass(frozen=True)
+class SourceIdentity:
+    """A source behind the dataset, and by what a row of it is known again in the other run.
+
+    `identity`: `rid` (both runs read the same version), `key`, `content` (no key: rows of equal content are the
+    same), or None where rows cannot be told; `note` says why. `absence`: counts between the two versions as a whole,
+    of a source that influences by the absence of a match.
+    """
+
+    source: str
+    identity: Literal["rid", "key", "content"] | None
+    key: tuple[str, ...] = ()
+    inferred: bool = False
+    note: str | None = None
+    by_absence: bool = False
+    absence: Counts | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"source": self.source, "identity": self.identity, "key": list(self.key)}
+        found |= {"key_inferred": self.inferred, "note": self.note}
+        if self.by_absence:
+            found["absence"] = None if self.absence is None else self.absence.to_json()
+        return found
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The rows of one source behind one change: some of those that differ, and how many there are.
+
+    `counts` is None where rows cannot be told apart; `contributing` are the rows behind the change, before and after.
+    A source that only influences by absence has no rows: `absent`, and its counts are those of the whole source.
+    """
+
+    source: SourceIdentity
+    counts: Counts | None
+    contributing: tuple[int, int] = (0, 0)
+    rows: tuple[RowBehind, ...] = ()
+    absent: bool = False
+
+    @property
+    def hidden(self) -> int:
+        """Rows that differ and are not among those shown."""
+        if self.counts is None or self.absent:
+            return 0
+        return self.counts.added + self.counts.removed + self.counts.changed - len(self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"source": self.source.source, "identity": self.source.identity}
+        if self.source.note:
+            found["note"] = self.source.note
+        counts = None if self.counts is None else self.counts.to_json()
+        if self.absent:
+            return {**found, "absence": True, "counts": counts}
+        for kind in ("added", "removed", "changed"):
+            found[kind] = [row.to_json() for row in self.rows if row.change == kind]
+        before, after = self.contributing
+        return {**found, "counts": counts, "contributing": {"before": before, "after": after}}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that only one of the runs has, or that is not the same in both. `reason` is set where no source row is."""
+
+    change: Kind
+    key: Row
+    before: Row | None
+    after: Row | None
+    columns: tuple[str, ...]
+    rid_before: int | None
+    rid_after: int | None
+    behind: tuple[Behind, ...] = ()
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": self.change, "key": self.key, "before": self.before, "after": self.after,
+            "columns": list(self.columns), "rid_before": self.rid_before, "rid_after": self.rid_after,
+            "behind": [each.to_json() for each in self.behind], "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunSide:
+    """One of the two runs."""
+
+    run_id: str
+    committed_at: str
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """The rows shown, as Arrow: a line per change (change, rid_before, rid_after, differs), and the rows by rid."""
+
+    lines: pa.Table
+    before: pa.Table
+    after: pa.Table
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Two runs of a dataset compared. `remaining` changes were cut off by a limit; counts are always of all.
+
+    `variables_changed` has the values before and after, None where a run has no such variable. `workflows_changed`
+    names the dataset's workflow and those before it whose files changed, `steps_changed` the steps of its own.
+    """
+
+    dataset: str
+    before: RunSide
+    after: RunSide
+    key: tuple[str, ...]
+    key_origin: str
+    counts: Counts
+    rows: ChangedRows
+    compared: tuple[str, ...]
+    remaining: int = 0
+    columns_added: tuple[str, ...] = ()
+    columns_removed: tuple[str, ...] = ()
+    types_changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    variables_changed: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    workflows_changed: tuple[str, ...] = ()
+    steps_changed: tuple[str, ...] = ()
+    sources: tuple[SourceIdentity, ...] = ()
+    behind: Mapping[int, tuple[Behind, ...]] = field(default_factory=dict)
+    traced: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key_inferred(self) -> bool:
+        return self.key_origin != "given"
+
+    def changes(self) -> Iterator[Change]:
+        """The changes in order of the key, one at a time."""
+        old = {row.pop("_rid"): row for row in rows_of_table(self.rows.before)}
+        new = {row.pop("_rid"): row for row in rows_of_table(self.rows.after)}
+        for n, (change, rid_before, rid_after, columns) in enumerate(self.lines(), start=1):
+            before, after = old.get(rid_before), new.get(rid_after)
+            key = self._key_of(after if after is not None else before or {})
+            yield Change(
+                change, key, before, after, columns, rid_before, rid_after, self.behind.get(n, ()), self.reason(n)
+            )
+
+    def lines(self) -> Iterator[tuple[Kind, int | None, int | None, tuple[str, ...]]]:
+        """What changed, without values: the change, the row's rids before and after, the columns that differ."""
+        columns = (each.to_pylist() for each in self.rows.lines.columns)
+        for change, rid_before, rid_after, differs in zip(*columns, strict=True):
+            yield change, rid_before, rid_after, tuple(self.compared[index] for index in differs or ())
+
+    def _key_of(self, row: Row) -> Row:
+        by_lower = {name.lower(): value for name, value in row.items()}
+        return {name: by_lower.get(name.lower()) for name in self.key}
+
+    def reason(self, n: int) -> str | None:
+        """What is left as a reason for the n-th change (from 1) where the same source rows stand behind both rows."""
+        behind = self.behind.get(n, ())
+        if not self.traced or any(each.counts is None or each.counts.any for each in behind):
+            return None
+        if not behind:
+            return "no source rows behind it"
+        causes = ["the workflow changed"] if self.workflows_changed else []
+        causes += ["variables changed"] if self.variables_changed else []
+        return "; ".join(["same source rows", *causes])
+
+    def answer(self) -> Answer:
+        """One row per change: change, key columns, rids, then each other column before and after."""
+        table = self.arrow()
+
+        def open_() -> pa.RecordBatchReader:
+            return table.to_reader()
+
+        return Answer([Part(table.column_names, open_, remaining=self.remaining or None)], "records")
+
+    def arrow(self) -> pa.Table:
+        """As `answer`, as an Arrow table. A column that only one of the runs has is there once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lines, sides = self.rows.lines, {"before": self.rows.before, "after": self.rows.after}
+        places = {
+            side: pc.index_in(lines.column(f"rid_{side}"), value_set=pc.unique(table.column("_rid")))
+            for side, table in sides.items()
+        }
+        columns: list[tuple[str, Any]] = [("change", lines.column("change"))]
+        taken = {
+            side: {
+                name.lower(): (name, table.column(name).take(places[side]))
+                for name in table.column_names
+                if name != "_rid"
+            }
+            for side, table in sides.items()
+        }
+        for name in self.key:
+            (_, before), (_, after) = taken["before"].pop(name.lower()), taken["after"].pop(name.lower())
+            columns.append((name, _either(after, before)))
+        columns += [("_rid_before", lines.column("rid_before")), ("_rid_after", lines.column("rid_after"))]
+        for name in dict.fromkeys([*taken["after"], *taken["before"]]):
+            for side in ("before", "after"):
+                if name in taken[side]:
+                    columns.append((f"{taken[side][name][0]}_{side}", taken[side][name][1]))
+        return pa.table([values for _, values in columns], names=_apart([name for name, _ in columns]))
+
+    def to_json(self) -> dict[str, Any]:
+        """One object; the values are Python's own, for `lineage_cli.values.json_document` to write."""
+        return {**self.summary(), "changes": [change.to_json() for change in self.changes()]}
+
+    def summary(self) -> dict[str, Any]:
+        """The object without its changes."""
+        return {
+            "dataset": self.dataset,
+            "before": self.before.run_id,
+            "after": self.after.run_id,
+            "committed_at": {"before": self.before.committed_at, "after": self.after.committed_at},
+            "key": list(self.key),
+            "key_inferred": self.key_inferred,
+            "counts": self.counts.to_json(),
+            "variables_changed": _before_and_after(self.variables_changed),
+            "workflows_changed": list(self.workflows_changed),
+            "steps_changed": list(self.steps_changed),
+            "columns_added": list(self.columns_added),
+            "columns_removed": list(self.columns_removed),
+            "types_changed": _before_and_after(self.types_changed),
+            "sources": [each.to_json() for each in self.sources],
+            "notes": list(self.notes),
+            "remaining": self.remaining,
+        }
+
+
+def rows_of_table(table: pa.Table) -> list[Row]:
+    """The rows as dictionaries. Column by column: for many rows Arrow is ten times faster that way."""
+    columns = (each.to_pylist(maps_as_pydicts="lossy" if "map<" in str(each.type) else None) for each in table.columns)
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _either(first: Any, second: Any) -> Any:
+    """Values of the first column, of the second where that is null; as text where their types are unlike."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if first.type != second.type:
+        try:
+            second = second.cast(first.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            first, second = (
+                pa.chunked_array([[_text(v) for v in each.to_pylist()]], pa.string()) for each in (first, second)
+            )
+    if not pa.types.is_nested(first.type):
+        return pc.coalesce(first, second)
+    values = [a if a is not None else b for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)]
+    return pa.chunked_array([pa.array(values, first.type)])
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """The names, each once: a later one of the same name steps aside, as DuckDB names it: `change_1`."""
+    found: list[str] = []
+    for name in names:
+        number, shown = 0, name
+        while shown in found or (number and shown in names):
+            number += 1
+            shown = f"{name}_{number}"
+        found.append(shown)
+    return found
+
+
+def _before_and_after(pairs: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    return {name: {"before": before, "after": after} for name, (before, after) in pairs.items()}

@@ -1,0 +1,254 @@
+"""One record's whole way: from dataset to nearest dataset, down to the sources and up to all that was derived.
+
+Each dataset on the way is one set of rows: those reached from the record along this way. So the counts are exact
+however few rows are shown, and the tree is as large as the graph of datasets, not as the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.errors import NotFound, QuestionError, SourceError, StoreError
+from lineage_service.query.ask import Questions, Selection, Shape
+from lineage_service.query.graph import Direction, Place, Walk, walk
+from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
+from lineage_service.query.walk_sql import Start, walk_sql
+from lineage_service.spec.described import inputs_of, what_it_does
+from lineage_service.store.lines import places
+
+MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
+
+
+def trace(questions: Questions, dataset: str, selection: Selection, *, depth: int | None, rows: int) -> Trace:
+    """The way of the one record that the selection means."""
+    if depth is not None and depth < 0:
+        raise QuestionError("a depth cannot be negative")
+    found = questions.find(dataset)
+    tracer = Tracer(questions, found.run_id, rows)
+    return tracer.trace(found, _only_rid(questions, found, selection), depth)
+
+
+def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) -> int:
+    if not selection.given or selection.all:
+        raise QuestionError("say which record to trace: rid, key or where")
+    start = questions.start(found, selection)
+    rids = list(start.rids or ())
+    if start.table is not None:
+        rids = questions.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT 1000")
+        questions.engine.drop(start.table)
+    if not rids:
+        raise NotFound(f"no row of '{found.full_name}' is meant; a trace follows one record")
+    if len(rids) > 1:
+        shown = ", ".join(map(str, rids[:5]))
+        raise QuestionError(
+            f"{'1,000 or more' if len(rids) == 1000 else len(rids)} rows of '{found.full_name}' are meant; "
+            f"a trace follows one record",
+            hint=f"choose one: --rid {shown}{' …' if len(rids) > 5 else ''}",
+        )
+    return rids[0]
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """Rows of a place: a temporary table (b, role), how many, and how many of them are only peers."""
+
+    place: Place
+    table: str
+    count: int
+    peers: int
+
+
+@dataclass
+class Tracer:
+    """Builds one trace. Tables are kept until it is done, to know rows that were met before."""
+
+    questions: Questions
+    run_id: str
+    rows: int
+    _tables: list[str] = field(default_factory=list)
+    _met: dict[tuple[Direction, Place], list[_Reached]] = field(default_factory=dict)
+    _steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _sets: int = 0
+
+    def trace(self, found: DatasetRecord, rid: int, depth: int | None) -> Trace:
+        try:
+            start = Place(found.run_id, found.space)
+            table = self._keep(f"SELECT {int(rid)}::BIGINT AS b, 0 AS role")
+            reached = _Reached(start, table, 1, 0)
+            root = self._described(reached, found, None)
+            behind = self._around(reached, "backward", depth)
+            ahead = self._around(reached, "forward", depth)
+            return Trace(root, self._committed_at(found.run_id), behind, ahead, self._notes(found))
+        finally:
+            for table in self._tables:
+                self.questions.engine.drop(table)
+
+    # --- from a set of rows to those next to it -----------------------------------------------------------------
+
+    def _around(self, here: _Reached, direction: Direction, depth: int | None) -> tuple[TracedSet, ...]:
+        """The datasets next to these rows, each with what is next to it in turn."""
+        if depth == 0:
+            return ()
+        found: list[TracedSet] = []
+        for place, link in self._same_rows(here.place, direction):
+            begin = replace(here, place=place)
+            walked = walk(self.questions.graph, place, direction, links=False, nearest=True)
+            ends = [end for end in walked.order if end != place and is_dataset(Space(end.space))]
+            found += [made for end in ends if (made := self._next(begin, walked, end, direction, depth, link))]
+        return tuple(found)
+
+    def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Place, str | None]]:
+        """The places that hold these rows: this one, and those of other runs that made or read them."""
+        yield place, None
+        ends = [way.end for way in self.questions.graph.links(place, direction)]
+        for end in ends if direction == "forward" else []:  # backward the maker was put in the reader's place already
+            record = self._dataset_at(end)
+            if record.run_id == self.run_id or self._is_latest(record):
+                yield end, record.name
+
+    def _next(
+        self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
+    ) -> TracedSet | None:
+        contributing = walked.toward(end, absence=False)
+        if not contributing:
+            return self._absent(end)
+        questions = self.questions
+        sql = walk_sql(
+            contributing, Start(table=here.table), here.place, end, direction, questions.home.absolute,
+            questions.rids_of, pairs=False,
+        )  # fmt: skip
+        table = self._keep(f"SELECT b, role FROM ({sql.text})", sql.parameters)
+        count = questions.engine.scalar(f"SELECT count(*) FROM {table}")
+        if count == 0 and direction == "forward":
+            return None
+        peers = questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
+        maker = self._maker(end) if direction == "backward" else None
+        reached = _Reached(maker or end, table, count, peers)
+        shown_as = self._dataset_at(end).name if maker else read_as
+        made = self._described(reached, self._dataset_at(reached.place), shown_as)
+        if count == 0:
+            return made
+        if self._met_before(reached, direction):
+            return replace(made, seen=self._goes_on(reached, direction))
+        self._sets += 1
+        if depth == 1 or self._sets > MOST_SETS:
+            return replace(made, cut=self._goes_on(reached, direction))
+        return replace(made, next=self._around(reached, direction, None if depth is None else depth - 1))
+
+    def _absent(self, end: Place) -> TracedSet:
+        record = self._dataset_at(end)
+        version = self.questions.scan(record).version
+        return TracedSet(record.full_name, record.run_id, record.role, "absence", version.rows)
+
+    def _met_before(self, reached: _Reached, direction: Direction) -> bool:
+        """Whether just these rows stand in the tree already; else they are remembered."""
+        met = self._met.setdefault((direction, reached.place), [])
+        for other in met:
+            if other.count == reached.count:
+                both = f"SELECT count(*) FROM {reached.table} SEMI JOIN {other.table} USING (b)"
+                if self.questions.engine.scalar(both) == reached.count:
+                    return True
+        met.append(reached)
+        return False
+
+    def _goes_on(self, reached: _Reached, direction: Direction) -> bool:
+        """Whether anything is next to these rows' dataset at all."""
+        return any(
+            self.questions.graph.ways_from(place, direction, links=False)
+            for place, _ in self._same_rows(reached.place, direction)
+        )
+
+    def _maker(self, place: Place) -> Place | None:
+        """Where another workflow's output was made that is read here as a source."""
+        ways = self.questions.graph.links(place, "backward")
+        return ways[0].end if ways else None
+
+    # --- what is said of a set of rows --------------------------------------------------------------------------
+
+    def _described(self, reached: _Reached, record: DatasetRecord, read_as: str | None) -> TracedSet:
+        rows, unreadable = self._shown(reached, record)
+        return TracedSet(
+            record.full_name, record.run_id, record.role, "contributes", reached.count, reached.peers, rows, read_as,
+            unreadable, self._made_by(record),
+        )  # fmt: skip
+
+    def _shown(self, reached: _Reached, record: DatasetRecord) -> tuple[tuple[TracedRow, ...], str | None]:
+        engine = self.questions.engine
+        first = engine.ids(f"SELECT b FROM {reached.table} ORDER BY role, b LIMIT {max(1, self.rows)}")
+        if self.rows == 0 and reached.count != 1:
+            first = []
+        if not first:
+            return (), None
+        scan = self.questions.scan(record)
+        try:
+            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), Shape())
+            values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
+        except (SourceError, StoreError) as error:
+            return (), error.problems[0].message
+        peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
+        where: Sequence[Any] = [None] * len(first)
+        if record.role == "source":
+            positions = [int(scan.version.rids.position(rid) or 0) for rid in first]
+            where = places(scan.version, positions, self.questions.home.absolute)
+        return tuple(
+            TracedRow(rid, values[rid], place, rid in peers) for rid, place in zip(first, where, strict=True)
+        ), None
+
+    def _made_by(self, record: DatasetRecord) -> tuple[TracedStep, ...]:
+        """The steps from the dataset's own down to the nearest datasets, in the order of reading."""
+        if record.role == "source":
+            return ()
+        if record.role == "failing":
+            return (TracedStep(record.name, "the rows that fail a check"),)
+        steps = self._steps_of(record.run_id)
+        bounds = {
+            each.space.removeprefix("step:")
+            for each in self.questions.graph.datasets(record.run_id)
+            if each.role != "source"
+        }
+        own = record.space.removeprefix("step:")
+        found: dict[str, TracedStep] = {}
+        pending = [own]
+        while pending:
+            name = pending.pop(0)
+            if name in found or name not in steps or (name != own and name in bounds):
+                continue
+            found[name] = TracedStep(name, what_it_does(steps[name]))
+            pending += inputs_of(steps[name])
+        return tuple(found.values())
+
+    def _steps_of(self, run_id: str) -> dict[str, Any]:
+        if run_id not in self._steps:
+            run = self.questions.reader.run(run_id)
+            content = self.questions.reader.workflow_content(run.workflow_version) if run else None
+            self._steps[run_id] = {step["name"]: step for step in json.loads(content or "{}").get("steps", ())}
+        return self._steps[run_id]
+
+    def _notes(self, found: DatasetRecord) -> tuple[str, ...]:
+        run = self.questions.reader.run(found.run_id)
+        if run is not None and run.capture == "off":
+            return (f"run '{run.id}' was made with capture off and has no lineage",)
+        return ()
+
+    def _committed_at(self, run_id: str) -> str:
+        run = self.questions.reader.run(run_id)
+        return run.committed_at if run else ""
+
+    def _dataset_at(self, place: Place) -> DatasetRecord:
+        """The dataset under its best name: an output's rather than a kept step's."""
+        return min(self.questions.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
+
+    def _is_latest(self, record: DatasetRecord) -> bool:
+        latest = self.questions.reader.latest_run(record.workflow)
+        return latest is not None and latest.id == record.run_id
+
+    def _keep(self, query: str, parameters: Sequence[object] = ()) -> str:
+        table = self.questions.engine.keep(query, parameters)
+        self._tables.append(table)
+        return table

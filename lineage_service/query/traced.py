@@ -1,0 +1,111 @@
+"""What `trace` gives: one record, and as trees of datasets what it came from and what it went into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lineage_service.store.lines import RowPlace
+
+Link = Literal["contributes", "absence"]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRow:
+    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only."""
+
+    rid: int
+    values: dict[str, Any]
+    place: RowPlace | None = None
+    peer: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"_rid": self.rid, "values": self.values}
+        if self.place is not None:
+            body["file"] = self.place.file
+            body["line" if self.place.line is not None else "row"] = (
+                self.place.line if self.place.line is not None else self.place.row
+            )
+            if self.place.changed:
+                body["file_changed"] = True
+        if self.peer:
+            body["role"] = "peer"
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class TracedStep:
+    """A step on the way to a dataset, and what it does."""
+
+    name: str
+    does: str
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSet:
+    """Rows of one dataset on the way: how many, some of them, how they were made, and what is behind or ahead.
+
+    `read_as` is the name under which another workflow reads them. `unreadable` says why no rows are shown.
+    `seen`: the same rows stand further above, with what is behind them; `cut`: more is left out by the depth.
+    """
+
+    dataset: str
+    run_id: str
+    kind: str
+    link: Link
+    count: int
+    peers: int = 0
+    rows: tuple[TracedRow, ...] = ()
+    read_as: str | None = None
+    unreadable: str | None = None
+    made_by: tuple[TracedStep, ...] = ()
+    next: tuple[TracedSet, ...] = ()
+    seen: bool = False
+    cut: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "dataset": self.dataset,
+            "run_id": self.run_id,
+            "kind": self.kind,
+            "link": self.link,
+            "count": self.count,
+        }
+        if self.peers:
+            body["peers"] = self.peers
+        if self.read_as:
+            body["read_as"] = self.read_as
+        if self.unreadable:
+            body["unreadable"] = self.unreadable
+        body["rows"] = [row.to_json() for row in self.rows]
+        body["made_by"] = [{"step": step.name, "does": step.does} for step in self.made_by]
+        body |= {mark: True for mark in ("seen", "cut") if getattr(self, mark)}
+        body["next"] = [each.to_json() for each in self.next]
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One record's whole way. `root` is the record itself; `behind` and `ahead` are the datasets next to it."""
+
+    root: TracedSet
+    committed_at: str
+    behind: tuple[TracedSet, ...]
+    ahead: tuple[TracedSet, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def record(self) -> TracedRow:
+        return self.root.rows[0]
+
+    def to_json(self) -> dict[str, Any]:
+        root = self.root.to_json()
+        del root["next"], root["rows"], root["link"], root["count"]
+        return {
+            **root,
+            "committed_at": self.committed_at,
+            "record": self.record.to_json(),
+            "behind": [each.to_json() for each in self.behind],
+            "ahead": [each.to_json() for each in self.ahead],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,82 @@
+"""The catalog of a home: what is wrong with it is told with the home's path and a way on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lineage_catalog.engine import CatalogError, connect, hidden, may_exist, migrate, require_head, revision
+from lineage_catalog.reader import CatalogReader
+from sqlalchemy import Engine, Select
+
+from lineage_service.errors import LineageError, NotFound, StoreError
+from lineage_service.settings import command
+from lineage_service.store.layout import HomeLayout
+
+
+class HomeCatalog(CatalogReader):
+    """A reader whose errors are the user's: StoreError with the home's path."""
+
+    def __init__(self, engine: Engine, home: Path) -> None:
+        super().__init__(engine)
+        self.home = home
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        with catalog_errors(self.home):
+            return super()._rows(query)
+
+
+def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
+    """The catalog for questions, migrated where it is old. Nothing is created: NotFound where there is none."""
+    with catalog_errors(home.path):
+        if not may_exist(url):
+            raise missing_catalog(home, url)
+        engine = connect(url)
+        try:
+            if not require_head(engine):
+                if revision(engine) is None:
+                    raise missing_catalog(home, url)
+                migrate(url)
+        except BaseException:
+            engine.dispose()
+            raise
+    return HomeCatalog(engine, home.path)
+
+
+def has_catalog(home: HomeLayout, url: str) -> bool:
+    """Whether there may be a catalog; a server is not asked."""
+    with catalog_errors(home.path):
+        return may_exist(url)
+
+
+def missing_catalog(home: HomeLayout, url: str) -> LineageError:
+    """Why there is no catalog: the home is new, is no folder, or has lost it."""
+    if home.path.is_file():
+        return StoreError(f"the home '{home.path}' is a file, not a folder", hint="choose another with --home")
+    if home.runs.is_dir() and any(home.runs.iterdir()):
+        return StoreError(
+            f"the home '{home.path}' has runs, but no catalog ({hidden(url)})",
+            hint=f"is it elsewhere (--catalog, SMOKE_CATALOG)? {_doctor(home.path)}",
+        )
+    where = "" if str(home.path) in url else f" ({hidden(url)})"
+    return NotFound(
+        f"there is no catalog in the home '{home.path}'{where}", hint="run a workflow first, or give --home"
+    )
+
+
+@contextmanager
+def catalog_errors(home: Path) -> Iterator[None]:
+    """What a catalog can answer, as an error of the user's with the home's path."""
+    try:
+        yield
+    except CatalogError as error:
+        raise StoreError(f"{error} (home '{home}')", hint=error.hint or _doctor(home)) from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"cannot read the home '{home}': {reason.lower()}", hint=_doctor(home)) from error
+
+
+def _doctor(home: Path) -> str:
+    return f"look closer: {command(home, 'doctor')}"
