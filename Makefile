@@ -12,13 +12,9 @@ venv: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	touch .venv/.ready
 
-# The shop example in a home of its own: a number, the records behind it, and what one record went into.
-demo: export SMOKE_HOME = .venv/demo
+# A story over real data, in the folder demo/: a number that looks wrong, the records behind it, one person's way.
 demo: venv
-	$(BIN)/smoke-lineage run workflows/shop/revenue.yml
-	$(BIN)/smoke-lineage rows ranked --limit 3
-	$(BIN)/smoke-lineage backward ranked --rid 0 --to items --limit 5
-	$(BIN)/smoke-lineage forward customers --key customer_id=6 --to all
+	$(BIN)/smoke-lineage demo demo
 
 lint: venv
 	$(BIN)/ruff check .
@@ -31,9 +27,9 @@ layers: venv
 	$(BIN)/lint-imports
 
 unit: venv
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test: lint types layers unit
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache

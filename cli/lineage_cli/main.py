@@ -27,6 +27,7 @@ class Verb:
 
 
 VERBS = {
+    "demo": Verb("Make sample data, run workflows over it, and show what lineage answers."),
     "init": Verb("Make a small project to start from."),
     "schema": Verb("Print the JSON Schema of the workflow file."),
     "validate": Verb("Check workflow files; report all problems."),
@@ -41,6 +42,7 @@ VERBS = {
     "trace": Verb("Show the whole way of one record, as a tree."),
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
     "gc": Verb("Remove what no committed run needs."),
+    "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }
 ALIASES = {verb.alias: name for name, verb in VERBS.items() if verb.alias}
 

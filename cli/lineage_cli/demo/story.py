@@ -1,0 +1,53 @@
+"""The demo's story: what is told, and the commands that give the answers. The commands are run as they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineage_cli.demo.data import PERSON
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some words, and the command that is run behind them."""
+
+    words: str
+    command: str
+
+
+FLIGHTS = (
+    Scene(
+        "Every flight out of New York in 2013, summed up by airline and month. Lineage is captured on the way.",
+        "run flights.yml",
+    ),
+    Scene(
+        "A number that looks wrong: in January, Hawaiian Airlines left 54 minutes late on average.",
+        "rows monthly --where \"airline LIKE 'Hawaiian%'\" --order-by month --limit 4",
+    ),
+    Scene(
+        "The records behind it, the latest first. One flight left 1301 minutes late: more than 21 hours.",
+        "backward monthly --where \"airline LIKE 'Hawaiian%' AND month = 1\" --to flights "
+        '--columns month,day,flight,origin,dest,dep_delay --order-by "dep_delay desc" --limit 3',
+    ),
+    Scene(
+        "What else did that one flight go into? All of it, with the file and the row it came from.",
+        "trace flights --where \"carrier = 'HA' AND dep_delay = 1301\"",
+    ),
+)
+
+SHOP = (
+    Scene("Now a shop: what each customer spent, and their place in their city.", "run shop.yml"),
+    Scene("A second workflow reads what the first one wrote, and picks who gets a letter.", "run letters.yml"),
+    Scene(
+        f"Follow one person, customer {PERSON}: what depends on their orders? The whole ranking of their city does.",
+        f"forward orders --key customer_id={PERSON}",
+    ),
+    Scene(
+        "And the other way: why does this person get a letter? Through both workflows, down to the lines of the files.",
+        f"trace recipients --key customer_id={PERSON} --rows 2",
+    ),
+    Scene(
+        "Some customers are there because of what is not there: no order matches them.",
+        "trace silent --rid 0",
+    ),
+)
