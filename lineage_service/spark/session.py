@@ -61,6 +61,19 @@ def spark_session(
     return session
 
 
+def tried_spark() -> int:
+    """Starts Spark and has it count: the rows counted. A session that was there before is left open."""
+    already = _running()
+    session = spark_session()
+    try:
+        return session.range(1000).repartition(2).count()
+    except PySparkException as error:
+        raise RunError(f"Spark started, but a small job failed ({type(error).__name__})") from None
+    finally:
+        if already is None:
+            session.stop()
+
+
 def _has_jvm() -> bool:
     """Whether Spark's Java is running already: started earlier by this process, or by `spark-submit`."""
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ

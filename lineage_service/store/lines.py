@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from lineage_service.store.records import UnknownReading, record_lines
+from lineage_service.store.records import record_lines
+from lineage_service.store.text import UnknownReading
 from lineage_service.store.versions import Origin, Version, VersionFile, file_of, has_changed
 
 

@@ -1,0 +1,77 @@
+"""Records of JSON text that is one value: an object, or an array of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from lineage_service.store.text import UnknownReading
+
+SPACE = " \t\r\n"
+_STRINGS = r'"(?:[^"\\]++|\\.)*+"'
+_FLAT = rf"""(?:{_STRINGS}|[^"'\[\]{{}}]++)*+"""
+_TO_BRACKET = re.compile(_FLAT, re.DOTALL)
+# Most elements nest no deeper than this; where it does not match, the brackets are followed one by one.
+_ELEMENT = re.compile(rf"""\{{{_FLAT}(?:[\[{{]{_FLAT}[\]}}]{_FLAT})*+\}}""", re.DOTALL)
+_TO_COMMA = re.compile(rf"""(?:{_STRINGS}|[^"'\[\]{{}},]++)*+""", re.DOTALL)
+_SPACE = re.compile(f"[{SPACE}]*+")
+_STRING_END = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
+
+
+def elements(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
+    """The lines on which the records begin, in portions; UnknownReading where the text is no such value.
+
+    An object is one record, an array has one per element; what follows the value is not read.
+    """
+    depth, line, within, escaped, fresh = 0, 1, "", False, True
+    for chunk in chunks:
+        found: list[int] = []
+        counted = at = 0
+        while at < len(chunk):
+            if within:  # a string that began in an earlier chunk, or that has single quotes
+                end = None if escaped else _STRING_END[within].search(chunk, at)
+                if escaped:
+                    escaped, at = False, at + 1
+                elif end is None:
+                    at = len(chunk)
+                else:
+                    escaped, within, at = end.group() == "\\", within if end.group() == "\\" else "", end.end()
+                continue
+            if fresh:
+                at = _end(_SPACE, chunk, at)
+                if at == len(chunk):
+                    break
+                line, counted = line + chunk.count("\n", counted, at), at
+                fresh = False
+                if depth == 1 and chunk[at] != "]":
+                    found.append(line)
+                    at = _end(_ELEMENT, chunk, at)
+                elif depth == 0 and chunk[at] != "[":
+                    if chunk[at] != "{":
+                        raise UnknownReading
+                    yield [line]
+                    return
+            at = _end(_TO_COMMA if depth == 1 else _TO_BRACKET, chunk, at)
+            char, at = chunk[at : at + 1], at + 1
+            if char and char in "[{":
+                depth += 1
+                fresh = depth == 1
+            elif char and char in "]}":
+                depth -= 1
+                if depth == 0:
+                    yield found
+                    return
+            elif char == ",":
+                fresh = True
+            elif char:
+                within = char
+        line += chunk.count("\n", counted)
+        yield found
+    if depth:
+        raise UnknownReading
+
+
+def _end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
+    """Where the match of a pattern ends: here where there is none."""
+    found = pattern.match(chunk, at)
+    return found.end() if found else at
