@@ -8,6 +8,8 @@ from typing import Any
 
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
 from lineage_service.errors import LineageError, Problem
+from lineage_service.picture.graph import origin
+from lineage_service.picture.last_run import LastRun
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_origins
 from lineage_service.plan.nodes import (
@@ -26,6 +28,7 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
+from lineage_service.spec.described import what_it_does
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.store.listing import listing
@@ -34,22 +37,34 @@ from lineage_service.store.versions import parquet_rows
 
 @dataclass(frozen=True)
 class Explanation:
-    """An instrumented plan with what is known of its sizes; `rows` are upper bounds from footers, None unknown."""
+    """An instrumented plan with what is known of its sizes.
+
+    rows: upper bounds from footers, None unknown · does: what each step does, in a line · places: of the sources
+    last_run: sizes of the last run, where there is one · warnings: of the file · notes: for who asked
+    """
 
     plan: InstrumentedPlan
     rows: dict[str, int | None]
     needed: dict[str, tuple[str, ...]]
     pushed: dict[str, tuple[str, ...]]
+    does: dict[str, str]
+    places: dict[str, str]
     warnings: tuple[Problem, ...]
+    last_run: LastRun | None = None
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        plan = self.plan.plan
+        plan, run = self.plan.plan, self.last_run
         return {
             "workflow": plan.workflow,
             "capture": self.plan.capture,
+            "last_run": {"run_id": run.run_id, "committed_at": run.committed_at} if run else None,
             "sources": {
                 name: {
+                    "from": self.places.get(name),
                     "rows": self.rows.get(name),
+                    "rows_last_run": run.source_rows(name) if run else None,
+                    "columns_known": node.schema.known,
                     "columns_read": list(self.needed.get(name, ())),
                     "columns_pruned": [each for each in node.schema.names if each not in self.needed.get(name, ())],
                     "filters_pushed_down": list(self.pushed.get(name, ())),
@@ -60,6 +75,7 @@ class Explanation:
             "outputs": {
                 name: {
                     "step": step,
+                    "rows_last_run": run.outputs.get(name) if run else None,
                     "columns": {column: list(found) for column, found in column_origins(plan.steps[step]).items()},
                 }
                 for name, step in plan.outputs.items()
@@ -70,51 +86,44 @@ class Explanation:
         node = each.node
         return {
             "name": node.id,
+            "step": node.step,
             "operator": _operator(node),
+            "does": self.does.get(node.step),
             "reads": [below.id for below in node.inputs],
             "columns": list(node.schema.names),
             "rows_at_most": self.rows.get(node.id),
+            "rows_last_run": self.last_run.step_rows(node.id) if self.last_run else None,
             "capture": {"strategy": each.choice.strategy, "reason": each.choice.reason} if each.choice else None,
             "written_once": each.materialised.reason if each.materialised else None,
             "absence": [table.space for table in each.tables if table.space.startswith("side:")],
             "carries": [str(handle) for handle in each.carried],
         }
 
-    def text(self) -> str:
-        body = self.to_json()
-        lines = [f"workflow {body['workflow']} (capture {body['capture']})", "", "sources"]
-        for name, source in body["sources"].items():
-            rows = "?" if source["rows"] is None else f"{source['rows']:,}"
-            lines.append(f"  {name}: {rows} rows")
-            if source["columns_read"]:
-                lines.append(f"    reads {', '.join(source['columns_read'])}")
-            if source["columns_pruned"]:
-                lines.append(f"    prunes {', '.join(source['columns_pruned'])}")
-            lines += [f"    pushes down {text}" for text in source["filters_pushed_down"]]
-        lines += ["", "steps"]
-        for step in body["steps"]:
-            rows = "" if step["rows_at_most"] is None else f", at most {step['rows_at_most']:,} rows"
-            lines.append(f"  {step['name']} = {step['operator']}({', '.join(step['reads'])}){rows}")
-            if step["capture"]:
-                lines.append(f"    captured by {step['capture']['strategy']}: {step['capture']['reason']}")
-            if step["written_once"]:
-                lines.append(f"    written once: {step['written_once']}")
-            if step["absence"]:
-                lines.append("    the right side influences by absence only: no pairs")
-        lines += ["", "outputs"]
-        for name, output in body["outputs"].items():
-            lines.append(f"  {name} (step {output['step']})")
-            for column, found in output["columns"].items():
-                lines.append(f"    {column} <- {', '.join(found) or 'no column'}")
-        return "\n".join(lines)
 
-
-def explained(loaded: LoadedWorkflow, plan: Plan, capture: str, warnings: tuple[Problem, ...]) -> Explanation:
+def explained(
+    loaded: LoadedWorkflow,
+    plan: Plan,
+    capture: str,
+    warnings: tuple[Problem, ...],
+    last_run: LastRun | None = None,
+    notes: tuple[str, ...] = (),
+) -> Explanation:
     instrumented = instrument(plan, capture)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
         rows[each.node.id] = _at_most(each.node, rows, loaded)
-    return Explanation(instrumented, rows, _columns_read(plan), _pushed_down(plan), warnings)
+    content = loaded.spec.model_dump(mode="json", by_alias=True)
+    return Explanation(
+        instrumented,
+        rows,
+        _columns_read(plan),
+        _pushed_down(plan),
+        {step["name"]: what_it_does(step) for step in content["steps"]},
+        {name: origin(source) for name, source in content["sources"].items()},
+        warnings,
+        last_run,
+        notes,
+    )
 
 
 def _operator(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""A workflow file looked at without Spark: validated, explained."""
+"""A workflow file looked at without Spark: validated, explained, drawn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.explain import Explanation
+    from lineage_service.picture.graph import Picture
+    from lineage_service.picture.last_run import LastRun
+    from lineage_service.spec.loader import LoadedWorkflow
 
 
 def validate_workflow(
@@ -32,11 +35,51 @@ def explain_workflow(
     home: str | Path | None = None,
     catalog: str | None = None,
 ) -> Explanation:
-    """What a run of the file would do. Never starts Spark."""
+    """What a run of the file would do, beside what its last run in the home did. Never starts Spark."""
     from lineage_service.explain import explained
 
     loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning")
-    return explained(loaded, plan, capture or loaded.spec.lineage.capture, warnings)
+    run, notes = _last_run(loaded, home, catalog)
+    return explained(loaded, plan, capture or loaded.spec.lineage.capture, warnings, run, notes)
+
+
+def picture_of_workflow(
+    file: str | Path,
+    vars: Mapping[str, str] | None = None,
+    home: str | Path | None = None,
+    catalog: str | None = None,
+) -> Picture:
+    """The file as boxes and edges, with the rows of its last run where the home has one. Never starts Spark."""
+    from lineage_service.picture.graph import workflow_picture
+    from lineage_service.plan.column_lineage import column_origins
+
+    loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning")
+    run, notes = _last_run(loaded, home, catalog)
+    columns = tuple((name, column_origins(plan.steps[step])) for name, step in plan.outputs.items())
+    return workflow_picture(loaded.spec.model_dump(mode="json", by_alias=True), run, columns, warnings, notes)
+
+
+def _last_run(
+    loaded: LoadedWorkflow, home: str | Path | None, catalog: str | None
+) -> tuple[LastRun | None, tuple[str, ...]]:
+    """The last run of the file's workflow, and what is to be said of it; a file is shown also without a catalog."""
+    from lineage_service.errors import NotFound, StoreError
+    from lineage_service.settings import catalog_url, home_path
+
+    try:
+        url = catalog_url(home_path(home), catalog)
+        # Looked up before anything heavy is imported: most files that are looked at have not run yet.
+        if url.startswith("sqlite:///") and "?" not in url and not Path(url.removeprefix("sqlite:///")).exists():
+            return None, ()
+        from lineage_service.home import Home
+
+        with Home.open(home, catalog=catalog) as opened:
+            run = opened.last_run(loaded.spec.name)
+    except NotFound:
+        return None, ()
+    except StoreError as error:
+        return None, (f"shown without the rows of the last run: {error.problems[0].message}",)
+    return run, run.differences(loaded.version, loaded.variables) if run else ()
 
 
 def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:

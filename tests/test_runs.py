@@ -224,7 +224,7 @@ def test_declarations_are_kept_in_the_catalog(spark, tmp_path):
         assert declared["t"]["pii"] == ["s"]
         assert declared["t"]["legal_hold"]["ground"] == "tax law"
         (record,) = home._catalog.runs()
-        content = json.loads(home._catalog.workflow_content(record.workflow_version))
+        content = json.loads(home._catalog.content(record.id))
         assert content["privacy"]["purpose"] == "test"
         assert content["lineage"]["workload"][0]["name"] == "q"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,14 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
         if sqlite:
             engine = create_engine(parsed, connect_args={"timeout": wait})
         else:
-            engine = create_engine(parsed, pool_pre_ping=True, connect_args=_server_settings(parsed, wait))
+            engine = create_engine(parsed, pool_pre_ping=True, connect_args=_server_settings(parsed))
     except ImportError:
         driver = parsed.get_driver_name()
         hint = 'pip install "smoke-lineage[postgres]"' if driver == "psycopg" else f"install the driver '{driver}'"
         raise CatalogError(f"a catalog on PostgreSQL needs the package '{driver}'", hint) from None
     except (ArgumentError, NoSuchModuleError):
         raise _bad_url(f"no such driver: '{parsed.drivername}'") from None
-    if sqlite:
-        event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", _prepare_sqlite if sqlite else partial(_prepare_postgresql, wait))
     event.listen(engine, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     return engine
 
@@ -91,22 +91,24 @@ def _bad_url(reason: str) -> CatalogError:
     return CatalogError(f"cannot use the catalog URL: {reason}", hint)
 
 
-def _server_settings(url: URL, wait: float) -> dict[str, Any]:
+def _server_settings(url: URL) -> dict[str, Any]:
     """What libpq is told, unless the user has: a server that is down must be noticed soon, also behind a firewall."""
-    settings: dict[str, Any] = {}
-    if url.get_driver_name() != "psycopg":
-        return settings
-    if "connect_timeout" not in url.query and "PGCONNECT_TIMEOUT" not in os.environ:
-        settings["connect_timeout"] = CONNECT_WAIT
-    if "options" not in url.query and "PGOPTIONS" not in os.environ:
-        settings["options"] = f"-c lock_timeout={int(wait * 1000)}"
-    return settings
+    told = "connect_timeout" in url.query or "PGCONNECT_TIMEOUT" in os.environ
+    return {} if told or url.get_driver_name() != "psycopg" else {"connect_timeout": CONNECT_WAIT}
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     # The driver would begin transactions late, and two writers could then block each other for good.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _prepare_postgresql(wait: float, connection: Any, _: Any) -> None:
+    # Not as a setting of the connection: poolers such as PgBouncer refuse those.
+    cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = {int(wait * 1000)}")
+    cursor.close()
+    connection.commit()
 
 
 def _begin_sqlite(connection: Any) -> None:

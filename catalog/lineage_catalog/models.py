@@ -20,7 +20,7 @@ workflow_versions = Table(
     metadata,
     Column("version", String(64), primary_key=True),
     Column("name", String(255), nullable=False),
-    Column("content", Text, nullable=False),  # the workflow as JSON: with privacy, subjects, pii, workload
+    Column("content", Text, nullable=False),  # the workflow as JSON, as the first run of the version read it
 )
 
 runs = Table(
@@ -32,6 +32,7 @@ runs = Table(
     Column("status", String(16), nullable=False),
     Column("capture", String(16), nullable=False),
     Column("variables", Text, nullable=False),
+    Column("content", Text, nullable=False, server_default="{}"),  # the workflow as this run read it
     Column("report", Text, nullable=False),  # the object that `run --json` prints
     Column("started_at", String(32), nullable=False),
     Column("committed_at", String(32), nullable=False),
@@ -88,4 +89,4 @@ hops = Table(
     Column("forward", Text),
 )
 
-HEAD = "0001"
+HEAD = "0002"

@@ -15,7 +15,7 @@ from lineage_catalog.records import DatasetRecord, HopRecord, RunRecord, StepRec
 
 Record = TypeVar("Record")
 
-_RUN = [column for column in models.runs.c if column.name != "ordinal"]
+_RUN = [column for column in models.runs.c if column.name not in ("ordinal", "content")]
 _HOP = [column for column in models.hops.c if column.name != "ordinal"]
 _COMMITTED = models.runs.c.status == "committed"
 _STEP = [column for column in models.run_steps.c if column.name != "run_id"]
@@ -97,9 +97,9 @@ class CatalogReader:
         query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)
         return self._all(query, HopRecord)
 
-    def workflow_content(self, version: str) -> str | None:
-        table = models.workflow_versions
-        row = next(iter(self._rows(select(table.c.content).where(table.c.version == version))), None)
+    def content(self, run_id: str) -> str | None:
+        """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""
+        row = next(iter(self._rows(select(models.runs.c.content).where(models.runs.c.id == run_id))), None)
         return None if row is None else str(row[0])
 
     def close(self) -> None:

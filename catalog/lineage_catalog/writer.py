@@ -48,7 +48,7 @@ def _write(connection: Connection, commit: Commit) -> None:
         {"version": run.workflow_version, "name": run.workflow, "content": commit.content},
     )
     ordinal = connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one()
-    connection.execute(insert(models.runs).values(**asdict(run), ordinal=ordinal))
+    connection.execute(insert(models.runs).values(**asdict(run), content=commit.content, ordinal=ordinal))
     for version in commit.versions:
         _once(connection, models.dataset_versions, "id", asdict(version))
     for table, rows in (

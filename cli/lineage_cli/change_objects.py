@@ -4,41 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lineage_cli.values import joined, json_document, json_text
+from lineage_cli.values import EXACT_INTEGER, joined, json_document, json_text
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
     from lineage_service.query.diff_result import Diff
 
 RID = "_rid"
+BLOCK = 1000  # changes written at a time
 
 
 def write_changes(diff: Diff, sink: Sink) -> None:
     """Writes the object: first what holds for all of it, then `changes`."""
     sink.write_text(f'{_dumped(diff.summary())[:-1]}, "changes": [')
-    number = 0
-    for number, text in enumerate(_objects(diff), start=1):
-        sink.write_text(f"{',' if number > 1 else ''}\n{text}")
-    sink.write_text("\n]}\n" if number else "]}\n")
+    objects, lead = _objects(diff), ""
+    while block := list(islice(objects, BLOCK)):
+        sink.write_text(f"{lead}\n{f',{chr(10)}'.join(block)}")
+        lead = ","
+    sink.write_text("\n]}\n" if lead else "]}\n")
 
 
 def _objects(diff: Diff) -> Iterator[str]:
     before, after = _by_rid(diff.rows.before), _by_rid(diff.rows.after)
     old_keys, new_keys = _by_rid(diff.rows.before, diff.key), _by_rid(diff.rows.after, diff.key)
+    names: dict[tuple[str, ...], str] = {}
     for n, (change, rid_before, rid_after, columns) in enumerate(diff.lines(), start=1):
-        key = old_keys[rid_before] if rid_after is None and rid_before is not None else new_keys.get(rid_after, "{}")
-        behind = diff.behind.get(n, ())
+        if columns not in names:
+            names[columns] = _dumped(columns)
+        key = new_keys[rid_after] if rid_after is not None else old_keys[rid_before]
+        behind, reason = diff.behind.get(n, ()), diff.reason(n)
         yield (
             f'{{"change": "{change}", "key": {key}, "before": {before.get(rid_before, "null")}, '
-            f'"after": {after.get(rid_after, "null")}, "columns": {_dumped(columns) if columns else "[]"}, '
-            f'"rid_before": {_dumped(rid_before)}, "rid_after": {_dumped(rid_after)}, '
+            f'"after": {after.get(rid_after, "null")}, "columns": {names[columns]}, '
+            f'"rid_before": {_number(rid_before)}, "rid_after": {_number(rid_after)}, '
             f'"behind": {_dumped([each.to_json() for each in behind]) if behind else "[]"}, '
-            f'"reason": {_dumped(diff.reason(n))}}}'
+            f'"reason": {"null" if reason is None else _dumped(reason)}}}'
         )
+
+
+def _number(rid: int | None) -> str:
+    return "null" if rid is None else str(rid) if rid <= EXACT_INTEGER else f'"{rid}"'
 
 
 def _by_rid(table: pa.Table, wanted: Sequence[str] | None = None) -> dict[int | None, str]:

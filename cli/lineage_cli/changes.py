@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,17 +43,16 @@ def changes_text(diff: Diff, *, width: int | None, colour: bool) -> Iterator[str
 def _fitted(lines: Iterable[Line], width: int | None, colour: bool) -> str:
     found = []
     for line in lines:
-        room = None if width is None else max(width, NARROWEST) - line.indent
-        if room is None:
-            texts = [line.text]
-        elif line.whole:
-            texts = textwrap.wrap(line.text, room, subsequent_indent="  ", break_on_hyphens=False) or [""]
-        else:
-            texts = [cut(line.text, room)]
-        for text in texts:
-            styled = click.style(text, fg=line.colour) if colour and line.colour else text
-            found.append(f"{' ' * line.indent}{styled}\n")
+        indent, tint = " " * line.indent, line.colour if colour else None
+        for text in [line.text] if width is None else _folded(line, max(width, NARROWEST) - line.indent):
+            found.append(f"{indent}{click.style(text, fg=tint) if tint else text}\n")
     return "".join(found)
+
+
+def _folded(line: Line, room: int) -> list[str]:
+    if line.whole:
+        return textwrap.wrap(line.text, room, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    return [cut(line.text, room)]
 
 
 # --- heading --------------------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ def _block(change: Change, diff: Diff) -> Iterator[Line]:
 
 def _cells(before: Row, after: Row, columns: Sequence[str]) -> Iterator[Line]:
     """The columns that differ, below each other."""
-    width = max((len(safe(name)) for name in columns), default=0)
+    width = max((len(_plain(name)) for name in columns), default=0)
     for name in columns:
-        yield Line(f"{safe(name):{width}}  {_moved(_cell(before, name), _cell(after, name))}", indent=4)
+        yield Line(f"{_plain(name):{width}}  {_moved(_cell(before, name), _cell(after, name))}", indent=4)
 
 
 def _cell(row: Row, name: str) -> Any:
@@ -211,8 +211,8 @@ def _text(value: Any) -> str:
     """A value on one line, by the rules of JSON, but for the quotes around a text."""
     if isinstance(value, str):
         return safe(value)
-    if type(value) is int:
-        return str(value)
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)
     from lineage_cli.values import json_document
 
     plain = json_document(value)

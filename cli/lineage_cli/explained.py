@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]
 
 ABOVE = "(see above)"
+NOTHING = "-"
 ROOMY = 30  # cells that the text of the deepest line needs; with less, chains of steps are not indented
 
 
@@ -34,7 +35,12 @@ def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: boo
     for title, columns, rows in _tables(facts, plan):
         if rows:
             say(f"\n{title}\n")
-            write_table(columns, rows, sink, terminal=terminal)
+            # A column that says nothing of any row only takes the others' room.
+            told = [place for place in range(len(columns)) if any(row[place] != NOTHING for row in rows)]
+            write_table(
+                [columns[place] for place in told], [[row[place] for place in told] for row in rows], sink,
+                terminal=terminal,
+            )  # fmt: skip
 
 
 class _Plan:
@@ -111,12 +117,12 @@ def _tree_lines(plan: _Plan, width: int | None, ascii: bool) -> Iterator[str]:
     every = [name for _, names in trees for name in names if name]
     rows = _column("rows", [_plain(plan.rows(name), ascii) for name in every])
     strategies = _column("capture", [plan.strategy(name) for name in every])
-    head = GAP.join(text for text in ("rows".rjust(rows) if rows else "", "capture".ljust(strategies)) if text.strip())
+    titles = (["rows".rjust(rows)] if rows else []) + (["capture".ljust(strategies)] if strategies else [])
     before = (rows + len(GAP) if rows else 0) + (strategies + len(GAP) if strategies else 0)
     room = None if width is None else max(width - before, 10)
     narrow = room is not None and room - 3 * max(_depth(tree) for tree, _ in trees) < ROOMY
     yield ""
-    yield f"{head}{GAP}step".strip() if before else "step"
+    yield GAP.join([*titles, "step"])
     for number, (tree, names) in enumerate(trees):
         if number:
             yield ""
@@ -149,15 +155,19 @@ def _tree(plan: _Plan, root: str, shown: set[str], names: list[str | None]) -> T
 
 def _folded(tree: Tree) -> Tree:
     """The same lines, but steps that read only the next one stand below each other, under the first of them."""
-    lines = tree.lines
+    lines, dashed = tree.lines, tree.dashed
     while len(tree.children) == 1 and not tree.children[0].dashed:
         tree = tree.children[0]
         lines += tree.lines
-    return Tree(lines, tuple(_folded(child) for child in tree.children), dashed=tree.dashed)
+    return Tree(lines, tuple(_folded(child) for child in tree.children), dashed)
 
 
 def _depth(tree: Tree) -> int:
-    return 1 + max((_depth(child) for child in tree.children), default=-1)
+    """How many levels hang below the label; a loop, for chains of steps may be long."""
+    depth, level = -1, [tree]
+    while level:
+        depth, level = depth + 1, [child for each in level for child in each.children]
+    return depth
 
 
 def _column(title: str, cells: Sequence[str]) -> int:
@@ -201,16 +211,17 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
                 name,
                 _listed(source["columns_read"]) if source["columns_known"] else "unknown",
                 _listed(source["columns_pruned"]) if source["columns_known"] else "unknown",
-                _listed(source["filters_pushed_down"], " AND "),
+                _listed(source["filters_pushed_down"], "; "),
             ]
             for name, source in plan.sources.items()
         ],
     )
+    nothing = NOTHING if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
     yield (
         "Columns of the outputs, and what they are computed from",
         [Column("output"), Column("column"), Column("computed from")],
         [
-            [name, column, _listed(found)]
+            [name, column, ", ".join(found) or nothing]
             for name, output in facts["outputs"].items()
             for column, found in output["columns"].items()
         ],
@@ -218,4 +229,4 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
 
 
 def _listed(names: Sequence[str], between: str = ", ") -> str:
-    return between.join(names) or "-"
+    return between.join(names) or NOTHING

@@ -189,7 +189,7 @@ def _key(
         return Key((), "same version")
     found = declared_key(engine, versions, new.declared)
     if found is None and new.role != "source":
-        groups = [grouped_by(questions.reader.workflow_content(run.workflow_version), new.name) for run in runs]
+        groups = [grouped_by(questions.reader.content(run.id), new.name) for run in runs]
         if groups[0] is not None and groups[0] == groups[1]:
             found = grouping_key(engine, versions, groups[0])
     found = found or column_key(engine, versions)
@@ -241,7 +241,10 @@ def _behind(
         notes = [f"run '{run}' was made with capture off: what is behind its rows is not known" for run in off]
         return _Behind(notes=tuple(notes))
     before, after = Origins.of(questions, old), Origins.of(questions, new)
-    pairs = source_pairs(before, after)
+    pairs = sorted(
+        source_pairs(before, after),
+        key=lambda pair: not (before.contributes(pair.before) or after.contributes(pair.after)),
+    )
     keys = wanted_keys(options.source_key, pairs)
     asking = BehindChanges(questions, before, after, changes, options.rows)
     sources, found = [], dict[int, list[Behind]]()
@@ -274,7 +277,7 @@ def _steps_changed(questions: Questions, before: RunRecord, after: RunRecord) ->
     """Steps of the dataset's workflow that came, went, or were told otherwise."""
     if before.workflow_version == after.workflow_version:
         return ()
-    old, new = (_steps(questions.reader.workflow_content(run.workflow_version)) for run in (before, after))
+    old, new = (_steps(questions.reader.content(run.id)) for run in (before, after))
     return tuple(name for name in dict.fromkeys([*new, *old]) if old.get(name) != new.get(name))
 
 

@@ -6,7 +6,7 @@ are matched by what identifies a row of that source in both versions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from lineage_service.query.diff_keys import (
     tuples,
     versions_of,
 )
-from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, SourceIdentity, rows_of_table
+from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
 from lineage_service.query.names import DatasetName
@@ -261,8 +261,7 @@ class BehindChanges:
         rows: dict[int, list[RowBehind]] = {}
         for n, kind, rid_before, rid_after, known, differs in tuples(self.engine, f"SELECT * FROM {shown}"):
             columns = tuple(compared[index] for index in differs or ())
-            before = None if rid_before is None else old[rid_before]
-            after = None if rid_after is None else new[rid_after]
+            before, after = old(rid_before), new(rid_after)
             if kind != "changed" and not columns:  # the other version has the row as it is: shown once
                 before, after = (None, after) if kind == "added" else (before, None)
             rows.setdefault(n, []).append(RowBehind(kind, before, after, known, columns))
@@ -276,14 +275,17 @@ class BehindChanges:
             for n, added, recent, removed, gone, changed, same in tuples(self.engine, sql.behind_counts_sql(behind))
         }
 
-    def _rows(self, source: DatasetRecord | None, shown: str, rid: str, identity: SourceIdentity) -> dict[int, Row]:
+    def _rows(
+        self, source: DatasetRecord | None, shown: str, rid: str, identity: SourceIdentity
+    ) -> Callable[[int | None], Row | None]:
         """The rows to show, by rid; only the rids where the rows are no longer there."""
-        wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
         if source is None:
-            return {}
+            return lambda _: None
         if identity.note == NO_LONGER_THERE or not self._readable(source):
-            return {number: {"_rid": number} for number in self.engine.ids(wanted)}
-        return {row["_rid"]: row for row in rows_of_table(rows_by_rid(self.questions, source, wanted))}
+            return lambda number: None if number is None else {"_rid": number}
+        wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
+        found = RowsByRid(rows_by_rid(self.questions, source, wanted))
+        return lambda number: found.get(number, with_rid=True)
 
 
 def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError, StoreError
+from lineage_service.settings import command
 from lineage_service.store.engine import connect_duckdb, file_literal, literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+# DuckDB's words for what is no Parquet file.
+_NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
 SHORT = 10_000  # ids up to this number are fetched at once
 SECONDS = 300.0  # a user-written predicate is interrupted after so long
 
@@ -39,7 +43,7 @@ class QueryEngine:
 
     def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
         """A query's rows as they come. A cursor is used again once nobody holds the rows that it gave."""
-        with translated():
+        with translated(self.spill.parent):
             if self._cursor is None or self._reading() is not None:
                 self._cursor = self.connection.cursor()
             reader = self._cursor.sql(query, params=list(parameters)).to_arrow_reader(65_536)
@@ -57,12 +61,12 @@ class QueryEngine:
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
-        with translated():
+        with translated(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
     def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
-        with translated():
+        with translated(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return [row[0] for row in rows]
 
@@ -70,7 +74,7 @@ class QueryEngine:
         """A temporary table of a query's rows; its name."""
         self._tables += 1
         name = f"kept{self._tables}"
-        with translated():
+        with translated(self.spill.parent):
             self.connection.execute(f"CREATE TABLE {name} AS {query}", list(parameters))
         return name
 
@@ -78,7 +82,7 @@ class QueryEngine:
         """A temporary table, column b, of rids that another connection found."""
         self._tables += 1
         name = f"kept{self._tables}"
-        with translated():
+        with translated(self.spill.parent):
             self.connection.register(f"{name}_rows", reader)
             self.connection.execute(f"CREATE TABLE {name} AS SELECT _rid AS b FROM {name}_rows")
             self.connection.unregister(f"{name}_rows")
@@ -89,7 +93,7 @@ class QueryEngine:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def types(self, query: str) -> dict[str, str]:
-        with translated():
+        with translated(self.spill.parent):
             return {row[0]: row[1] for row in self.connection.execute(f"DESCRIBE {query}").fetchall()}
 
     def close(self) -> None:
@@ -122,7 +126,7 @@ def guarded(spill: Path, paths: Sequence[str], query: str, *, floats: bool) -> I
     timer.daemon = True
     timer.start()
     try:
-        with translated():
+        with translated(spill.parent):
             yield connection
     finally:
         timer.cancel()
@@ -130,7 +134,7 @@ def guarded(spill: Path, paths: Sequence[str], query: str, *, floats: bool) -> I
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(home: Path) -> Iterator[None]:
     """DuckDB's errors in the user's words; their texts may quote data, so only the kind is told."""
     import duckdb
 
@@ -147,9 +151,34 @@ def translated() -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         raise QuestionError("the question needs more memory than allowed", hint="raise it: SMOKE_MEMORY=4GB") from None
     except duckdb.IOException as error:
-        raise StoreError(f"a file cannot be read: {str(error).splitlines()[0].removeprefix('IO Error: ')}") from None
+        raise _unreadable(str(error), home) from None
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
         text = str(error).splitlines()[0]
         raise QuestionError(f"the question cannot be asked like this: {text}") from None
     except (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.TypeMismatchException) as error:
+        if _NO_PARQUET.search(str(error)):
+            raise _unreadable(str(error), home) from None
         raise QuestionError(f"the question fails on the data ({type(error).__name__})") from None
+    except duckdb.Error as error:
+        if type(error) is not duckdb.Error:
+            raise
+        # Without a kind of its own: the Parquet reader has lost its way in a file.
+        raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
+
+
+def _unreadable(text: str, home: Path) -> StoreError:
+    """A file that is missing or damaged, with its name and a way on; of DuckDB's own words only what is about it."""
+    line = text.splitlines()[0]
+    quoted = re.search(r"""["'](/.*)["']""", line)
+    if quoted is None:
+        reason = line.removeprefix("IO Error: ")
+        return StoreError(f"a file of the home '{home}' cannot be read: {reason}", hint=_look_closer(home))
+    path = re.sub(r"\[([*?[])\]", r"\1", quoted[1])  # as a scan spells it so that it is no glob
+    if not Path(path).is_relative_to(home):
+        return StoreError(f"file '{path}' is missing or damaged", hint=_look_closer(home))
+    inside = Path(path).relative_to(home)
+    return StoreError(f"a file of the home '{home}' is missing or damaged: '{inside}'", hint=_look_closer(home))
+
+
+def _look_closer(home: Path) -> str:
+    return f"look closer: {command(home, 'doctor')}"

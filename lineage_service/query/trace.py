@@ -225,8 +225,7 @@ class Tracer:
 
     def _steps_of(self, run_id: str) -> dict[str, Any]:
         if run_id not in self._steps:
-            run = self.questions.reader.run(run_id)
-            content = self.questions.reader.workflow_content(run.workflow_version) if run else None
+            content = self.questions.reader.content(run_id)
             self._steps[run_id] = {step["name"]: step for step in json.loads(content or "{}").get("steps", ())}
         return self._steps[run_id]
 

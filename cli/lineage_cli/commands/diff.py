@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,8 @@ from lineage_cli.options import TERMINAL_LIMIT, Assignment, Output, home_options
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
     from lineage_service.query.diff_result import Diff
+
+BLOCK = 100  # changes written at a time
 
 
 @click.command("diff")
@@ -86,11 +89,16 @@ def command(
             write_answer(found.answer(), output)
         else:
             _write(found, output)
+            if output.out is not None:
+                click.echo(f"wrote {_changes(found.rows.lines.num_rows)} to {output.out}", err=True)
             if found.remaining:
-                changes = "change" if found.remaining == 1 else "changes"
-                click.echo(f"… and {found.remaining:,} more {changes}; use --limit to see more", err=True)
+                click.echo(f"… and {_changes(found.remaining, ' more')}; use --limit to see more", err=True)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
+
+
+def _changes(number: int, more: str = "") -> str:
+    return f"{number:,}{more} {'change' if number == 1 else 'changes'}"
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -120,5 +128,6 @@ def _write_text(found: Diff, output: Output, sink: Sink) -> None:
     person = output.on_terminal
     width = shutil.get_terminal_size().columns if person else None
     encoding = (sys.stdout.encoding or "utf-8") if person else "utf-8"
-    for text in changes_text(found, width=width, colour=person and in_colour()):
-        sink.write(text.encode(encoding, errors="replace"))
+    texts = changes_text(found, width=width, colour=person and in_colour())
+    while block := "".join(islice(texts, BLOCK)):
+        sink.write(block.encode(encoding, errors="replace"))

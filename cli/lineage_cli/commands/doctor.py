@@ -1,0 +1,64 @@
+"""`smoke-lineage doctor`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import home_options
+
+if TYPE_CHECKING:
+    from lineage_service.doctor import Check, Diagnosis
+
+ANSWER_IS_NO = 4
+COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
+INDENT = " " * 19  # a status, a name, and the spaces behind them
+
+
+@click.command("doctor")
+@click.option("--spark", is_flag=True, help="Also start Spark and run a small job.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@home_options
+def command(spark: bool, as_json: bool, home: str | None, catalog: str | None) -> None:
+    """Check the home, the catalog, the files of every run, Java and Spark. Nothing is changed.
+
+    Exit code 4 where something is broken; notes and warnings are no failure.
+
+    \b
+    Example:
+      smoke-lineage doctor --spark
+    """
+    from lineage_cli.sink import print_text
+    from lineage_service.doctor import examine
+
+    diagnosis = examine(home, catalog, spark=spark)
+    print_text(json.dumps(diagnosis.to_json(), ensure_ascii=False) if as_json else _told(diagnosis))
+    if not diagnosis.ok:
+        click.get_current_context().exit(ANSWER_IS_NO)
+
+
+def _told(diagnosis: Diagnosis) -> str:
+    lines = [line for check in diagnosis.checks for line in _lines(check)]
+    problems = sum(check.status == "problem" for check in diagnosis.checks)
+    end = "all fine" if not problems else "1 problem" if problems == 1 else f"{problems:,} problems"
+    return "\n".join([*lines, "", end])
+
+
+def _lines(check: Check) -> list[str]:
+    """The check, and what to do below it; folded under itself on a terminal, one line each elsewhere."""
+    from lineage_cli.tables import in_colour, safe
+
+    terminal = options.is_terminal(sys.stdout)
+    head = f"{check.status:<8} {check.name:<9} "
+    texts = [safe(check.detail), *([f"hint: {safe(check.hint)}"] if check.hint else [])]
+    width = max(30, shutil.get_terminal_size().columns - len(INDENT)) if terminal else None
+    folded = [line for text in texts for line in (textwrap.wrap(text, width) if width else [text])]
+    if terminal and in_colour():
+        head = click.style(head[:8], fg=COLOURS[check.status]) + head[8:]
+    return [head + folded[0], *(INDENT + line for line in folded[1:])]

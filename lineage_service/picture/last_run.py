@@ -1,0 +1,83 @@
+"""What the last committed run of a workflow says about sizes: rows per dataset, pairs per output and source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lineage_service.capture.handles import source_space, step_space
+
+if TYPE_CHECKING:
+    from lineage_catalog.reader import CatalogReader
+    from lineage_catalog.records import RunRecord
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How many pairs (output row, source row) a run captured, and how."""
+
+    output: str
+    source: str
+    pairs: int | None
+    strategy: str | None
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """A committed run, as far as a plan is compared with it.
+
+    spaces: rows of each space that is a dataset (`source:orders`, `step:totals`) · outputs: rows by output name
+    """
+
+    run_id: str
+    workflow_version: str
+    committed_at: str
+    variables: Mapping[str, str]
+    spaces: Mapping[str, int]
+    outputs: Mapping[str, int]
+    pairs: tuple[Pairs, ...] = field(default=())
+
+    def source_rows(self, name: str) -> int | None:
+        return self.spaces.get(source_space(name))
+
+    def step_rows(self, name: str) -> int | None:
+        """Rows of a step that was an output, or kept; of others nobody counted them."""
+        return self.spaces.get(step_space(name))
+
+    def differences(self, workflow_version: str, variables: Mapping[str, str]) -> tuple[str, ...]:
+        """What a reader must know before trusting the numbers beside a file of that version."""
+        run = f"the last run ({self.run_id})"
+        if workflow_version != self.workflow_version:
+            return (f"{run} was of another version of this workflow: its rows are shown for names that still exist",)
+        other = sorted(
+            name for name in {*variables, *self.variables} if variables.get(name) != self.variables.get(name)
+        )
+        return (f"{run} had other values of {', '.join(other)}: its rows are shown",) if other else ()
+
+
+def last_run(reader: CatalogReader, workflow: str) -> LastRun | None:
+    """The latest committed run of a workflow; None where there is none."""
+    run = reader.latest_run(workflow)
+    return None if run is None else read_run(reader, run)
+
+
+def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
+    """A run's sizes, from the versions it read and wrote."""
+    spaces: dict[str, int] = {}
+    outputs: dict[str, int] = {}
+    for dataset in reader.datasets(run.id):
+        version = reader.version(dataset.version_id)
+        if version is None:
+            continue
+        spaces[dataset.space] = version.rows
+        if dataset.role == "output":
+            outputs[dataset.name] = version.rows
+    captured = json.loads(run.report).get("capture", {})
+    pairs = tuple(
+        Pairs(output, source, facts.get("pairs"), facts.get("strategy"))
+        for output, sources in captured.items()
+        for source, facts in sources.items()
+    )
+    return LastRun(run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs)
