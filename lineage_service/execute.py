@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import Commit
 
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
+from lineage_service.errors import Problem
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.spec.loader import LoadedWorkflow
@@ -47,13 +48,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Executed:
-    """What an execution leaves: the sources it read, the plan, what it wrote and where, and checks that failed."""
+    """What an execution leaves: the sources it read, the plan, what it wrote and where, checks that failed, warnings."""
 
     sources: Mapping[str, OpenSource]
     plan: InstrumentedPlan
     names: Names
     writing: Writing
     failed: Sequence[FailedCheck]
+    warnings: Sequence[Problem]
 
 
 def execute(
@@ -70,6 +72,7 @@ def execute(
     with stages.stage("starting Spark"):
         from lineage_service.spark.checks import checks_of, run_checks
         from lineage_service.spark.columns import Names
+        from lineage_service.spark.java import java_warnings
         from lineage_service.spark.lower import lower_plan
         from lineage_service.spark.meter import metered
         from lineage_service.spark.publish import write_publication
@@ -101,7 +104,7 @@ def execute(
                 write_publication(publication, lowered[publication.step], folder.home.path)
     for source in sources.values():
         source.refuse_changed()
-    return Executed(sources, instrumented, names, writing, failed)
+    return Executed(sources, instrumented, names, writing, failed, java_warnings())
 
 
 def _how_many(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:

@@ -22,7 +22,7 @@ from lineage_service.query.graph import Direction
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.settings import catalog_url, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
-from lineage_service.store.layout import HomeLayout, is_at_work, storing, unfinished_folders
+from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -228,7 +228,10 @@ class Home:
         return last_run(self._catalog, workflow) if self._has_catalog() else None
 
     def gc(self, *, dry_run: bool = False) -> dict[str, int]:
-        """Removes what no committed run needs, also runs that failed a check; a run at work is left alone."""
+        """Removes what no committed run needs, also runs that failed a check.
+
+        A run at work is left alone, and one that another catalog has.
+        """
         folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
         # Locks first, then the catalog: a run that commits in between must be seen as committed.
         idle = [folder for folder in folders if not is_at_work(folder)]
@@ -240,7 +243,7 @@ class Home:
         removed = size = 0
         for folder in [*idle, *unfinished_folders(self.layout)]:
             target = folder / "temporary" if folder.name in committed else folder
-            if not target.exists():
+            if not target.exists() or (target is folder and is_marked_committed(folder)):
                 continue
             size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
             removed += 1

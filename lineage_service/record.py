@@ -104,6 +104,7 @@ def run_commit(
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
+    counted = _counted(done)
     run = RunRecord(
         run_id,
         workflow,
@@ -124,6 +125,7 @@ def run_commit(
                 type(each.node).__name__.lower(),
                 each.choice.strategy if each.choice else None,
                 each.choice.reason if each.choice else None,
+                counted.get(each.node.id),
             )
             for each in plan.nodes
         ),
@@ -134,6 +136,21 @@ def run_commit(
         tuple(datasets),
         tuple(_hop_record(hop, run_id, folder) for hop in hops),
     )
+
+
+def _counted(done: Executed) -> dict[str, int]:
+    """Rows of the nodes whose rows were written on the way, as they are or below a breaker; nobody counts others."""
+    written = done.writing.rows
+    counted = {name: source.version.rows for name, source in done.sources.items()}
+    for each in done.plan.nodes:
+        node = each.node
+        if each.is_dataset:
+            counted[node.id] = done.writing.versions[node.step].rows
+        elif node.id in written:
+            counted[node.id] = written[node.id]
+        if len(node.inputs) == 1 and each.label_below in written:
+            counted.setdefault(node.inputs[0].id, written[each.label_below])
+    return counted
 
 
 def _private(version: Version, folder: RunFolder) -> Version:

@@ -51,10 +51,12 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
             with stages.stage("committing"):
                 folder.sync()
                 access.commit(run_commit(started, loaded, done, hops, report, folder))
+                if status == "committed":
+                    folder.mark_committed()
         if status == "failed":
             raise RunError(problems)
     publish(publications)
-    return with_warnings(report, [*warnings, *problems])
+    return with_warnings(report, [*warnings, *done.warnings, *problems])
 
 
 class _Clock:

@@ -10,7 +10,6 @@ from lineage_service.capture.instrument import instrument
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.spec.loader import load_workflow
-from lineage_service.workflow import explain_workflow
 from tests.harness import Flow
 from tests.test_cases import case_plan
 from tests.test_reference_cases import CASES, load
@@ -54,8 +53,3 @@ def same_as_golden(text: str, path: Path) -> None:
 def test_instrumented_plan(name, tmp_path):
     plan = plan_of(name, tmp_path)
     same_as_golden(described(instrument(plan, "stage")), GOLDEN / f"{name.replace('/', '-')}.txt")
-
-
-def test_explanation_of_the_example():
-    file = Path(__file__).parent.parent / "workflows" / "shop" / "revenue.yml"
-    same_as_golden(explain_workflow(file).text(), GOLDEN / "explain-shop.txt")

@@ -16,7 +16,7 @@ from lineage_service import Home
 from lineage_service.errors import NotFound, WorkflowError
 from lineage_service.picture.dot import dot
 from lineage_service.picture.graph import Box, Edge, Picture, workflow_picture
-from lineage_service.picture.last_run import LastRun, Pairs
+from lineage_service.picture.last_run import LastRun, Pairs, steps_of
 from lineage_service.picture.layout import Frame, Size, laid_out
 from lineage_service.picture.measure import bold_width, cells, mono_width, wrapped
 from lineage_service.picture.mermaid import fenced, mermaid
@@ -227,6 +227,20 @@ def test_a_link_to_what_was_made_anew_since_says_so(home):
         picture = opened.graph()
     assert Edge("rates.daily", "revenue.fx", 30, "link", "an earlier run") in picture.edges
     assert '"30, an earlier run"' in mermaid(picture)
+
+
+def test_rows_of_steps_follow_from_what_was_counted():
+    steps = [
+        {"name": "sorted", "op": "sort", "input": "read", "by": ["a"]},
+        {"name": "read", "op": "project", "input": "met", "columns": ["a"]},
+        {"name": "met", "op": "join", "left": "s", "right": "t", "using": ["a"]},
+        {"name": "some", "op": "filter", "input": "sorted", "where": "a > 1"},
+        {"name": "once", "op": "project", "input": "some", "columns": ["a"], "distinct": True},
+        {"name": "shown", "op": "with_columns", "input": "once", "columns": {"b": "a"}},
+    ]
+    assert steps_of({"steps": steps}, {"sorted": 7, "once": 2}) == {
+        "sorted": 7, "read": 7, "met": 7, "once": 2, "shown": 2,
+    }  # fmt: skip
 
 
 def test_workflows_that_read_each_other_in_a_circle_are_drawn(home):

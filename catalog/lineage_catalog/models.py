@@ -48,6 +48,7 @@ run_steps = Table(
     Column("operator", String(32), nullable=False),
     Column("strategy", String(16)),
     Column("reason", Text),
+    Column("rows", BigInteger),  # that the step gave, where they were counted
 )
 
 dataset_versions = Table(

@@ -28,6 +28,7 @@ class StepRecord:
     operator: str
     strategy: str | None
     reason: str | None
+    rows: int | None = None  # that it gave, where they were counted
 
 
 @dataclass(frozen=True, slots=True)

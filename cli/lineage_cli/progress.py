@@ -106,7 +106,8 @@ class _Line:
             if self._running:
                 last = self._running[-1]
                 of = f"/{last.of}" if last.of else ""
-                parts += [f"[{last.number}{of}] {last.label}", self._tasks, self._rate]
+                parts += [f"[{last.number}{of}] {last.label}", self._tasks]
+            parts.append(self._rate)
             line = safe(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(CLEAR_LINE + (line if len(line) <= width else line[: width - 1] + "…"))

@@ -41,6 +41,11 @@ class Instrumented:
     materialised: Materialised | None
 
     @property
+    def label_below(self) -> str:
+        """The name of a copy of the rows that the node reads, not of those it gives."""
+        return f"{self.node.id}:below"
+
+    @property
     def is_dataset(self) -> bool:
         return self.materialised is not None and self.materialised.kind == "dataset"
 

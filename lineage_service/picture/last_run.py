@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lineage_service.capture.handles import source_space, step_space
 
@@ -29,6 +29,7 @@ class LastRun:
     """A committed run, as far as a plan is compared with it.
 
     spaces: rows of each space that is a dataset (`source:orders`, `step:totals`) · outputs: rows by output name
+    steps: rows of steps, as they were counted on the way or follow from it
     """
 
     run_id: str
@@ -38,13 +39,14 @@ class LastRun:
     spaces: Mapping[str, int]
     outputs: Mapping[str, int]
     pairs: tuple[Pairs, ...] = field(default=())
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def source_rows(self, name: str) -> int | None:
         return self.spaces.get(source_space(name))
 
     def step_rows(self, name: str) -> int | None:
-        """Rows of a step that was an output, or kept; of others nobody counted them."""
-        return self.spaces.get(step_space(name))
+        """Rows of a step, where they are known: of an output or kept step, or counted on the way."""
+        return self.spaces.get(step_space(name), self.steps.get(name))
 
     def differences(self, workflow_version: str, variables: Mapping[str, str]) -> tuple[str, ...]:
         """What a reader must know before trusting the numbers beside a file of that version."""
@@ -80,4 +82,25 @@ def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
         for output, sources in captured.items()
         for source, facts in sources.items()
     )
-    return LastRun(run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs)
+    counted = {step.node: step.rows for step in reader.steps(run.id) if step.rows is not None}
+    steps = steps_of(json.loads(reader.content(run.id) or "{}"), counted)
+    return LastRun(
+        run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps
+    )
+
+
+def steps_of(content: Mapping[str, Any], counted: Mapping[str, int]) -> dict[str, int]:
+    """Rows of steps: as they were counted, and those that follow since a step gives one row for each it reads."""
+    rows = dict(counted)
+    one_to_one = [(step["name"], step["input"]) for step in content.get("steps", ()) if _keeps_every_row(step)]
+    for _ in one_to_one:  # so many passes are enough for a chain of all of them
+        for above, below in one_to_one:
+            known = rows.get(above, rows.get(below))
+            if known is not None:
+                rows[above] = rows[below] = known
+    return rows
+
+
+def _keeps_every_row(step: Mapping[str, Any]) -> bool:
+    """Whether a step gives just one row for each that it reads."""
+    return step["op"] in ("with_columns", "sort", "window") or (step["op"] == "project" and not step.get("distinct"))

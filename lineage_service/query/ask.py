@@ -406,9 +406,6 @@ class Questions:
                     hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
                 )
 
-    _find, _scan, _start, _rows_of, _rids_of = find, scan, start, rows_of, rids_of
-    _refuse_changed = refuse_changed
-
 
 def renamed(version: Version, dataset: DatasetRecord) -> Version:
     """Another workflow's output under the names that the reading workflow gives its columns."""

@@ -90,11 +90,12 @@ class Writing:
     tables: dict[Space, Path] = field(default_factory=dict)
     stages: Stages = field(default_factory=lambda: Stages(silent))
     failed: dict[str, Failing] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         folder = self._fresh(label)
-        self._write(frame, folder, f"rows of step '{label.partition(':')[0]}'", position)
+        self.rows[label] = self._write(frame, folder, f"rows of step '{label.partition(':')[0]}'", position)
         files = sorted(str(path) for path in folder.glob("*.parquet"))
         return with_nullability(read_files(self.spark, files, schema=frame.schema), frame.schema)
 
@@ -149,10 +150,12 @@ class Writing:
         safe = re.sub(r"[^a-z0-9_]+", "-", label)
         return self.folder.temporary / f"{next(self._numbers)}-{safe}"
 
-    def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> None:
+    def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> int:
         with self.stages.stage(f"writing {what}") as written, executing(position, what, self.folder.home.path):
             frame.write.parquet(str(folder))
-            written.rows, written.bytes = size_of_folder(folder)
+            rows, written.bytes = size_of_folder(folder)
+            written.rows = rows
+        return rows
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:

@@ -54,7 +54,7 @@ def _staged(
 ) -> Captured:
     """Written once with a number for each row; result and members are computed from that copy."""
     numbered = below.withColumn(names.row, F.monotonically_increasing_id())
-    return grouped(stage.once(each.node.id, numbered, each.node.position), keys, handles, names)
+    return grouped(stage.once(each.label_below, numbered, each.node.position), keys, handles, names)
 
 
 Strategy = Callable[[Instrumented, DataFrame, Sequence[str], int, Stage, Names], Captured]

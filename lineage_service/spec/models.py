@@ -65,10 +65,14 @@ __all__ = [
 class CheckSpec(Closed):
     """A statement about the rows of a step or output, checked while it runs; exactly one of the first three."""
 
-    not_null: OneOrMore | None = Field(None, description="Columns that are never null")
-    unique: OneOrMore | None = Field(None, description="Columns whose values together occur once")
-    where: Text | None = Field(None, description="A predicate that holds for every row")
-    severity: Literal["error", "warn"] = Field("error", description="error fails the run, warn is reported")
+    not_null: OneOrMore | None = Field(None, description="A column, or a list of them, that is never null")
+    unique: OneOrMore | None = Field(
+        None, description="A column, or a list whose values together occur once; rows with a null are not compared"
+    )
+    where: Text | None = Field(None, description="A predicate that is false for no row; null passes, as in SQL")
+    severity: Literal["error", "warn"] = Field(
+        "error", description="error fails the run before it commits, warn is reported"
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -82,8 +86,8 @@ class CheckSpec(Closed):
 class StepBase(Closed):
     """What every step has."""
 
-    name: Name = Field(description="The step's name: [a-z][a-z0-9_]*")
-    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the step's rows")
+    name: Name = Field(description="The step's name: [a-z][a-z0-9_]*, not that of a source or another step")
+    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the step's rows, checked while it runs")
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -105,15 +109,15 @@ class FilterStep(OneInput):
     """Keeps the rows for which `where` is true."""
 
     op: Literal["filter"]
-    where: Text = Field(description="A predicate")
+    where: Text = Field(description="A predicate; rows for which it is false or null are left out")
 
 
 class ProjectStep(OneInput):
     """Columns chosen or computed; a bag, or a set with `distinct`."""
 
     op: Literal["project"]
-    columns: Columns = Field(description="Column names, or name: expression")
-    distinct: Flag = Field(False, description="Set semantics")
+    columns: Columns = Field(description="The columns of the result: names, or name: expression")
+    distinct: Flag = Field(False, description="Equal rows once")
 
     @field_validator("columns")
     @classmethod
@@ -127,16 +131,18 @@ class WithColumnsStep(OneInput):
     """All columns, and some more."""
 
     op: Literal["with_columns"]
-    columns: Expressions = Field(min_length=1, description="name: expression")
+    columns: Expressions = Field(min_length=1, description="name: expression; an existing name is replaced")
 
 
 class AggregateStep(OneInput):
     """One row per group; without `by`, one row in all."""
 
     op: Literal["aggregate"]
-    by: Columns = Field((), description="Columns, or name: expression; empty for one group")
-    measures: Expressions = Field(default_factory=dict, description="name: aggregate expression")
-    having: Text | None = Field(None, description="A predicate over keys and measures, by name")
+    by: Columns = Field((), description="The keys: columns, or name: expression; empty for one group of everything")
+    measures: Expressions = Field(default_factory=dict, description="name: aggregate expression, such as sum(x)")
+    having: Text | None = Field(
+        None, description="A predicate over keys and measures, by name; other groups are left out"
+    )
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -157,8 +163,8 @@ class JoinStep(TwoInputs):
     """Pairs of rows that match; `semi` and `anti` only ask whether there is a match."""
 
     op: Literal["join"]
-    on: Text | None = Field(None, description="Any predicate; left. and right. qualify names")
-    using: Texts | None = Field(None, description="Columns that both sides have")
+    on: Text | None = Field(None, description="Any predicate; left. and right. qualify names that both sides have")
+    using: Texts | None = Field(None, description="Instead of on: columns that both sides have, and that must be equal")
     how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"] = Field("inner", description="Join type")
 
     @model_validator(mode="after")
@@ -177,7 +183,7 @@ class UnionStep(StepBase):
     """Rows of all inputs, by column name."""
 
     op: Literal["union"]
-    inputs: tuple[Ref, ...] = Field(min_length=2, description="Two or more steps or sources")
+    inputs: tuple[Ref, ...] = Field(min_length=2, description="Two or more steps or sources, of the same column names")
     distinct: Flag = Field(False, description="Equal rows once")
 
 
@@ -199,9 +205,11 @@ class WindowStep(OneInput):
     """All columns, and measures computed over each row's partition."""
 
     op: Literal["window"]
-    partition_by: Texts = Field((), description="Columns; empty for one partition")
-    order_by: OneOrMore = Field((), description="Expressions with optional asc or desc")
-    measures: Expressions = Field(min_length=1, description="name: window expression, without OVER")
+    partition_by: Texts = Field((), description="Columns; empty for one partition of everything")
+    order_by: OneOrMore = Field((), description="The order within a partition: expressions with optional asc or desc")
+    measures: Expressions = Field(
+        min_length=1, description="name: window expression, such as row_number(), without OVER"
+    )
 
 
 class SortStep(OneInput):
@@ -216,16 +224,18 @@ class LimitStep(OneInput):
 
     op: Literal["limit"]
     n: Count = Field(description="How many rows")
-    by: OneOrMore = Field((), description="The order; expressions with optional asc or desc")
+    by: OneOrMore = Field((), description="The order: expressions with optional asc or desc; without it any n rows")
 
 
 class ExplodeStep(OneInput):
     """One row per element of an array or map column."""
 
     op: Literal["explode"]
-    column: Text = Field(description="The column to take apart")
-    as_: NewColumn = Field("", alias="as", description="The element's column; by default the column's own name")
-    outer: Flag = Field(False, description="Keep rows without elements, with null")
+    column: Text = Field(description="The array or map column to take apart")
+    as_: NewColumn = Field(
+        "", alias="as", description="The element's column; by default the element takes the column's place"
+    )
+    outer: Flag = Field(False, description="Keep rows that have no elements, with null")
 
     @model_validator(mode="before")
     @classmethod
@@ -256,10 +266,16 @@ STEP_TYPES: dict[str, type[Step]] = {get_args(t.model_fields["op"].annotation)[0
 class OutputSpec(Closed):
     """A step whose rows are kept as a dataset, and perhaps published."""
 
-    step: Ref = Field("", description="The step; by default the one of the output's own name")
-    path: Text | None = Field(None, description="Also publish a copy here, relative to the workflow file")
-    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the output's rows")
-    on_erasure: Literal["recompute", "delete"] = Field("recompute", description="What an erasure does with rows")
+    step: Ref = Field("", description="The step; by default the one called like the output")
+    path: Text | None = Field(
+        None,
+        description="Also publish a copy in this folder, relative to the workflow file: Parquet, declared columns only",
+    )
+    checks: tuple[CheckSpec, ...] = Field((), description="Statements about the output's rows, checked while it runs")
+    on_erasure: Literal["recompute", "delete"] = Field(
+        "recompute",
+        description="What an erasure does with rows made from the erased; kept in the catalog, no effect yet",
+    )
 
 
 class WorkloadQuery(Closed):
@@ -287,9 +303,13 @@ class WorkloadQuery(Closed):
 class LineageSpec(Closed):
     """How lineage is captured, and for what."""
 
-    capture: Literal["auto", "inject", "defer", "stage", "lazy", "off"] = Field("auto", description="The strategy")
-    keep: tuple[Ref, ...] = Field((), description="Steps in between that can be traced and shown like outputs")
-    workload: tuple[WorkloadQuery, ...] = Field((), description="The only questions that will be asked; empty: any")
+    capture: Literal["auto", "inject", "defer", "stage", "lazy", "off"] = Field(
+        "auto", description="How lineage is captured; off captures none"
+    )
+    keep: tuple[Ref, ...] = Field((), description="Steps in between that are kept, shown and traced like outputs")
+    workload: tuple[WorkloadQuery, ...] = Field(
+        (), description="Questions declared ahead; checked and kept in the catalog, no effect yet"
+    )
 
 
 class PrivacySpec(Closed):
@@ -332,15 +352,15 @@ class WorkflowSpec(Closed):
     name: Name = Field(description="The workflow's name: [a-z][a-z0-9_]*")
     description: Text | None = Field(None, description="What it is for")
     owner: Text | None = Field(None, description="Who answers for it")
-    vars: dict[str, Any] = Field(default_factory=dict, description="Defaults of variables, used as ${name}")
-    privacy: PrivacySpec | None = Field(None, description="For the record of processing")
+    vars: dict[str, Any] = Field(default_factory=dict, description="Variables and their defaults, used as ${name}")
+    privacy: PrivacySpec | None = Field(None, description="For the record of processing; kept in the catalog")
     sources: dict[Name, SourceSpec | Annotated[BrokenSource, InstanceOf(), SkipJsonSchema()]] = Field(
-        min_length=1, description="What is read"
+        min_length=1, description="What is read, by name: at least one"
     )
     steps: tuple[
         Annotated[Step, Field(discriminator="op")] | Annotated[BrokenStep, InstanceOf(), SkipJsonSchema()], ...
-    ] = Field(min_length=1, description="Relational steps, in any order")
+    ] = Field(min_length=1, description="What is done, in any order: at least one")
     outputs: dict[Name, OutputSpec | Annotated[BrokenOutput, InstanceOf(), SkipJsonSchema()]] = Field(
-        min_length=1, description="What is kept and published"
+        min_length=1, description="What is kept and perhaps published, by name: at least one"
     )
     lineage: LineageSpec = Field(default_factory=LineageSpec, description="How lineage is captured")

@@ -36,22 +36,44 @@ class LegalHold(Closed):
 class SourceSpec(Closed):
     """A dataset that the workflow reads: files, or another workflow's output."""
 
-    path: Text | None = Field(None, description="File, folder or glob, relative to the workflow file")
+    path: Text | None = Field(
+        None, description="A file, a folder or a glob, relative to the workflow file; local paths only"
+    )
     output: (
         Annotated[
             str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?(@[A-Za-z0-9_-]+)?$")
         ]
         | None
-    ) = Field(None, description="Another workflow's output: workflow.name")
-    format: FileFormat | None = Field(None, description="Inferred from the suffix where it is not given")
-    options: dict[str, OptionText] = Field(default_factory=dict, description="Spark's reader options")
-    schema_: Text | None = Field(None, alias="schema", description="Columns and types, as Spark DDL")
-    snapshot: Flag = Field(False, description="Keep a copy in the home")
-    rename: dict[str, NewColumn] = Field(default_factory=dict, description="old name: new name")
-    subject: dict[str, Text] = Field(default_factory=dict, description="kind of person: the column that identifies one")
-    pii: Texts = Field((), description="Columns that hold personal data")
-    legal_hold: LegalHold | None = Field(None, description="Rows that an erasure must retain")
-    on_erased: Literal["fail", "drop", "warn"] = Field("fail", description="An erased person is in the data again")
+    ) = Field(
+        None,
+        description="Instead of path: another workflow's output, workflow.name or name; @RUN behind it picks a run",
+    )
+    format: FileFormat | None = Field(
+        None, description="The file format; by default that of the suffix, and Parquet where there is none"
+    )
+    options: dict[str, OptionText] = Field(
+        default_factory=dict, description="Spark's reader options, such as header: true"
+    )
+    schema_: Text | None = Field(
+        None, alias="schema", description="Columns and types as Spark DDL; by default what Spark's reader finds"
+    )
+    snapshot: Flag = Field(
+        False, description="Keep a copy of a Parquet source in the home; CSV and JSON always have one"
+    )
+    rename: dict[str, NewColumn] = Field(
+        default_factory=dict, description="old name: new name; the workflow sees the new one"
+    )
+    subject: dict[str, Text] = Field(
+        default_factory=dict,
+        description="kind of person: the column that identifies one; kept in the catalog, no effect yet",
+    )
+    pii: Texts = Field((), description="Columns that hold personal data; kept in the catalog, no effect yet")
+    legal_hold: LegalHold | None = Field(
+        None, description="Why an erasure must retain the rows; kept in the catalog, no effect yet"
+    )
+    on_erased: Literal["fail", "drop", "warn"] = Field(
+        "fail", description="What to do where an erased person is in the data again; no effect yet"
+    )
 
     @field_validator("subject")
     @classmethod

@@ -13,11 +13,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
+
+COMMITTED = ".committed"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class RunFolder:
                     finally:
                         os.close(handle)
 
+    def mark_committed(self) -> None:
+        """So that `gc` with another catalog leaves it alone. A run is committed by its catalog, with or without."""
+        with suppress(OSError):
+            (self.path / COMMITTED).touch()
+
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -141,6 +148,11 @@ def is_at_work(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def is_marked_committed(folder: Path) -> bool:
+    """Whether some catalog, this one or another, has that run."""
+    return (folder / COMMITTED).exists()
 
 
 def unfinished_folders(home: HomeLayout) -> list[Path]:

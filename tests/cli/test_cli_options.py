@@ -152,7 +152,7 @@ def test_lists_of_the_catalog(call: Call) -> None:
     assert call("runs --workflow revenue --limit 3 --json", home=home).json == [
         {"run_id": "3f2a", "workflow": "revenue"}
     ]
-    assert home.options == {"workflow": "revenue", "limit": 3}
+    assert home.options == {"workflow": "revenue", "failed": False, "limit": 3}
     assert call("datasets --run 3f --format csv", home=home).out == "run_id,workflow\n3f2a,revenue\n"
     assert home.options == {"run": "3f", "limit": None}
 

@@ -1,4 +1,4 @@
-"""The verbs that do more than ask: run, validate, explain, schema, gc; and what help costs."""
+"""The verbs that do more than ask: run, validate, schema, gc; and what help costs."""
 
 from __future__ import annotations
 
@@ -109,21 +109,7 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             return (Problem("nobody reads 'x'", Position(str(file), 3, 1), severity="warning"),)
         return ()
 
-    class Explanation:
-        warnings: tuple[()] = ()
-
-        def text(self) -> str:
-            return "scan orders"
-
-        def to_json(self) -> dict[str, Any]:
-            return {"steps": [2**60]}
-
-    def explain_workflow(file: Path, **options: Any) -> Explanation:
-        asked.update(options)
-        return Explanation()
-
     module.validate_workflow = validate_workflow  # type: ignore[attr-defined]
-    module.explain_workflow = explain_workflow  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "lineage_service.workflow", module)
     return asked
 
@@ -143,12 +129,6 @@ def test_validate_reports_the_problems_of_all_files(call: Call, workflows: dict[
 
 def test_validate_is_done_where_nothing_is_wrong(call: Call, workflows: dict[str, Any]) -> None:
     assert call("validate good.yml warned.yml").code == 0
-
-
-def test_explain(call: Call, workflows: dict[str, Any]) -> None:
-    assert call("explain x.yml --capture lazy --home h").out == "scan orders\n"
-    assert workflows == {"vars": {}, "capture": "lazy", "home": "h", "catalog": None}
-    assert call("explain x.yml --json").json == {"steps": [str(2**60)]}
 
 
 def test_schema(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ INSERT INTO runs (id, workflow, workflow_version, status, capture, variables, co
 VALUES ('r1', 'flow', 'w1', 'committed', 'stage', '{"since": "1995"}', '{"name": "flow"}', '{"run_id": "r1"}',
         '2026-01-01T00:00:00.000+00:00', '2026-01-01T00:00:01.000+00:00', 1);
 
-INSERT INTO run_steps (run_id, node, operator, strategy, reason) VALUES ('r1', 'totals', 'aggregate', 'stage', 'asked for');
+INSERT INTO run_steps (run_id, node, operator, strategy, reason, rows) VALUES ('r1', 'totals', 'aggregate', 'stage', 'asked for', 7);
 
 INSERT INTO dataset_versions (id, kind, run_id, rows, bytes, body)
 VALUES ('v1', 'snapshot', 'r1', 3, 30, '{"kind": "snapshot", "files": [], "columns": [], "gaps": []}');

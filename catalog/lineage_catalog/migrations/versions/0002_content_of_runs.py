@@ -1,4 +1,4 @@
-"""Each run keeps its workflow as it was read, with the values of its variables; a version is the same for all."""
+"""Runs keep their workflow as it was read, with the values of its variables, and the rows that their steps gave."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    op.add_column("run_steps", sa.Column("rows", sa.BigInteger))
     op.add_column("runs", sa.Column("content", sa.Text, nullable=False, server_default="{}"))
     # Of older runs only the first of each version is known as it was read.
     op.execute(

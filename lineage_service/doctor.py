@@ -1,0 +1,361 @@
+"""Whether everything is as it must be: this Python, Java, Spark, the home, its catalog, and the files of every run.
+
+Nothing is changed, and nothing that is damaged can stop the examination: what cannot be looked at is told as such.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from lineage_catalog.engine import CatalogError, connect, hidden, may_exist, revision
+from lineage_catalog.models import HEAD
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.errors import LineageError, SourceError, listed
+from lineage_service.home import Home
+from lineage_service.settings import catalog_url, command, home_path
+from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.layout import HomeLayout, is_marked_committed
+from lineage_service.store.versions import Version, file_state, has_changed
+
+Status = Literal["ok", "note", "warning", "problem"]
+PACKAGES = ("smoke-lineage", "duckdb", "pyarrow", "sqlalchemy", "alembic", "sqlglot")
+LITTLE_SPACE = 1 << 30
+LOCK_WAIT = 1.0  # seconds: a lock that lasts longer is what a doctor is asked about
+READ_WHOLE = 1 << 20  # bytes up to which an index is read, not only its footer
+MOST = 10  # runs that are named one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `note`: worth knowing. `warning`: works, but not as it was meant to. `problem`: broken."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All that was looked at, in the order of what rests on what."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(check.status != "problem" for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+
+
+def examine(home: str | Path | None = None, catalog: str | None = None, *, spark: bool = False) -> Diagnosis:
+    """Looks at everything. With `spark`, Spark is started for a small job; else only its version is told."""
+    with ThreadPoolExecutor(1) as pool:  # Java takes its time to say its version
+        java = pool.submit(lambda: list(_guarded("java", _java)))
+        checks = [*_guarded("python", _python)]
+        kept = [*_guarded("home", lambda: _home_and_catalog(home, catalog))]
+        checks += java.result()
+    checks += _guarded("spark", _started_spark if spark else _spark)
+    return Diagnosis((*checks, *kept))
+
+
+def _guarded(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """The checks of one part; whatever stops them is the last of them."""
+    try:
+        yield from look()
+    except LineageError as error:
+        yield from (Check(name, "problem", each.message, each.hint) for each in error.problems)
+    except CatalogError as error:
+        yield Check(name, "problem", str(error), error.hint)
+    except OSError as error:
+        yield Check(name, "problem", f"cannot be looked at: {(error.strerror or type(error).__name__).lower()}")
+    except Exception as error:  # a damaged file may bring up anything, and the other parts are to be looked at too
+        yield Check(name, "problem", f"cannot be looked at: {type(error).__name__}")
+
+
+# --- the machine ----------------------------------------------------------------------------------------------
+
+
+def _python() -> Iterator[Check]:
+    found = {name: _installed(name) for name in PACKAGES}
+    told = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()}; {told}")
+    missing = [name for name, number in found.items() if number is None]
+    if missing:
+        yield Check("python", "problem", f"not installed: {listed(missing)}", "pip install smoke-lineage")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _java() -> Iterator[Check]:
+    from lineage_service.spark.java import HINT, find_java
+
+    java = find_java()
+    yield from (Check("java", "warning", f"not used: {reason}", HINT) for reason in java.refused)
+    yield Check("java", "ok", f"{java.version}, {java.why}")
+
+
+def _spark() -> Iterator[Check]:
+    found = _installed("pyspark")
+    if found is None:
+        yield Check("spark", "problem", "PySpark is not installed", "pip install smoke-lineage")
+    else:
+        yield Check("spark", "ok", f"PySpark {found}; not started (--spark tries it)")
+
+
+def _started_spark() -> Iterator[Check]:
+    from lineage_service.spark.session import tried_spark
+
+    yield Check("spark", "ok", f"PySpark {_installed('pyspark')} started, and counted {tried_spark():,} rows")
+
+
+# --- home and catalog -----------------------------------------------------------------------------------------
+
+
+def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator[Check]:
+    home = HomeLayout(home_path(given))
+    looked = [*_guarded("home", lambda: _home(home))]
+    yield from looked
+    if any(check.status == "problem" for check in looked):
+        return
+    url = catalog_url(home.path, catalog)
+    found = [*_guarded("catalog", lambda: _catalog(home, url))]
+    yield from found
+    if any(check.name == "catalog" and check.status == "ok" for check in found):
+        engine = connect(url, wait=LOCK_WAIT)
+        with closing(HomeCatalog(engine, home.path)) as reader:
+            yield from _guarded("files", lambda: _runs(home, reader))
+            yield from _guarded("leftovers", lambda: _leftovers(home, url, reader))
+
+
+def _home(home: HomeLayout) -> Iterator[Check]:
+    path = home.path
+    if not path.exists():
+        detail = f"'{path}' is not there yet; the first run makes it"
+        yield Check("home", "note", detail, "another is chosen with --home or SMOKE_HOME")
+        return
+    if not path.is_dir():
+        yield Check("home", "problem", f"'{path}' is a file, not a folder", "choose another with --home or SMOKE_HOME")
+        return
+    owner = _owner(path)
+    free = shutil.disk_usage(path).free
+    told = f"'{path}'{'' if owner is None else f' of user {owner}'}, {in_bytes(free)} free on its disk"
+    if not os.access(path, os.R_OK | os.X_OK):
+        yield Check("home", "problem", f"{told}; you may not read it", "ask its owner, or choose another with --home")
+    elif not os.access(path, os.W_OK):
+        yield Check("home", "warning", f"{told}; you may read it, but not run workflows in it")
+    elif free < LITTLE_SPACE:
+        yield Check("home", "warning", told, "runs need room for staged rows; make some, or choose another home")
+    else:
+        yield Check("home", "ok", told)
+
+
+def _owner(path: Path) -> str | None:
+    """Whose the home is, where it is somebody else's."""
+    import pwd
+
+    owner = path.stat().st_uid
+    if owner == os.geteuid():
+        return None
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return str(owner)
+
+
+def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
+    shown = hidden(url)
+    folders = _run_folders(home)
+    engine = connect(url, wait=LOCK_WAIT) if may_exist(url) else None
+    try:
+        found = None if engine is None else revision(engine)
+    except CatalogError as error:
+        locked = "wait until the process that writes is done, or end it"
+        hint = error.hint or (locked if "locked" in str(error) else "is the URL right? else restore it from a backup")
+        yield Check("catalog", "problem", f"{shown}: {error}", hint)
+        return
+    finally:
+        if engine is not None:
+            engine.dispose()
+    if found is None and folders:
+        detail = f"{shown}: there is none, but the home has the files of {_number(len(folders), 'run')}"
+        hint = "is it elsewhere (--catalog, SMOKE_CATALOG)? without it these files cannot be asked about"
+        yield Check("catalog", "problem", detail, hint)
+    elif found is None:
+        yield Check("catalog", "note", f"{shown}: not there yet; the first run makes it")
+    elif found > HEAD:
+        detail = f"{shown}: of a newer version (revision {found}, this one knows {HEAD})"
+        yield Check("catalog", "problem", detail, "upgrade: pip install --upgrade smoke-lineage")
+    elif found < HEAD:
+        detail = f"{shown}: revision {found}; it is brought to {HEAD} when it is next used. Its runs were not looked at"
+        yield Check("catalog", "note", detail, "any verb that reads it does so, such as `smoke-lineage runs`")
+    else:
+        yield Check("catalog", "ok", f"{shown}, revision {found}")
+
+
+# --- the files of runs ----------------------------------------------------------------------------------------
+
+
+def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
+    runs = reader.runs()
+    seen: dict[str, tuple[int, str | None]] = {}
+    sources: dict[str, set[str]] = {}
+    files = indexes = 0
+    broken: list[Check] = []
+    for run in runs:
+        wrong: list[str] = []
+        for dataset in reader.datasets(run.id):
+            if dataset.version_id not in seen:
+                seen[dataset.version_id] = _version(home, reader, dataset, sources)
+            count, fault = seen[dataset.version_id]
+            files += count
+            wrong += [] if fault is None else [fault]
+        for hop in reader.hops(run.id):
+            paths = [path for path in (hop.backward, hop.forward) if path is not None]
+            indexes += len(paths)
+            wrong += _index(home, paths, hop.rows, hop.bytes)
+        if wrong:
+            broken.append(_broken(home, run, wrong))
+    yield from broken[:MOST]
+    if len(broken) > MOST:
+        yield Check("files", "problem", f"{_number(len(broken) - MOST, 'more run')} with missing or damaged files")
+    if not broken:
+        yield Check(
+            "files", "ok", f"{_number(len(runs), 'run')}: {files:,} data and {indexes:,} index files are as written"
+        )
+    yield from _changed(sources)
+
+
+def _broken(home: HomeLayout, run: RunRecord, wrong: list[str]) -> Check:
+    name = f"run {run.id} ({run.workflow})"
+    again = f"run workflow '{run.workflow}' again; what is lost of this run stays lost"
+    if not home.run_folder(run.id).path.is_dir():
+        hint = f"{again}. Or is the run of another home that shares this catalog?"
+        return Check("files", "problem", f"{name}: its folder is gone from the home", hint)
+    told = listed([each.replace(f"runs/{run.id}/", "") for each in wrong], 3)
+    return Check("files", "problem", f"{name}: {told}", again)
+
+
+def _version(
+    home: HomeLayout, reader: HomeCatalog, dataset: DatasetRecord, sources: dict[str, set[str]]
+) -> tuple[int, str | None]:
+    """How many files of a version are in the home, and what is wrong with it. Changed sources are only collected."""
+    record = reader.version(dataset.version_id)
+    if record is None:
+        return 0, f"'{dataset.name}' is not in the catalog"
+    try:
+        found = Version.from_json(record.id, record.body)
+    except (ValueError, KeyError, TypeError):
+        return 0, f"what the catalog holds of '{dataset.name}' is damaged"
+    if found.kind == "source":
+        if any(has_changed(file, home.absolute(file.path)) for file in found.files):
+            sources.setdefault(dataset.full_name, set()).add(found.id)
+        return 0, None
+    for file in found.files:
+        try:
+            now = file_state(home.absolute(file.path))
+        except SourceError:
+            return len(found.files), f"'{file.path}' is missing or cannot be read"
+        # Not its time: a home may be copied.
+        if (now.size, now.fingerprint) != (file.size, file.fingerprint):
+            return len(found.files), f"'{file.path}' is not as it was written"
+    return len(found.files), None
+
+
+def _index(home: HomeLayout, paths: list[str], rows: int, size: int) -> list[str]:
+    """What is wrong with the files of a hop: rows and bytes as counted, row groups in the order look-ups rely on."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found, wrong = 0, []
+    for path in paths:
+        file = Path(home.absolute(path))
+        if not file.is_file():
+            wrong.append(f"index '{path}' is missing")
+            continue
+        found += file.stat().st_size
+        try:
+            footer = pq.read_metadata(file)
+            if file.stat().st_size <= READ_WHOLE:
+                pq.read_table(file)
+        except (pa.ArrowException, OSError):
+            wrong.append(f"index '{path}' is no readable Parquet file")
+            continue
+        if footer.num_rows != rows:
+            wrong.append(f"index '{path}' has {footer.num_rows:,} pairs instead of {rows:,}")
+        elif not _in_order(footer, "forward" if path.endswith("forward.parquet") else "backward"):
+            wrong.append(f"index '{path}' is not in order")
+    if not wrong and found != size:
+        wrong.append(f"index '{paths[0]}' and its inverse have {found:,} bytes instead of {size:,}")
+    return wrong
+
+
+def _in_order(footer: Any, direction: str) -> bool:
+    """Whether the statistics of row groups follow each other, as they do in a file that was written sorted."""
+    column = 0 if direction == "backward" else 1
+    groups = [footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups)]
+    if any(group is None or not group.has_min_max for group in groups):
+        return False
+    return all(before.max <= behind.min for before, behind in pairwise(groups))
+
+
+def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
+    if sources:
+        told = listed([f"{name} ({_number(len(ids), 'version')})" for name, ids in sorted(sources.items())])
+        hint = "rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable"
+        yield Check("sources", "note", f"files changed since they were read: {told}", hint)
+    else:
+        yield Check("sources", "ok", "all files that runs read in place are as they were read")
+
+
+# --- what is left over ----------------------------------------------------------------------------------------
+
+
+def _leftovers(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:
+    with Home.open(home.path, catalog=url) as opened:
+        found = opened.gc(dry_run=True)
+    unknown = [folder for folder in _run_folders(home) if is_marked_committed(folder) and reader.run(folder.name) is None]
+    if unknown:
+        told = listed([folder.name for folder in unknown], 3)
+        detail = f"{_number(len(unknown), 'finished run')} that this catalog does not know: {told}"
+        hint = "is the home used with another catalog too? `gc` leaves them alone"
+        yield Check("leftovers", "warning", detail, hint)
+    if found["removed"]:
+        detail = f"{_number(found['removed'], 'folder')} of interrupted runs, {in_bytes(found['bytes'])}"
+        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc')}")
+    elif not unknown:
+        yield Check("leftovers", "ok", "none")
+
+
+def _run_folders(home: HomeLayout) -> list[Path]:
+    return sorted(home.runs.iterdir()) if home.runs.is_dir() else []
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def in_bytes(count: float) -> str:
+    """A size as a person reads it: 1.5 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
