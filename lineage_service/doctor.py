@@ -331,7 +331,8 @@ def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
 def _leftovers(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:
     with Home.open(home.path, catalog=url) as opened:
         found = opened.gc(dry_run=True)
-    unknown = [folder for folder in _run_folders(home) if is_marked_committed(folder) and reader.run(folder.name) is None]
+    marked = [folder for folder in _run_folders(home) if is_marked_committed(folder)]
+    unknown = [folder for folder in marked if reader.run(folder.name) is None]
     if unknown:
         told = listed([folder.name for folder in unknown], 3)
         detail = f"{_number(len(unknown), 'finished run')} that this catalog does not know: {told}"

@@ -48,7 +48,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Executed:
-    """What an execution leaves: the sources it read, the plan, what it wrote and where, checks that failed, warnings."""
+    """What an execution leaves: sources it read, the plan, what it wrote and where, checks that failed, warnings."""
 
     sources: Mapping[str, OpenSource]
     plan: InstrumentedPlan

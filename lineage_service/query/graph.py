@@ -117,9 +117,7 @@ class Walk:
         return sorted(self.ways, key=lambda way: rank[way.start])
 
 
-def walk(
-    graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True, nearest: bool = False
-) -> Walk:
+def walk(graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True, nearest: bool = False) -> Walk:
     """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset."""
 
     def ways_from(place: Place) -> list[Way]:
