@@ -24,7 +24,7 @@ from lineage_cli.options import CAPTURES, Assignment, as_mapping, home_options, 
     "--conf", type=Assignment(), multiple=True, metavar="NAME=VALUE", help="Setting of the Spark session; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="Print progress line by line, also where there is no terminal.")
+@click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @home_options
 def command(
@@ -40,7 +40,8 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Run a workflow, keep its outputs and capture its lineage. Nothing is kept of a run that fails.
+    """Run a workflow, keep its outputs and capture its lineage. Nothing is kept of a run that fails,
+    except where rows fail a check: then they can be looked at under the run's id, until gc.
 
     \b
     Example:
