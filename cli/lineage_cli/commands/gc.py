@@ -16,7 +16,8 @@ from lineage_cli.options import home_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @home_options
 def command(dry_run: bool, as_json: bool, home: str | None, catalog: str | None) -> None:
-    """Remove from the home what no committed run needs: what interrupted runs left behind.
+    """Remove from the home what no committed run needs: what interrupted runs left behind, and runs
+    that failed a check.
 
     \b
     Example:
