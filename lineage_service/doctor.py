@@ -24,6 +24,7 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 from lineage_service.errors import LineageError, SourceError, listed
 from lineage_service.home import Home
 from lineage_service.settings import catalog_url, command, home_path
+from lineage_service.progress import in_bytes
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout, is_marked_committed
 from lineage_service.store.versions import Version, file_state, has_changed
@@ -351,12 +352,3 @@ def _run_folders(home: HomeLayout) -> list[Path]:
 
 def _number(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def in_bytes(count: float) -> str:
-    """A size as a person reads it: 1.5 MB."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -83,3 +83,12 @@ class Stages:
 
 def silent(_: Event) -> None:
     """Tells nobody."""
+
+
+def in_bytes(count: float) -> str:
+    """A size as a person reads it: 1.5 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -123,21 +123,13 @@ def _rate(event: Ended) -> str:
 
 def _tell_ends(event: Event) -> None:
     """One line per stage that has ended: rows, bytes, seconds, rows a second."""
-    from lineage_service.progress import Ended
+    from lineage_service.progress import Ended, in_bytes
 
     if isinstance(event, Ended):
         rows = [] if event.rows is None else [f"{event.rows:,} rows"]
-        size = [] if event.bytes is None else [readable_size(event.bytes)]
+        size = [] if event.bytes is None else [in_bytes(event.bytes)]
         rate = f" ({_rate(event)})" if _rate(event) else ""
         click.echo(f"{event.label}: {', '.join([*rows, *size, f'{event.seconds:.1f} s'])}{rate}", err=True)
-
-
-def readable_size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from lineage_cli.traced import place_of, told
+from lineage_cli.traced import place_of, remarks, told
 
 if TYPE_CHECKING:
     from lineage_service.query.traced import Trace, TracedRow, TracedSet
@@ -72,15 +72,8 @@ def _set(each: TracedSet) -> Iterator[str]:
     rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
     yield f"<span class=count>{rows}{peers}{escape(read_as)}</span></summary>"
     yield from _table(each.rows)
-    if each.unreadable:
-        yield f"<p class=soft>rows not shown: {escape(each.unreadable)}</p>"
-    elif each.rows and each.count > len(each.rows):
-        yield f"<p class=soft>… {each.count - len(each.rows):,} more</p>"
-    if each.seen:
-        yield "<p class=soft>the same rows as above, from there on too</p>"
-    elif each.cut:
-        yield "<p class=soft>… goes on; --depth shows more</p>"
-    else:
+    yield from (f"<p class=soft>{escape(remark)}</p>" for remark in remarks(each))
+    if not each.seen and not each.cut:
         yield from _steps(each)
     for below in each.next:
         yield from _set(below)

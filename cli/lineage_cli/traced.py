@@ -52,15 +52,20 @@ def _lines(each: TracedSet) -> Iterator[str]:
     for row in each.rows:
         place = f"{place_of(row)}  " if row.place else ""
         yield f"  _rid {row.rid}  {place}{BETWEEN.join(_values(row))}{'  (peer)' if row.peer else ''}"
-    if each.unreadable:
-        yield f"  rows not shown: {safe(each.unreadable)}"
-    elif each.rows and each.count > len(each.rows):
-        yield f"  … {each.count - len(each.rows):,} more"
-    if each.seen:
-        yield "  the same rows as above, from there on too"
-    elif each.cut:
-        yield "  … goes on; --depth shows more"
+    yield from (f"  {remark}" for remark in remarks(each))
     yield from _steps(each)
+
+
+def remarks(each: TracedSet) -> Iterator[str]:
+    """What is to be said of a set below the rows that are shown of it."""
+    if each.unreadable:
+        yield f"rows not shown: {safe(each.unreadable)}"
+    elif each.rows and each.count > len(each.rows):
+        yield f"… {each.count - len(each.rows):,} more"
+    if each.seen:
+        yield "the same rows as above, from there on too"
+    elif each.cut:
+        yield "… goes on; --depth shows more"
 
 
 def _steps(each: TracedSet) -> Iterator[str]:

@@ -23,8 +23,8 @@ def command(dry_run: bool, as_json: bool, home: str | None, catalog: str | None)
     Example:
       smoke-lineage gc --dry-run
     """
-    from lineage_cli.progress import readable_size
     from lineage_cli.sink import print_text
+    from lineage_service.progress import in_bytes
 
     with closing(options.open_home(home, catalog)) as opened:
         result = opened.gc(dry_run=dry_run)
@@ -32,4 +32,4 @@ def command(dry_run: bool, as_json: bool, home: str | None, catalog: str | None)
         print_text(json.dumps(result))
         return
     folders = f"{result['removed']:,} {'folder' if result['removed'] == 1 else 'folders'}"
-    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {readable_size(result['bytes'])}")
+    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {in_bytes(result['bytes'])}")
