@@ -23,8 +23,8 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.errors import LineageError, SourceError, listed
 from lineage_service.home import Home
-from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.progress import in_bytes
+from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout, is_marked_committed
 from lineage_service.store.versions import Version, file_state, has_changed
