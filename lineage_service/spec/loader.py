@@ -19,6 +19,7 @@ from lineage_service.spec.models import (
     BrokenStep,
     OutputSpec,
     Step,
+    WorkflowKeys,
     WorkflowSpec,
 )
 from lineage_service.spec.names import check_names, step_inputs
@@ -167,12 +168,12 @@ def _whole(whole: Mapping[str, Any], parts: Mapping[str, Any], marks: Marks, fou
     """The spec of all parts; keys that are wrong at the top are replaced by defaults or stand-ins."""
     data = {**whole, **parts}
     try:
-        return WorkflowSpec.model_validate(data)
+        return WorkflowSpec.of_parts(data)
     except ValidationError as error:
-        add_problems(error, WorkflowSpec, "the workflow", (), marks, found)
+        add_problems(error, WorkflowKeys, "the workflow", (), marks, found)
         wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False, include_input=False)}
         usable = {key: value for key, value in data.items() if key not in wrong}
-        spec = WorkflowSpec.model_validate({**_STAND_INS, **usable})
+        spec = WorkflowSpec.of_parts({**_STAND_INS, **usable})
         empty: dict[str, Any] = {"sources": {}, "steps": (), "outputs": {}}
         replaced = {key: parts.get(key, nothing) for key, nothing in empty.items() if key in wrong}
         return spec.model_copy(update=replaced)

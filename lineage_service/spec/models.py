@@ -57,6 +57,7 @@ __all__ = [
     "UnionStep",
     "WindowStep",
     "WithColumnsStep",
+    "WorkflowKeys",
     "WorkflowSpec",
     "WorkloadQuery",
 ]
@@ -345,8 +346,13 @@ class BrokenOutput:
     step: str | None = None
 
 
-class WorkflowSpec(Closed):
-    """A whole workflow file. Broken parts occur only beside problems: what has no error has none of them."""
+_SOURCES = "What is read, by name: at least one"
+_STEPS = "What is done, in any order: at least one"
+_OUTPUTS = "What is kept and perhaps published, by name: at least one"
+
+
+class WorkflowKeys(Closed):
+    """The keys of a workflow file. Sources, steps and outputs are taken as they are: each was checked by itself."""
 
     version: Literal[1] = Field(description="The version of this file format")
     name: Name = Field(description="The workflow's name: [a-z][a-z0-9_]*")
@@ -354,13 +360,27 @@ class WorkflowSpec(Closed):
     owner: Text | None = Field(None, description="Who answers for it")
     vars: dict[str, Any] = Field(default_factory=dict, description="Variables and their defaults, used as ${name}")
     privacy: PrivacySpec | None = Field(None, description="For the record of processing; kept in the catalog")
+    sources: dict[Name, Any] = Field(min_length=1, description=_SOURCES)
+    steps: tuple[Any, ...] = Field(min_length=1, description=_STEPS)
+    outputs: dict[Name, Any] = Field(min_length=1, description=_OUTPUTS)
+    lineage: LineageSpec = Field(default_factory=LineageSpec, description="How lineage is captured")
+
+
+class WorkflowSpec(WorkflowKeys):
+    """A whole workflow file. Broken parts occur only beside problems: what has no error has none of them."""
+
     sources: dict[Name, SourceSpec | Annotated[BrokenSource, InstanceOf(), SkipJsonSchema()]] = Field(
-        min_length=1, description="What is read, by name: at least one"
+        min_length=1, description=_SOURCES
     )
     steps: tuple[
         Annotated[Step, Field(discriminator="op")] | Annotated[BrokenStep, InstanceOf(), SkipJsonSchema()], ...
-    ] = Field(min_length=1, description="What is done, in any order: at least one")
+    ] = Field(min_length=1, description=_STEPS)
     outputs: dict[Name, OutputSpec | Annotated[BrokenOutput, InstanceOf(), SkipJsonSchema()]] = Field(
-        min_length=1, description="What is kept and perhaps published, by name: at least one"
+        min_length=1, description=_OUTPUTS
     )
-    lineage: LineageSpec = Field(default_factory=LineageSpec, description="How lineage is captured")
+
+    @classmethod
+    def of_parts(cls, data: Any) -> WorkflowSpec:
+        """The workflow of parts that are models already: only the keys are checked, which needs no model of all."""
+        keys = WorkflowKeys.model_validate(data)
+        return cls.model_construct(**{name: getattr(keys, name) for name in WorkflowKeys.model_fields})
