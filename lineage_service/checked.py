@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lineage_service.capture.strategies import check_capture
-from lineage_service.errors import LineageError, Problem
+from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Schema
 from lineage_service.spec.loader import LoadedWorkflow, load_workflow
@@ -26,9 +26,9 @@ def checked_workflow(
     `missing` says what a source whose files are not there is: an error to a run, a warning to `validate`.
     """
     loaded = load_workflow(file, vars)
-    schemas, found = source_schemas(loaded, version_of)
+    schemas, found, absent = source_schemas(loaded, version_of)
     if missing == "warning":
-        found = [replace(problem, severity="warning") for problem in found]
+        found = [replace(problem, severity="warning") if problem in absent else problem for problem in found]
     loaded = replace(loaded, problems=(*loaded.problems, *found, *_unavailable_capture(loaded)))
     plan = build_plan(loaded, schemas)
     return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
@@ -43,10 +43,13 @@ def _unavailable_capture(loaded: LoadedWorkflow) -> list[Problem]:
     return []
 
 
-def source_schemas(loaded: LoadedWorkflow, version_of: VersionOf) -> tuple[dict[str, Schema], list[Problem]]:
-    """What is known of each source's columns, and what is wrong with the sources."""
+def source_schemas(
+    loaded: LoadedWorkflow, version_of: VersionOf
+) -> tuple[dict[str, Schema], list[Problem], list[Problem]]:
+    """What is known of each source's columns, what is wrong with the sources, and what of that is with their files."""
     schemas: dict[str, Schema] = {}
     problems: list[Problem] = []
+    absent: list[Problem] = []
     for name, source in loaded.spec.sources.items():
         if isinstance(source, BrokenSource):
             continue
@@ -55,7 +58,8 @@ def source_schemas(loaded: LoadedWorkflow, version_of: VersionOf) -> tuple[dict[
         except LineageError as error:
             schemas[name] = UNKNOWN
             position = loaded.marks.at("sources", name, "output" if source.output else "path")
-            problems += [
-                Problem(f"source '{name}': {problem.message}", position, problem.hint) for problem in error.problems
-            ]
-    return schemas, problems
+            told = [Problem(f"source '{name}': {each.message}", position, each.hint) for each in error.problems]
+            problems += told
+            if not isinstance(error, WorkflowError):
+                absent += told
+    return schemas, problems, absent

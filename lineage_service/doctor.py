@@ -131,7 +131,7 @@ def _started_spark() -> Iterator[Check]:
 
 
 def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator[Check]:
-    home = HomeLayout(home_path(given))
+    home = HomeLayout(home_path(given), hidden(catalog) if catalog else None)
     looked = [*_guarded("home", lambda: _home(home))]
     yield from looked
     if any(check.status == "problem" for check in looked):
@@ -141,7 +141,7 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator
     yield from found
     if any(check.name == "catalog" and check.status == "ok" for check in found):
         engine = connect(url, wait=LOCK_WAIT)
-        with closing(HomeCatalog(engine, home.path)) as reader:
+        with closing(HomeCatalog(engine, home)) as reader:
             yield from _guarded("files", lambda: _runs(home, reader))
             yield from _guarded("leftovers", lambda: _leftovers(home, url, reader))
 
@@ -189,7 +189,8 @@ def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
         found = None if engine is None else revision(engine)
     except CatalogError as error:
         locked = "wait until the process that writes is done, or end it"
-        hint = error.hint or (locked if "locked" in str(error) else "is the URL right? else restore it from a backup")
+        other = "is the URL right? else restore it from a backup" if "sqlite" in shown else "is the server up?"
+        hint = error.hint or (locked if "locked" in str(error) else other)
         yield Check("catalog", "problem", f"{shown}: {error}", hint)
         return
     finally:
@@ -341,7 +342,7 @@ def _leftovers(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Chec
         yield Check("leftovers", "warning", detail, hint)
     if found["removed"]:
         detail = f"{_number(found['removed'], 'folder')} of interrupted runs, {in_bytes(found['bytes'])}"
-        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc')}")
+        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc', catalog=home.catalog)}")
     elif not unknown:
         yield Check("leftovers", "ok", "none")
 

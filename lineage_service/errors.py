@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,14 @@ class SourceError(LineageError):
 
 class RunError(LineageError):
     """A run failed after its workflow was accepted; nothing of it is visible."""
+
+
+class ChecksFailed(RunError):
+    """Rows failed an `error` check. The run is kept under its id alone; `report` is what it did."""
+
+    def __init__(self, problems: Iterable[Problem], report: Any) -> None:
+        super().__init__(problems)
+        self.report = report
 
 
 class QuestionError(LineageError):

@@ -26,18 +26,18 @@ def _problem(each: FailedCheck, workflow: str, kept: set[str], folder: RunFolder
     check, run = each.check, folder.run_id[:SHORT]
     has_rids = traced and check.target in kept
     dataset = f"{workflow}.{check.target if has_rids else each.failing}@{run}"
-    home = folder.home.path
+    home, catalog = folder.home.path, folder.home.catalog
     rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
     named = [str(rid) for rid in each.rids]
     more = f" and {each.count - len(named):,} more" if each.count > len(named) else ""
     rids = [word for rid in named for word in ("--rid", rid)]
-    explain = command(home, "backward", dataset, *rids, "--to", "all") if traced else None
-    show = command(home, "rows", f"{workflow}.{each.failing}@{run}")
+    explain = command(home, "backward", dataset, *rids, "--to", "all", catalog=catalog) if traced else None
+    show = command(home, "rows", f"{workflow}.{each.failing}@{run}", catalog=catalog)
     of = "" if has_rids else f" of '{each.failing}'"
     severity: Literal["error", "warning"] = "warning" if check.spec.severity == "warn" else "error"
     return Problem(
         f"check {check.told} of '{check.target}' fails for {rows}: _rid {listed(named)}{more}{of}",
         check.position,
-        f"what made them: {explain}\n  all of them:    {show}" if explain else f"all of them: {show}",
+        f"what made them: {explain}\n        all of them:    {show}" if explain else f"all of them: {show}",
         severity,
     )

@@ -9,17 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.engine import connect, migrate, require_head
+from lineage_catalog.engine import connect, hidden, migrate, require_head
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit, DatasetRecord
 
-from lineage_service.errors import NotFound, QuestionError
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.progress import Tell, silent
 from lineage_service.query.answer import Answer, records
-from lineage_service.query.ask import Questions, Selection, Shape
+from lineage_service.query.ask import Questions, Shape
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction
 from lineage_service.query.names import find_dataset, find_run
+from lineage_service.query.selection import Selection
 from lineage_service.settings import catalog_url, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
@@ -51,7 +52,7 @@ class Home:
     def open(cls, path: str | Path | None = None, *, catalog: str | None = None) -> Home:
         """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here)."""
         folder = home_path(path)
-        return cls(HomeLayout(folder), catalog_url(folder, catalog))
+        return cls(HomeLayout(folder, None if catalog is None else hidden(catalog)), catalog_url(folder, catalog))
 
     def __enter__(self) -> Home:
         return self
@@ -196,11 +197,34 @@ class Home:
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
         found = self._catalog.runs(workflow, status="failed" if failed else "committed")
+        if workflow is not None and not found:
+            self._refuse_unknown(workflow)
         return records(
             ["run_id", "workflow", "status", "capture", "started_at", "committed_at", "workflow_version"],
-            [(r.id, r.workflow, r.status, r.capture, r.started_at, r.committed_at, r.workflow_version) for r in found],
+            [
+                (
+                    r.id,
+                    r.workflow,
+                    r.status,
+                    r.capture,
+                    r.started_at,
+                    None if failed else r.committed_at,
+                    r.workflow_version,
+                )
+                for r in found
+            ],
             limit,
         )
+
+    def _refuse_unknown(self, workflow: str) -> None:
+        known = sorted(
+            {run.workflow for status in ("committed", "failed") for run in self._catalog.runs(status=status)}
+        )
+        if workflow not in known:
+            raise NotFound(
+                f"no workflow '{workflow}' has a run in the home '{self.layout.path}'; workflows: {listed(known)}",
+                hint=did_you_mean(workflow, known),
+            )
 
     def datasets(self, *, run: str | None = None, limit: int | None = None) -> Answer:
         """Datasets of a run, or of each workflow's latest."""
@@ -298,7 +322,7 @@ class Home:
             lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must not both create the catalog
-            with catalog_errors(self.layout.path):
+            with catalog_errors(self.layout):
                 engine = connect(self._url)
                 if not require_head(engine):
                     migrate(self._url)
@@ -311,7 +335,7 @@ class Home:
         from lineage_catalog.writer import forget_runs
 
         if run_ids:
-            with catalog_errors(self.layout.path):
+            with catalog_errors(self.layout):
                 engine = connect(self._url)
                 try:
                     forget_runs(engine, run_ids)
@@ -322,7 +346,7 @@ class Home:
     def _commit(self, commit: Commit) -> None:
         from lineage_catalog.writer import commit_run
 
-        with catalog_errors(self.layout.path):
+        with catalog_errors(self.layout):
             engine = connect(self._url)
             try:
                 commit_run(engine, commit)

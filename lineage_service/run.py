@@ -16,7 +16,7 @@ from lineage_service.capture.handles import Space, Table, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
-from lineage_service.errors import RunError
+from lineage_service.errors import ChecksFailed
 from lineage_service.execute import Access, Executed, RunOptions, execute
 from lineage_service.failed import failed_checks
 from lineage_service.index.finish import Finisher, Hop, TableFiles
@@ -54,7 +54,7 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
                 if status == "committed":
                     folder.mark_committed()
         if status == "failed":
-            raise RunError(problems)
+            raise ChecksFailed(problems, report)
     publish(publications)
     return with_warnings(report, [*warnings, *done.warnings, *problems])
 

@@ -27,10 +27,10 @@ def home_path(given: str | Path | None = None) -> Path:
     return here / HOME_NAME
 
 
-def command(home: Path, *words: str) -> str:
-    """A command ready to paste: it names the home where it would not be found by itself."""
-    found = home_path() == home
-    return shlex.join([PROGRAM, *words, *([] if found else ["--home", str(home)])])
+def command(home: Path, *words: str, catalog: str | None = None) -> str:
+    """A command ready to paste: it names home and catalog where they would not be found by themselves."""
+    where = [] if home_path() == home else ["--home", str(home)]
+    return shlex.join([PROGRAM, *words, *where, *(["--catalog", catalog] if catalog else [])])
 
 
 def catalog_url(home: Path, given: str | None = None) -> str:

@@ -10,7 +10,7 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
-from lineage_service.errors import NotFound, RunError
+from lineage_service.errors import ChecksFailed, NotFound, RunError
 
 ROWS = {"k": [1, 1, 2, 3, None, 3], "v": [1.0, 2.0, -3.0, 4.0, 5.0, None]}
 
@@ -75,9 +75,10 @@ def test_an_error_keeps_the_run_apart_and_the_printed_commands_explain_it(spark,
     with Home.open(tmp_path / "home") as home:
         good = home.run(flow(tmp_path, [{"not_null": "v", "severity": "warn"}])).run_id
         published = tmp_path / "published"
-        with pytest.raises(RunError) as refused:
+        with pytest.raises(ChecksFailed) as refused:
             home.run(flow(tmp_path, [{"unique": "k"}, {"where": "v > -9"}], path="published"))
         (problem,) = refused.value.problems
+        assert refused.value.report.to_json()["status"] == "failed"
         assert problem.position.file == str(tmp_path / "flow.yml")
         assert problem.message == "check unique(k) of 'out' fails for 4 rows: _rid 0, 1, 3, 5"
         assert not published.exists()

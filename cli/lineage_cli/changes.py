@@ -64,9 +64,14 @@ def _heading(diff: Diff) -> Iterator[Line]:
     yield Line(f"{_counts(diff.counts, everything=True)}{by}", whole=True)
     for name, (before, after) in diff.variables_changed.items():
         yield Line(f"variable {name}: {_moved(before, after)}", whole=True)
+    changed = []
+    if others := [_name(each, diff) for each in diff.sources if each.identity != "rid"]:
+        changed.append(_some("source", others))
     if diff.workflows_changed:
-        steps = f" ({_some('step', diff.steps_changed)})" if diff.steps_changed else ""
-        yield Line(f"changed since: {_some('workflow', diff.workflows_changed)}{steps}", whole=True)
+        steps = _some("step", diff.steps_changed) if diff.steps_changed else "none of its own steps"
+        changed.append(f"{_some('workflow', diff.workflows_changed)} ({steps})")
+    if changed:
+        yield Line(f"changed since: {'; '.join(changed)}", whole=True)
     if diff.sources:
         known = ", ".join(f"{_name(each, diff)} {_known_by(each)}" for each in diff.sources)
         yield Line(f"source rows matched: {known}", whole=True)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import NotFound, QuestionError, SourceError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
-from lineage_service.query.engine import QueryEngine, guarded
-from lineage_service.query.gate import checked_order, checked_predicate
+from lineage_service.query.engine import QueryEngine
+from lineage_service.query.gate import checked_order
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, walk
 from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.scan import RID, VersionScan
+from lineage_service.query.selection import Selection, rids_where
+from lineage_service.query.stale import stale_readers
 from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
@@ -24,39 +27,6 @@ from lineage_service.store.versions import Version, has_changed
 
 # Up to so many rows are fetched by position, file by file; more by a scan that keeps those wanted.
 BY_POSITION = 1000
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone."""
-
-    rid: tuple[int, ...] | None = None
-    key: tuple[tuple[str, str], ...] = ()
-    where: str | None = None
-    all: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        rid: int | Iterable[int] | None,
-        key: Mapping[str, object] | Iterable[tuple[str, object]] | None,
-        where: str | None,
-        all: bool,
-    ) -> Selection:
-        rids = None if rid is None else ((rid,) if isinstance(rid, int) else tuple(dict.fromkeys(rid)))
-        pairs = key.items() if isinstance(key, Mapping) else key or ()
-        chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all)
-        if all and (chosen.rid is not None or chosen.key or where is not None):
-            raise QuestionError("`all` stands alone: leave rid, key and where away")
-        return chosen
-
-    @property
-    def given(self) -> bool:
-        return self.all or self.rid is not None or bool(self.key) or self.where is not None
-
-    @property
-    def reads_rows(self) -> bool:
-        return bool(self.key) or self.where is not None
 
 
 @dataclass(frozen=True)
@@ -127,6 +97,10 @@ class Questions:
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 answer.parts.append(part)
+        if direction == "forward" and (to is None or list(to) == ["all"]):
+            answer.notes += stale_readers(self.graph, walked, found)
+        if direction == "backward" and found.role == "source" and not targets:
+            answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
         if start.table is not None:
             weakref.finalize(answer, self.engine.drop, start.table)
         return answer
@@ -221,7 +195,8 @@ class Questions:
             self._refuse_uncaptured(start, reachable)
             return reachable
         everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
-        return [self._target(name, start, reachable, everything) for name in dict.fromkeys(to)]
+        stale = stale_readers(self.graph, walked, start) if direction == "forward" else []
+        return [self._target(name, start, reachable, everything, stale) for name in dict.fromkeys(to)]
 
     def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
         """Datasets on the way; forward, those of each workflow's latest run, and of the start's own."""
@@ -234,7 +209,12 @@ class Questions:
         return [each for each in found if each.run_id in (start.run_id, latest.get(each.workflow))]
 
     def _target(
-        self, name: str, start: DatasetRecord, reachable: list[DatasetRecord], everything: list[DatasetRecord]
+        self,
+        name: str,
+        start: DatasetRecord,
+        reachable: list[DatasetRecord],
+        everything: list[DatasetRecord],
+        stale: list[str],
     ) -> DatasetRecord:
         asked = DatasetName.parse(name)
         pool = everything if asked.run else reachable
@@ -251,7 +231,7 @@ class Questions:
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
             f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",
-            hint=did_you_mean(name, [each.name for each in reachable]),
+            hint=next(iter(stale), None) or did_you_mean(name, [each.name for each in reachable]),
         )
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
@@ -304,37 +284,8 @@ class Questions:
             self._refuse_unknown_rids(dataset, scan, selection.rid)
         if not selection.reads_rows:
             return Start(rids=selection.rid)
-        return Start(table=self._rids_where(dataset, scan, selection))
-
-    def _rids_where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> str:
-        """Rids of the rows that keys, predicate and rids all take; found on a connection that can do nothing else."""
         self.refuse_changed(dataset, scan, range(len(scan.paths)))
-        names = [each.name for each in scan.version.columns]
-        conditions, parameters = [], []
-        types = self.engine.types(scan.select()) if selection.key else {}
-        for name, value in selection.key:
-            known = next((each for each in names if each.lower() == name.lower()), None)
-            if known is None:
-                raise QuestionError(
-                    f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
-                    hint=did_you_mean(name, names),
-                )
-            if not self.engine.scalar(f"SELECT TRY_CAST(? AS {types[known]}) IS NOT NULL", [value]):
-                raise QuestionError(f"the value given for column '{known}' is no {types[known]}")
-            conditions.append(f"{column(known)} = CAST(? AS {types[known]})")
-            parameters.append(value)
-        if selection.where is not None:
-            conditions.append(checked_predicate(selection.where, [*names, RID]))
-        if selection.rid is not None:
-            conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
-        query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
-        asked = " ".join([selection.where or "", *(name for name, _ in selection.key)]).lower()
-        floats = any(
-            each.name.lower() in asked and ("double" in each.type or "float" in each.type)
-            for each in scan.version.columns
-        )
-        with guarded(self.engine.spill, scan.paths, query, floats=floats) as connection:
-            return self.engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
+        return Start(table=rids_where(self.engine, dataset, scan, selection))
 
     def rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
         names = [each.name for each in scan.version.columns]
@@ -400,9 +351,10 @@ class Questions:
             return
         for index in files:
             if has_changed(scan.version.files[index], scan.paths[index]):
+                there = Path(scan.paths[index]).exists()
+                happened = "has changed since" if there else "is no longer where it was in"
                 raise SourceError(
-                    f"source '{dataset.full_name}' has changed since run '{dataset.run_id}': file "
-                    f"'{scan.paths[index]}'",
+                    f"source '{dataset.full_name}' {happened} run '{dataset.run_id}': file '{scan.paths[index]}'",
                     hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
                 )
 

@@ -282,7 +282,9 @@ def _steps_changed(questions: Questions, before: RunRecord, after: RunRecord) ->
 
 
 def _steps(content: str | None) -> dict[str, Any]:
-    return {step["name"]: step for step in json.loads(content or "{}").get("steps") or ()}
+    """Steps by name, less their checks: those never change the data."""
+    steps = json.loads(content or "{}").get("steps") or ()
+    return {step["name"]: {key: value for key, value in step.items() if key != "checks"} for step in steps}
 
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:

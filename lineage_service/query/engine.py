@@ -46,6 +46,7 @@ class QueryEngine:
         with translated(self.spill.parent):
             if self._cursor is None or self._reading() is not None:
                 self._cursor = self.connection.cursor()
+                self._cursor.execute("SET TimeZone = 'UTC'")  # a setting of each cursor
             reader = self._cursor.sql(query, params=list(parameters)).to_arrow_reader(65_536)
         self._reading = weakref.ref(reader)
         return reader

@@ -14,6 +14,9 @@ from lineage_service.errors import QuestionError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+_HINT = 'a column called like a word of SQL is put in double quotes: "select"'
 
 # Functions that sqlglot does not know by name and that only compute.
 _PLAIN_FUNCTIONS = frozenset(
@@ -56,8 +59,7 @@ def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
     try:
         trees = sqlglot.parse(text, dialect="duckdb")
     except SqlglotError as error:
-        reason = str(error).splitlines()[0].split("\x1b")[0].strip().rstrip(".")
-        raise QuestionError(f"cannot read the {what}: {reason}") from None
+        raise QuestionError(f"cannot read the {what}: {_reason(error)}", hint=_HINT) from None
     except RecursionError:
         raise QuestionError(f"the {what} is nested too deeply") from None
     if len(trees) != 1 or trees[0] is None:
@@ -79,10 +81,18 @@ def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
                 raise QuestionError(f"function '{node.sql_name().lower()}' is not allowed in a {what}")
         elif not isinstance(node, allowed):
             raise QuestionError(
-                f"a {what} may hold columns, values, operators and plain functions, "
-                f"but no {type(node).__name__.lower()}"
+                f"{'an' if what == 'order' else 'a'} {what} may hold columns, values, operators and plain functions, "
+                f"but no {type(node).__name__.lower()}",
+                hint=_HINT,
             )
     return tree
+
+
+def _reason(error: SqlglotError) -> str:
+    """What the parser stumbled over, in words of ours: its own name classes of its tree."""
+    details = getattr(error, "errors", None) or [{}]
+    at = details[0].get("highlight") or ""
+    return f"something is wrong at or behind '{at}'" if at else "it ends too early"
 
 
 def _is_plain(node: exp.Func) -> bool:

@@ -15,8 +15,10 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.errors import NotFound, QuestionError, SourceError, StoreError
-from lineage_service.query.ask import Questions, Selection, Shape
+from lineage_service.query.ask import Questions, Shape
 from lineage_service.query.graph import Direction, Place, Walk, walk
+from lineage_service.query.selection import Selection
+from lineage_service.query.stale import stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start, walk_sql
 from lineage_service.spec.described import inputs_of, what_it_does
@@ -233,7 +235,8 @@ class Tracer:
         run = self.questions.reader.run(found.run_id)
         if run is not None and run.capture == "off":
             return (f"run '{run.id}' was made with capture off and has no lineage",)
-        return ()
+        ahead = walk(self.questions.graph, Place(found.run_id, found.space), "forward")
+        return tuple(stale_readers(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)

@@ -83,6 +83,9 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
         return StoreError(f"cannot write to the home '{home}': the file system is read-only")
     if "Permission denied" in text and str(home) in text:
         return StoreError(f"cannot write to the home '{home}': permission denied")
+    program = re.search(r'Cannot run program "([\w./-]+)"', text)
+    if program:
+        return RunError(Problem(f"{what}: Spark cannot run the program '{program[1]}'", position, "is it on PATH?"))
     if "OutOfMemoryError" in text:
         return RunError(
             Problem(f"{what}: Spark ran out of memory", position, "give it more: --conf spark.driver.memory=8g")

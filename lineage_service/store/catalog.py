@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from lineage_catalog.engine import CatalogError, connect, hidden, may_exist, migrate, require_head, revision
@@ -19,7 +18,7 @@ from lineage_service.store.layout import HomeLayout
 class HomeCatalog(CatalogReader):
     """A reader whose errors are the user's: StoreError with the home's path."""
 
-    def __init__(self, engine: Engine, home: Path) -> None:
+    def __init__(self, engine: Engine, home: HomeLayout) -> None:
         super().__init__(engine)
         self.home = home
 
@@ -30,7 +29,7 @@ class HomeCatalog(CatalogReader):
 
 def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
     """The catalog for questions, migrated where it is old. Nothing is created: NotFound where there is none."""
-    with catalog_errors(home.path):
+    with catalog_errors(home):
         if not may_exist(url):
             raise missing_catalog(home, url)
         engine = connect(url)
@@ -42,12 +41,12 @@ def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
         except BaseException:
             engine.dispose()
             raise
-    return HomeCatalog(engine, home.path)
+    return HomeCatalog(engine, home)
 
 
 def has_catalog(home: HomeLayout, url: str) -> bool:
     """Whether there may be a catalog; a server is not asked."""
-    with catalog_errors(home.path):
+    with catalog_errors(home):
         return may_exist(url)
 
 
@@ -58,7 +57,7 @@ def missing_catalog(home: HomeLayout, url: str) -> LineageError:
     if home.runs.is_dir() and any(home.runs.iterdir()):
         return StoreError(
             f"the home '{home.path}' has runs, but no catalog ({hidden(url)})",
-            hint=f"is it elsewhere (--catalog, SMOKE_CATALOG)? {_doctor(home.path)}",
+            hint=f"is it elsewhere (--catalog, SMOKE_CATALOG)? {_doctor(home)}",
         )
     where = "" if str(home.path) in url else f" ({hidden(url)})"
     return NotFound(
@@ -67,16 +66,16 @@ def missing_catalog(home: HomeLayout, url: str) -> LineageError:
 
 
 @contextmanager
-def catalog_errors(home: Path) -> Iterator[None]:
+def catalog_errors(home: HomeLayout) -> Iterator[None]:
     """What a catalog can answer, as an error of the user's with the home's path."""
     try:
         yield
     except CatalogError as error:
-        raise StoreError(f"{error} (home '{home}')", hint=error.hint or _doctor(home)) from error
+        raise StoreError(f"{error} (home '{home.path}')", hint=error.hint or _doctor(home)) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise StoreError(f"cannot read the home '{home}': {reason.lower()}", hint=_doctor(home)) from error
+        raise StoreError(f"cannot read the home '{home.path}': {reason.lower()}", hint=_doctor(home)) from error
 
 
-def _doctor(home: Path) -> str:
-    return f"look closer: {command(home, 'doctor')}"
+def _doctor(home: HomeLayout) -> str:
+    return f"look closer: {command(home.path, 'doctor', catalog=home.catalog)}"

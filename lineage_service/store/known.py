@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lineage_service.errors import SourceError
+from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.versions import Footer, Version
 
 UNKNOWN = Schema(known=False)
+TYPES = ("array", "bigint", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "int", "integer",
+         "interval", "long", "map", "numeric", "real", "short", "smallint", "string", "struct", "timestamp",
+         "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void")  # fmt: skip
 
 
 def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], Version | None]) -> Schema:
@@ -20,7 +24,9 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
     if source.output is not None:
         version = version_of(source.output)
         if version is None:
-            return UNKNOWN
+            raise SourceError(
+                f"no committed run has made '{source.output}'", hint="run the workflow that makes it first"
+            )
         return renamed([Column(column.name, column.type) for column in version.columns], source.rename)
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
@@ -54,6 +60,7 @@ def _declared(ddl: str) -> list[Column] | None:
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
     except SqlglotError:
+        _refuse_mistyped(ddl)
         return None
     columns = [
         Column(each.name, each.kind.sql(dialect="spark").lower() if each.kind else None)
@@ -61,6 +68,14 @@ def _declared(ddl: str) -> list[Column] | None:
         if isinstance(each.parent, exp.Schema)
     ]
     return columns or None
+
+
+def _refuse_mistyped(ddl: str) -> None:
+    """WorkflowError for a type that is surely a slip of the pen; what else is wrong, Spark will tell."""
+    for word in re.findall(r"(?:^|,)\s*(?:`[^`]+`|\w+)\s*:?\s+([A-Za-z_]+)", ddl):
+        hint = did_you_mean(word.lower(), TYPES)
+        if word.lower() not in TYPES and hint:
+            raise WorkflowError(f"schema: '{word}' is no type of Spark's", hint=hint)
 
 
 def _from_footer(path: str) -> list[Column]:

@@ -24,7 +24,10 @@ COMMITTED = ".committed"
 
 @dataclass(frozen=True)
 class HomeLayout:
+    """`catalog` is the catalog's URL as it may be shown, where it had to be given by the caller."""
+
     path: Path
+    catalog: str | None = None
 
     @property
     def runs(self) -> Path:

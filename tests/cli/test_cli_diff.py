@@ -97,7 +97,8 @@ shop.ranked  3f2a9c0112345678 → 9c01aabb12345678
 1 added, 1 removed, 2 changed, 1,234 unchanged; by
   customer_id
 variable since: 2024-01-01 → null
-changed since: workflow shop (steps revenue, ranked)
+changed since: sources orders, items, rates.raw; workflow
+  shop (steps revenue, ranked)
 source rows matched: orders by order_id, items (not),
   rates.raw by all values
 

@@ -1,0 +1,101 @@
+"""The rows a question starts from, and finding them: by row ids, by keys, by a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation, localcontext
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.query.engine import QueryEngine, guarded
+from lineage_service.query.gate import checked_predicate
+from lineage_service.query.scan import RID, VersionScan
+from lineage_service.store.engine import column
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone."""
+
+    rid: tuple[int, ...] | None = None
+    key: tuple[tuple[str, str], ...] = ()
+    where: str | None = None
+    all: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        rid: int | Iterable[int] | None,
+        key: Mapping[str, object] | Iterable[tuple[str, object]] | None,
+        where: str | None,
+        all: bool,
+    ) -> Selection:
+        rids = None if rid is None else ((rid,) if isinstance(rid, int) else tuple(dict.fromkeys(rid)))
+        pairs = key.items() if isinstance(key, Mapping) else key or ()
+        chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all)
+        if all and (chosen.rid is not None or chosen.key or where is not None):
+            raise QuestionError("`all` stands alone: leave rid, key and where away")
+        return chosen
+
+    @property
+    def given(self) -> bool:
+        return self.all or self.rid is not None or bool(self.key) or self.where is not None
+
+    @property
+    def reads_rows(self) -> bool:
+        return bool(self.key) or self.where is not None
+
+
+def rids_where(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> str:
+    """Rids of the rows that keys, predicate and rids all take; found on a connection that can do nothing else."""
+    names = [each.name for each in scan.version.columns]
+    conditions, parameters = [], []
+    types = engine.types(scan.select()) if selection.key else {}
+    for name, value in selection.key:
+        known = next((each for each in names if each.lower() == name.lower()), None)
+        if known is None:
+            raise QuestionError(
+                f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
+                hint=did_you_mean(name, names),
+            )
+        conditions.append(_equals(engine, known, value, types[known]))
+        parameters.append(value)
+    if selection.where is not None:
+        conditions.append(checked_predicate(selection.where, [*names, RID]))
+    if selection.rid is not None:
+        conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
+    query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
+    asked = " ".join([selection.where or "", *(name for name, _ in selection.key)]).lower()
+    floats = any(
+        each.name.lower() in asked and ("double" in each.type or "float" in each.type) for each in scan.version.columns
+    )
+    with guarded(engine.spill, scan.paths, query, floats=floats) as connection:
+        return engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
+
+
+def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:
+    """The condition that a column has just this value, bound once: a cast alone would round it."""
+    whole = kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+    checks = [f"TRY_CAST(? AS {kind}) IS NOT NULL"]
+    if whole or kind == "DATE":
+        wider = "DECIMAL(38, 10)" if whole else "TIMESTAMP"
+        checks.append(f"TRY_CAST(? AS {wider}) IS NOT DISTINCT FROM TRY_CAST(? AS {kind})::{wider}")
+    holds = f"SELECT {' AND '.join(checks)}"
+    if not engine.scalar(holds, [value] * holds.count("?")):
+        raise QuestionError(f"the value given for column '{name}' is no {kind}")
+    equal = f"{column(name)} = CAST(? AS {kind})"
+    return equal if _fits(value, kind) else f"({equal} AND false)"
+
+
+def _fits(value: str, kind: str) -> bool:
+    """Whether a number has no more digits behind the point than its decimal type: else no row can have it."""
+    if not kind.startswith("DECIMAL"):
+        return True
+    scale = int(kind.removesuffix(")").partition(",")[2] or 0)
+    try:
+        with localcontext(prec=400):
+            return Decimal(value.strip()).scaleb(scale) % 1 == 0
+    except InvalidOperation:
+        return True

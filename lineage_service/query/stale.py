@@ -1,0 +1,28 @@
+"""Workflows that have not been run since what they read was made anew: lineage does not lead to what they hold."""
+
+from __future__ import annotations
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.query.graph import LineageGraph, Walk
+
+
+def stale_readers(graph: LineageGraph, walked: Walk, start: DatasetRecord) -> list[str]:
+    """What to say of each workflow whose latest run read an earlier version of a dataset on the way ahead."""
+    reader = graph.reader
+    reached = {place.run_id for place in walked.order}
+    names = {each.full_name for place in walked.order for each in graph.datasets_at(place)}
+    notes = []
+    for workflow in reader.workflows():
+        latest = reader.latest_run(workflow)
+        if latest is None or latest.id in reached:
+            continue
+        sources = [each.version_id for each in graph.datasets(latest.id) if each.role == "source"]
+        missed = [each for each in reader.makers_of(sources) if each.full_name in names and each.run_id not in reached]
+        for maker in missed[:1]:
+            again = f", or ask {start.name}@{maker.run_id[:8]}" if maker.workflow == start.workflow else ""
+            notes.append(
+                f"workflow '{workflow}' last read '{maker.full_name}' of run '{maker.run_id}', which is not on this "
+                f"way: what it holds is not counted here; run it again{again}"
+            )
+    return notes
