@@ -70,7 +70,7 @@ def execute(
 ) -> Executed:
     """Runs everything that Spark does. `started` is called once Spark is there: its start is nobody's time."""
     with stages.stage("starting Spark"):
-        from lineage_service.spark.checks import checks_of, run_checks
+        from lineage_service.spark.checks import analyse_checks, checks_of, run_checks
         from lineage_service.spark.columns import Names
         from lineage_service.spark.java import java_warnings
         from lineage_service.spark.lower import lower_plan
@@ -89,9 +89,8 @@ def execute(
             names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
             captured = capture != "off"
             relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}
-            rehearsal = Rehearsal(names)
-            lower_plan(instrumented, relations, rehearsal, names)
-        checks = list(checks_of(loaded))
+            rehearsal, checks = Rehearsal(names), list(checks_of(loaded))
+            analyse_checks(checks, lower_plan(instrumented, relations, rehearsal, names), names)
         stages.of = _how_many(rehearsal, len(checks), publications)
         writing = Writing(spark, names, folder, stages=stages)
         lowered = lower_plan(instrumented, relations, writing, names)

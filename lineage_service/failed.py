@@ -11,21 +11,27 @@ from lineage_service.settings import command
 from lineage_service.store.layout import RunFolder
 
 if TYPE_CHECKING:
-    from lineage_service.spark.checks import FailedCheck
+    from lineage_service.spark.checks import Check, FailedCheck
 
 SHORT = 8  # characters of a run's id that are enough to find it again
 
 
 def failed_checks(failed: Sequence[FailedCheck], plan: Plan, folder: RunFolder, *, traced: bool) -> list[Problem]:
     """A problem per failed check; rows of outputs and kept steps are named by their own ids."""
-    kept = {*plan.outputs, *plan.keep}
-    return [_problem(each, plan.workflow, kept, folder, traced=traced) for each in failed]
+    return [_problem(each, plan, folder, traced=traced) for each in failed]
 
 
-def _problem(each: FailedCheck, workflow: str, kept: set[str], folder: RunFolder, *, traced: bool) -> Problem:
-    check, run = each.check, folder.run_id[:SHORT]
-    has_rids = traced and check.target in kept
-    dataset = f"{workflow}.{check.target if has_rids else each.failing}@{run}"
+def _dataset_of(check: Check, plan: Plan) -> str | None:
+    """The name under which the checked rows are a dataset: the check's own, an output's, or the kept step's."""
+    named = {**{step: step for step in plan.keep}, **plan.outputs}
+    names = [name for name, step in named.items() if step == check.step]
+    return check.target if check.target in names else next(iter(names), None)
+
+
+def _problem(each: FailedCheck, plan: Plan, folder: RunFolder, *, traced: bool) -> Problem:
+    check, run, workflow = each.check, folder.run_id[:SHORT], plan.workflow
+    name = _dataset_of(check, plan) if traced else None
+    dataset = f"{workflow}.{name or each.failing}@{run}"
     home, catalog = folder.home.path, folder.home.catalog
     rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
     named = [str(rid) for rid in each.rids]
@@ -33,7 +39,7 @@ def _problem(each: FailedCheck, workflow: str, kept: set[str], folder: RunFolder
     rids = [word for rid in named for word in ("--rid", rid)]
     explain = command(home, "backward", dataset, *rids, "--to", "all", catalog=catalog) if traced else None
     show = command(home, "rows", f"{workflow}.{each.failing}@{run}", catalog=catalog)
-    of = "" if has_rids else f" of '{each.failing}'"
+    of = "" if name == check.target else f" of '{name or each.failing}'"
     severity: Literal["error", "warning"] = "warning" if check.spec.severity == "warn" else "error"
     return Problem(
         f"check {check.told} of '{check.target}' fails for {rows}: _rid {listed(named)}{more}{of}",

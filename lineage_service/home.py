@@ -288,6 +288,11 @@ class Home:
 
     def _require_version(self, dataset: str) -> Version:
         found: DatasetRecord = find_dataset(self._catalog, dataset, str(self.layout.path))
+        run = self._catalog.run(found.run_id)
+        if run is not None and run.status != "committed":
+            raise NotFound(
+                f"run '{run.id}' failed a check and is not committed: '{found.full_name}' cannot be read of it"
+            )
         version = self._known_version(found.version_id)
         if version is None:
             raise NotFound(f"version '{found.version_id}' is not in the catalog of '{self.layout.path}'")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 
@@ -75,10 +75,14 @@ class Stages:
         with self._lock:
             self._begun += 1
             number = self._begun
-        self.tell(Began(label, number, None if self.of is None else max(number, self.of)))
+        self._told(Began(label, number, None if self.of is None else max(number, self.of)))
         since, written = time.monotonic(), Written()
         yield written
-        self.tell(Ended(label, time.monotonic() - since, written.rows, written.bytes))
+        self._told(Ended(label, time.monotonic() - since, written.rows, written.bytes))
+
+    def _told(self, event: Event) -> None:
+        with suppress(Exception):  # a listener that fails, or has gone, is no reason to fail a run
+            self.tell(event)
 
 
 def silent(_: Event) -> None:

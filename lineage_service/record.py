@@ -134,7 +134,7 @@ def run_commit(
             for version in versions.values()
         ),
         tuple(datasets),
-        tuple(_hop_record(hop, run_id, folder) for hop in hops),
+        tuple(hop_record(hop, run_id, folder) for hop in hops),
     )
 
 
@@ -161,7 +161,7 @@ def _private(version: Version, folder: RunFolder) -> Version:
     return replace(version, id=private_id(version.id, folder.run_id))
 
 
-def _hop_record(hop: Hop, run_id: str, folder: RunFolder) -> HopRecord:
+def hop_record(hop: Hop, run_id: str, folder: RunFolder) -> HopRecord:
     def inside(path: Path | None) -> str | None:
         return None if path is None else folder.home.relative(path)
 

@@ -50,11 +50,12 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
             report = run_report(status, loaded, done, hops, pairs, clock.seconds, folder)
             with stages.stage("committing"):
                 folder.sync()
+                folder.hand_over()
                 access.commit(run_commit(started, loaded, done, hops, report, folder))
                 if status == "committed":
                     folder.mark_committed()
         if status == "failed":
-            raise ChecksFailed(problems, report)
+            raise ChecksFailed([*warnings, *done.warnings, *problems], report)
     publish(publications)
     return with_warnings(report, [*warnings, *done.warnings, *problems])
 

@@ -15,7 +15,7 @@ from lineage_catalog import models
 from lineage_catalog.engine import connect
 from sqlalchemy import delete, insert
 
-from lineage_service import Home, run
+from lineage_service import Home, record
 from lineage_service.index import finish
 from lineage_service.index.finish import Finisher, Hop
 
@@ -51,7 +51,7 @@ def both_layouts() -> Iterator[dict[str, list[Hop]]]:
 def lay_out(home: Home, run_id: str, hops: list[Hop]) -> Home:
     """The home with a run's index replaced by another layout of it, opened anew."""
     folder = home.layout.run_folder(run_id)
-    records = [run._hop_record(hop, run_id, folder) for hop in hops]
+    records = [record.hop_record(hop, run_id, folder) for hop in hops]
     url = home._url
     home.close()
     engine = connect(url).execution_options(writing=True)

@@ -65,7 +65,10 @@ class CatalogReader:
 
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
         """The latest run of each workflow that has, or had, a dataset of that name."""
-        owners = select(models.run_datasets.c.workflow).where(models.run_datasets.c.name == name)
+        committed = select(models.runs.c.id).where(_COMMITTED)
+        owners = select(models.run_datasets.c.workflow).where(
+            models.run_datasets.c.name == name, models.run_datasets.c.run_id.in_(committed)
+        )
         latest = (
             select(func.max(models.runs.c.ordinal))
             .where(models.runs.c.workflow.in_(owners), _COMMITTED)

@@ -16,6 +16,7 @@ Facts = Mapping[str, Any]
 
 ABOVE = "(see above)"
 NOTHING = "-"
+NO_COLUMN = "no column"  # such as count(*), or a constant
 ROOMY = 30  # cells that the text of the deepest line needs; with less, chains of steps are not indented
 
 
@@ -216,7 +217,7 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             for name, source in plan.sources.items()
         ],
     )
-    nothing = NOTHING if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
+    nothing = NO_COLUMN if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
     yield (
         "Columns of the outputs, and what they are computed from",
         [Column("output"), Column("column"), Column("computed from")],

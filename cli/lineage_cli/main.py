@@ -100,8 +100,13 @@ def cli() -> None:
 
     \b
     Start with:
-      smoke-lineage run revenue.yml
-      smoke-lineage backward totals --key order_id=7 --to lineitem
+      smoke-lineage demo               a story on sample data, in a minute
+      smoke-lineage init my-project    files of your own to start from
+
+    \b
+    Then:
+      smoke-lineage run bakery.yml
+      smoke-lineage trace bills --rid 0
 
     `smoke-lineage VERB --help` explains each verb.
     """

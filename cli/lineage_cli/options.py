@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
 FORMATS = ("table", "json", "ndjson", "csv", "parquet")
 SUFFIXES = {".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
+PLAIN_SUFFIXES = ("", ".txt")
 TERMINAL_LIMIT = 50
 LARGEST_RID = 2**63 - 1
 
@@ -98,21 +99,30 @@ def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
     )
 
 
-def home_options(function: F) -> F:
+def home_options(function: F, *, hidden: bool = False) -> F:
     """What every verb takes: `--home`, `--catalog`, `--debug`."""
     for option in (
         debug_option(),
         click.option(
-            "--catalog", metavar="URL", help="Catalog database. [default: $SMOKE_CATALOG, else SQLite in the home]"
+            "--catalog",
+            metavar="URL",
+            hidden=hidden,
+            help="Catalog database. [default: $SMOKE_CATALOG, else SQLite in the home]",
         ),
         click.option(
             "--home",
             metavar="DIR",
+            hidden=hidden,
             help="Home folder. [default: $SMOKE_HOME, else the nearest .smoke here or above, else a new one here]",
         ),
     ):
         function = option(function)
     return function
+
+
+def unused_home_options(function: F) -> F:
+    """For a verb that opens no home: it takes the options as every verb does, but its help is silent about them."""
+    return home_options(function, hidden=True)
 
 
 def output_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -137,23 +147,70 @@ def output_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def chosen_output(format_: str | None, as_json: bool, out: Path | None) -> Output:
     """What the three options mean together."""
-    if as_json and format_ not in (None, "json"):
-        raise click.UsageError(f"--json and --format {format_} contradict each other.")
-    if out is not None and str(out) == "-":
-        out = None  # as elsewhere: standard output
-    if format_ is None:
-        format_ = "json" if as_json else SUFFIXES.get(out.suffix.lower(), "table") if out else "table"
+    out = file_or_none(out)
+    format_ = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
     if format_ == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE.")
     return Output(format_, out)
+
+
+def file_or_none(out: Path | None) -> Path | None:
+    """The file to write; None is standard output, which `-` means too, as elsewhere."""
+    return None if out is None or str(out) == "-" else out
+
+
+def chosen_format(
+    given: str | None, as_json: bool, out: Path | None, suffixes: Mapping[str, str], formats: Sequence[str]
+) -> str:
+    """The format asked for; else by the suffix of the file; else the first of `formats`, which is text for people."""
+    if as_json and given not in (None, "json"):
+        raise click.UsageError(f"--json and --format {given} contradict each other.")
+    if given is not None or as_json:
+        return given or "json"
+    suffix = "" if out is None else out.suffix.lower()
+    if suffix in PLAIN_SUFFIXES:
+        return formats[0]
+    if suffix not in suffixes:
+        choices = f"{', '.join(formats[:-1])} or {formats[-1]}"
+        raise click.UsageError(f"Cannot tell the format from '{suffix}'; give --format {choices}.")
+    return suffixes[suffix]
+
+
+class WholeNumber(click.ParamType[Any]):
+    """A whole number, 0 or larger; `N` in the help."""
+
+    name = "n"
+    wanted = "expected a whole number, 0 or larger"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        if isinstance(value, int):
+            return value
+        number = as_rid(value)
+        if number is None:
+            self.fail(self.wanted, param, ctx)
+        return number
+
+
+class Rid(WholeNumber):
+    """A row id; where `piped`, also `-` for row ids from standard input."""
+
+    def __init__(self, *, piped: bool = False) -> None:
+        self._piped = piped
+        self.wanted = "a row id is a whole number, 0 or larger"
+        if piped:
+            self.wanted += "; `-` reads row ids from standard input"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The row id as a number; `-` stays."""
+        return value if self._piped and value == "-" else super().convert(value, param, ctx)
 
 
 def limit_option(function: F) -> F:
     """`--limit`."""
     return click.option(
         "--limit",
-        type=click.IntRange(min=0),
-        metavar="N",
+        type=WholeNumber(),
         help=f"At most N rows. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
     )(function)
 
@@ -192,23 +249,8 @@ def split_terms(text: str) -> list[str]:
     return [term.strip() for term in terms if term.strip()]
 
 
-class Rid(click.ParamType[Any]):
-    """A row id, or `-` for row ids from standard input."""
-
-    name = "rid"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The row id as a number; `-` stays."""
-        if isinstance(value, int) or value == "-":
-            return value
-        rid = as_rid(value)
-        if rid is None:
-            self.fail("a row id is a whole number, 0 or larger; `-` reads row ids from standard input", param, ctx)
-        return rid
-
-
 def as_rid(text: str) -> int | None:
-    """The row id that `text` spells, or None."""
+    """The row id that `text` spells, or None. Counts and limits are as large at most."""
     if not (text.isascii() and text.isdigit()):
         return None
     rid = int(text) if len(text) < 40 else LARGEST_RID + 1
@@ -246,7 +288,7 @@ class Assignment(click.ParamType[tuple[str, str]]):
             return value
         name, equals, rest = str(value).partition("=")
         if not equals or not name:
-            self.fail("expected NAME=VALUE", param, ctx)
+            self.fail(f"expected {(param.metavar if param else None) or 'NAME=VALUE'}", param, ctx)
         return name, rest
 
 
@@ -257,9 +299,8 @@ def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable
         @click.option(
             "--rid",
             "start_rids",
-            type=Rid(),
+            type=Rid(piped=True),
             multiple=True,
-            metavar="N",
             help="Row id; repeatable; - reads standard input.",
         )
         @click.option(

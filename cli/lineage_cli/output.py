@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lineage_cli.progress import waiting
 from lineage_cli.sink import Sink, open_sink
-from lineage_cli.tables import Column, write_table
+from lineage_cli.tables import LONGEST_CELL, Column, write_table
 from lineage_cli.values import joined, json_document, json_text, plain_text
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _write_one_table(parts: Sequence[Part], sink: Sink, *, terminal: bool) -> in
                 yield from zip(*(plain_text(column).to_pylist() for column in chunk.columns), strict=True)
             batch = next(batches, None)
 
-    return write_table(columns, rows(), sink, terminal=terminal)
+    return write_table(columns, rows(), sink, terminal=terminal, longest=LONGEST_CELL)
 
 
 def _is_number(kind: pa.DataType) -> bool:

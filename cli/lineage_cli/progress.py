@@ -56,6 +56,9 @@ class _Line:
 
     def __init__(self, label: str | None = None) -> None:
         self._running: list[Began] = []
+        self._last: Began | None = None
+        self._finished = 0
+        self._announced: int | None = None
         self._label = label
         self._tasks = self._rate = ""
         self._since = time.monotonic()
@@ -82,18 +85,32 @@ class _Line:
         with self._lock:
             match event:
                 case Began():
+                    self._announced = self._announced or event.of
                     self._running.append(event)
+                    self._last = event
                     self._tasks, self._stage_since = "", time.monotonic()
                 case Moved():
                     self._tasks = f"{event.done}/{event.tasks} tasks"
                 case Ended():
-                    self._running = [each for each in self._running if each.label != event.label]
+                    self._finished += 1
+                    ended = next((each for each in self._running if each.label == event.label), None)
+                    self._running = [each for each in self._running if each is not ended]
+                    # Where nothing runs for a moment, the stage that has just ended is still told.
+                    self._last = self._running[-1] if self._running else self._last
+                    self._tasks = self._tasks if self._running else ""
                     self._rate = _rate(event) or self._rate
         self._draw()
 
     def _tick(self) -> None:
         while not self._stop.wait(TICK):
             self._draw()
+
+    def _stage(self) -> str:
+        """How far it is: the stages that have ended, and one that runs. Side by side, their own numbers would jump."""
+        begun = self._finished + len(self._running)
+        # Where more stages come than were announced, nobody knows how many there will be.
+        of = f"/{self._announced}" if self._announced and begun <= self._announced else ""
+        return f"{self._finished + bool(self._running)}{of}"
 
     def _draw(self) -> None:
         from lineage_cli.tables import safe
@@ -103,10 +120,8 @@ class _Line:
             return
         with self._lock:
             parts = [self._label] if self._label else []
-            if self._running:
-                last = self._running[-1]
-                of = f"/{last.of}" if last.of else ""
-                parts += [f"[{last.number}{of}] {last.label}", self._tasks]
+            if self._last:
+                parts += [f"[{self._stage()}] {self._last.label}", self._tasks]
             parts.append(self._rate)
             line = safe(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
             width = shutil.get_terminal_size().columns - 1

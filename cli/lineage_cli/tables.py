@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ Row = Sequence[str | None]
 
 BLOCK = 1000  # rows looked at for the widths; rich draws at most so many (it is slow), longer tables are plain
 NARROWEST = 8  # a column folded to less than this is no longer readable
+LONGEST_CELL = 160  # of data on a terminal; more is cut
+WIDEST = 100  # a longer cell of a table that is not on a terminal juts out, and does not widen its column
 GAP = "  "
 NULL = "null"
 # Control characters could steer the terminal, and the marks of writing direction could reorder what is read.
@@ -34,15 +36,18 @@ class Column:
     right: bool = False
 
 
-def write_table(columns: Sequence[Column], rows: Iterable[Row], sink: Sink, *, terminal: bool) -> int:
-    """Writes the rows as one table and gives their number."""
-    cleaned = (tuple(None if cell is None else safe(cell) for cell in row) for row in rows)
+def write_table(
+    columns: Sequence[Column], rows: Iterable[Row], sink: Sink, *, terminal: bool, longest: int | None = None
+) -> int:
+    """Writes the rows as one table and gives their number; on a terminal, cells are cut to `longest`, if given."""
+    most = longest if terminal else None
+    cleaned = (tuple(None if cell is None else _cut(safe(cell), most) for cell in row) for row in rows)
     block = list(islice(cleaned, BLOCK))
     columns = [Column(safe(column.name), column.right) for column in columns]
-    widths = _widths(columns, block)
     screen = shutil.get_terminal_size().columns
     if not terminal or len(block) == BLOCK:
-        return _write_lines(columns, widths, block, cleaned, sink)
+        return _write_lines(columns, block, cleaned, sink)
+    widths = _widths(columns, block)
     if sum(widths) + len(GAP) * (len(widths) - 1) <= screen or _readable_when_folded(widths, screen):
         text = _drawn(columns, block, screen)
     else:
@@ -63,10 +68,18 @@ def in_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Row], widest: int | None = None) -> list[int]:
+    """The width that each column needs, for its name and its cells; cells beyond `widest` do not count."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     return [
-        max(chain([_width(column.name)], (_width(cell) for cell in values)))
+        max(
+            _width(column.name),
+            max((width for width in map(_width, values) if widest is None or width <= widest), default=0),
+        )
         for column, values in zip(columns, cells, strict=True)
     ]
 
@@ -86,15 +99,16 @@ def _readable_when_folded(widths: Sequence[int], screen: int) -> bool:
 
 
 def _write_lines(
-    columns: Sequence[Column], widths: list[int], block: list[tuple[str | None, ...]], more: Iterator[Row], sink: Sink
+    columns: Sequence[Column], block: list[tuple[str | None, ...]], more: Iterator[Row], sink: Sink
 ) -> int:
     """Whole lines, block by block: widths never shrink, and little is held at a time."""
+    widths = _widths(columns, block, WIDEST)
     head = _line([column.name for column in columns], columns, widths)
     rule = GAP.join("-" * width for width in widths)
     sink.write_text(f"{head}\n{rule}\n")
     count = 0
     while block:
-        widths = [max(pair) for pair in zip(widths, _widths(columns, block), strict=True)]
+        widths = [max(pair) for pair in zip(widths, _widths(columns, block, WIDEST), strict=True)]
         sink.write_text("".join(f"{_line(row, columns, widths)}\n" for row in block))
         count += len(block)
         block = [tuple(row) for row in islice(more, BLOCK)]
@@ -118,7 +132,8 @@ def _drawn(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    # The box puts one space between columns, the padding another: together the gap of piped tables.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(Text(column.name), justify="right" if column.right else "left", overflow="fold")
     for row in rows:

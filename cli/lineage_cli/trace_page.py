@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from lineage_cli.traced import place_of, remarks, told
+from lineage_cli.traced import counted, place_of, remarks, told
 
 if TYPE_CHECKING:
     from lineage_service.query.traced import Trace, TracedRow, TracedSet
@@ -19,12 +19,12 @@ h1 { font-size: 1.35rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 1
 .soft { color: var(--soft); }
 .record { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; }
 .record dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
 details { border-left: 2px solid var(--line); margin: .5rem 0 .5rem .3rem; padding-left: .9rem; }
 details.absence { border-left-style: dashed; } summary { cursor: pointer; font-weight: 600; }
 summary .count { font-weight: 400; color: var(--soft); margin-left: .5rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .88rem; margin: .4rem 0; }
-th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); white-space: pre; }
 th { color: var(--soft); font-weight: 500; } td.number { text-align: right; } code { color: var(--accent); }
 ul.steps { list-style: none; margin: .2rem 0; padding: 0; font-size: .88rem; }
 """
@@ -34,14 +34,14 @@ def page_of(trace: Trace) -> str:
     """The page, from its doctype to its end."""
     root, record = trace.root, trace.record
     title = f"{root.dataset} _rid {record.rid}"
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(told(value))}</dd>" for name, value in record.values.items())
+    facts = "".join(f"<dt>{escape(name)}</dt>{_cell('dd', value)}" for name, value in record.values.items())
     place = f"<dt>file</dt><dd>{escape(place_of(record))}</dd>" if record.place else ""
     parts = [
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
         '<meta name=viewport content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
-        f"<p class=soft>run {escape(root.run_id)} · {escape(trace.committed_at)}</p>",
+        f"<p class=soft>run {escape(root.run_id)} · {escape(trace.committed_at[:19].replace('T', ' '))} UTC</p>",
         f"<div class=record><dl>{facts}{place}</dl></div>",
         *(f"<p class=soft>{escape(note)}</p>" for note in trace.notes),
         "<h2>Came from</h2>",
@@ -64,14 +64,11 @@ def _sets(sets: Sequence[TracedSet]) -> Iterator[str]:
 def _set(each: TracedSet) -> Iterator[str]:
     if each.link == "absence":
         yield f"<details class=absence><summary>{escape(each.dataset)}"
-        yield f"<span class=count>by the absence of a match in {each.count:,} rows</span></summary></details>"
+        yield f"<span class=count>{counted(each)}</span></summary></details>"
         return
     yield f"<details open><summary>{escape(each.dataset)}"
-    peers = f", {each.peers:,} as peers" if each.peers else ""
-    read_as = f", read as {each.read_as}" if each.read_as else ""
-    rows = "1 row" if each.count == 1 else f"{each.count:,} rows"
-    yield f"<span class=count>{rows}{peers}{escape(read_as)}</span></summary>"
-    yield from _table(each.rows)
+    yield f"<span class=count>{escape(counted(each))}</span></summary>"
+    yield from _table(each.rows, with_roles=bool(each.peers))
     yield from (f"<p class=soft>{escape(remark)}</p>" for remark in remarks(each))
     if not each.seen and not each.cut:
         yield from _steps(each)
@@ -80,18 +77,23 @@ def _set(each: TracedSet) -> Iterator[str]:
     yield "</details>"
 
 
-def _table(rows: Sequence[TracedRow]) -> Iterator[str]:
+def _table(rows: Sequence[TracedRow], *, with_roles: bool) -> Iterator[str]:
     if not rows:
         return
-    placed, peers = any(row.place for row in rows), any(row.peer for row in rows)
-    heads = ["_rid", *(["file"] if placed else []), *rows[0].values, *(["role"] if peers else [])]
+    with_files = any(row.place for row in rows)
+    heads = ["_rid", *(["role"] if with_roles else []), *(["file"] if with_files else []), *rows[0].values]
     yield f"<div class=scroll><table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>"
     for row in rows:
-        place = [place_of(row)] if placed else []
-        role = ["peer" if row.peer else "own"] if peers else []
-        cells = [str(row.rid), *place, *(told(value) for value in row.values.values()), *role]
-        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        role = ["peer" if row.peer else "own"] if with_roles else []
+        file = [place_of(row) if row.place else ""] if with_files else []
+        before = "".join(f"<td>{escape(text)}</td>" for text in (str(row.rid), *role, *file))
+        yield f"<tr>{before}{''.join(_cell('td', value) for value in row.values.values())}</tr>"
     yield "</table></div>"
+
+
+def _cell(tag: str, value: object) -> str:
+    """A value in its element; a null is not to be taken for the word."""
+    return f"<{tag}{' class=soft' if value is None else ''}>{escape(told(value))}</{tag}>"
 
 
 def _steps(each: TracedSet) -> Iterator[str]:

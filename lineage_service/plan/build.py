@@ -72,7 +72,7 @@ class Plan:
     warnings: tuple[Problem, ...] = ()
 
     def nodes(self) -> list[Node]:
-        """Every node that an output or a kept step needs, inputs before those that read them."""
+        """Every node that an output, a kept step or a check needs, inputs before those that read them."""
         found: dict[str, Node] = {}
 
         def visit(node: Node) -> None:
@@ -81,7 +81,7 @@ class Plan:
                     visit(below)
                 found[node.id] = node
 
-        for step in (*self.outputs.values(), *self.keep):
+        for step in (*self.outputs.values(), *self.keep, *sorted(self.checked)):
             visit(self.steps[step])
         return list(found.values())
 

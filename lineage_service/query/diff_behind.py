@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
@@ -193,6 +194,8 @@ class BehindChanges:
 
     def _readable(self, source: DatasetRecord) -> bool:
         scan = self.questions.scan(source)
+        if any(not Path(path).is_file() for path in scan.paths):
+            return False
         try:
             self.questions.refuse_changed(source, scan, range(len(scan.paths)))
         except (SourceError, StoreError):

@@ -92,9 +92,10 @@ def _common_type(
         common = engine.types(f"SELECT coalesce({nulls}) AS c")["c"]
     except QuestionError:  # there is none, as for a date and a number
         return "VARCHAR"
-    for scan, name in zip(scans, names, strict=True):
-        fits = f"SELECT count(*) FROM ({scan.select([name])}) t WHERE {column(name)} IS NOT NULL"
-        if engine.scalar(f"{fits} AND TRY_CAST({column(name)} AS {common}) IS NULL"):
+    for scan, name, kind in zip(scans, names, types, strict=True):
+        there_and_back = f"TRY_CAST(TRY_CAST({column(name)} AS {common}) AS {kind})"
+        lost = f"SELECT count(*) FROM ({scan.select([name])}) t WHERE {column(name)} IS DISTINCT FROM {there_and_back}"
+        if engine.scalar(lost):
             return "VARCHAR"
     return common
 

@@ -284,13 +284,19 @@ class Diff:
         }
 
 
+def _has_plain_maps(kind: pa.DataType) -> bool:
+    """Whether maps in it may be dictionaries: not where a key is a list or a struct, which no dictionary takes."""
+    text = str(kind)
+    return "map<" in text and "map<list<" not in text and "map<struct<" not in text and "map<map<" not in text
+
+
 class RowsByRid:
     """The rows of an Arrow table, each made when it is asked for by its rid; None for one that is not there."""
 
     def __init__(self, table: pa.Table) -> None:
         # Column by column: for many rows Arrow is ten times faster that way.
         columns = {
-            name: each.to_pylist(maps_as_pydicts="lossy" if "map<" in str(each.type) else None)
+            name: each.to_pylist(maps_as_pydicts="lossy" if _has_plain_maps(each.type) else None)
             for name, each in zip(table.column_names, table.columns, strict=True)
         }
         self._places = {rid: place for place, rid in enumerate(columns["_rid"])}

@@ -66,7 +66,10 @@ class LineageGraph:
         return ways + self.links(place, direction) if links else ways
 
     def links(self, place: Place, direction: Direction) -> list[Way]:
-        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
+        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them.
+
+        Other runs are met by what they read, whatever they call it.
+        """
         versions = list({each.version_id for each in self.datasets_at(place)})
         if not versions:
             return []
@@ -123,7 +126,9 @@ def walk(graph: LineageGraph, start: Place, direction: Direction, *, links: bool
     def ways_from(place: Place) -> list[Way]:
         if nearest and place != start and is_dataset(Space(place.space)):
             return []
-        return graph.ways_from(place, direction, links=links)
+        # A source is reached ahead by a link alone, and all links were followed where that one began.
+        linked = direction == "forward" and place != start and place.space.startswith("source:")
+        return graph.ways_from(place, direction, links=links and not linked)
 
     ways: list[Way] = []
     reverse: list[Place] = []

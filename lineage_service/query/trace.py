@@ -66,6 +66,14 @@ class _Reached:
     peers: int
 
 
+@dataclass(frozen=True)
+class _Met:
+    """Rows that stand in the tree, and how deep it goes on behind them: None is all the way."""
+
+    reached: _Reached
+    depth: int | None
+
+
 @dataclass
 class Tracer:
     """Builds one trace. Tables are kept until it is done, to know rows that were met before."""
@@ -74,7 +82,9 @@ class Tracer:
     run_id: str
     rows: int
     _tables: list[str] = field(default_factory=list)
-    _met: dict[tuple[Direction, Place], list[_Reached]] = field(default_factory=dict)
+    _met: dict[tuple[Direction, Place], list[_Met]] = field(default_factory=dict)
+    _ahead: set[Place] = field(default_factory=set)
+    _dropped: set[Place] = field(default_factory=set)
     _steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     _sets: int = 0
 
@@ -84,12 +94,40 @@ class Tracer:
             table = self._keep(f"SELECT {int(rid)}::BIGINT AS b, 0 AS role")
             reached = _Reached(start, table, 1, 0)
             root = self._described(reached, found, None)
-            behind = self._around(reached, "backward", depth)
+            if not root.rows:  # it cannot be read, and is followed all the same
+                root = replace(root, rows=(TracedRow(rid, {}),))
+            behind = self._behind(reached, found, depth)
+            self._ahead = self._worth_following(start)
             ahead = self._around(reached, "forward", depth)
             return Trace(root, self._committed_at(found.run_id), behind, ahead, self._notes(found))
         finally:
             for table in self._tables:
                 self.questions.engine.drop(table)
+
+    def _behind(self, reached: _Reached, found: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
+        """What is behind the record: of a source that another workflow made, the same row there."""
+        maker = self._maker(reached.place)
+        if maker is None or depth == 0:
+            return self._around(reached, "backward", depth)
+        there = replace(reached, place=maker)
+        made = self._described(there, self._dataset_at(maker), found.name)
+        return (self._with_next(made, there, "backward", depth),)
+
+    def _belongs(self, made: TracedSet, place: Place) -> bool:
+        """Whether a set is shown: of an earlier run of a workflow, only where it leads on to what is there now."""
+        if not made.earlier or made.next or made.cut or (made.seen and place not in self._dropped):
+            return True
+        self._dropped.add(place)
+        return False
+
+    def _worth_following(self, start: Place) -> set[Place]:
+        """Places ahead that are of this run or of a workflow's latest, and those on the way to them."""
+        walked = walk(self.questions.graph, start, "forward")
+        wanted = {place for place in walked.order if place.run_id == self.run_id or self._is_latest(place)}
+        for place in reversed(walked.order):
+            if any(way.end in wanted for way in walked.ways if way.start == place):
+                wanted.add(place)
+        return wanted
 
     # --- from a set of rows to those next to it -----------------------------------------------------------------
 
@@ -102,17 +140,22 @@ class Tracer:
             begin = replace(here, place=place)
             walked = walk(self.questions.graph, place, direction, links=False, nearest=True)
             ends = [end for end in walked.order if end != place and is_dataset(Space(end.space))]
-            found += [made for end in ends if (made := self._next(begin, walked, end, direction, depth, link))]
+            ends = [end for end in ends if direction == "backward" or end in self._ahead]
+            for end in ends:
+                made = self._next(begin, walked, end, direction, depth, link)
+                if made is not None and self._belongs(made, end):
+                    found.append(made)
         return tuple(found)
 
     def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Place, str | None]]:
         """The places that hold these rows: this one, and those of other runs that made or read them."""
         yield place, None
         ends = [way.end for way in self.questions.graph.links(place, direction)]
-        for end in ends if direction == "forward" else []:  # backward the maker was put in the reader's place already
-            record = self._dataset_at(end)
-            if record.run_id == self.run_id or self._is_latest(record):
-                yield end, record.name
+        if direction == "backward" or (place.space.startswith("source:") and place.run_id != self.run_id):
+            return  # behind, the maker was put in the reader's place; ahead, all links were followed before this one
+        for end in ends:
+            if end in self._ahead:
+                yield end, self._dataset_at(end).name
 
     def _next(
         self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
@@ -122,7 +165,7 @@ class Tracer:
             return self._absent(end)
         questions = self.questions
         sql = walk_sql(
-            contributing, Start(table=here.table), here.place, end, direction, questions.home.absolute,
+            contributing, Start(table=here.table, roles=True), here.place, end, direction, questions.home.absolute,
             questions.rids_of, pairs=False,
         )  # fmt: skip
         table = self._keep(f"SELECT b, role FROM ({sql.text})", sql.parameters)
@@ -134,29 +177,35 @@ class Tracer:
         reached = _Reached(maker or end, table, count, peers)
         shown_as = self._dataset_at(end).name if maker else read_as
         made = self._described(reached, self._dataset_at(reached.place), shown_as)
-        if count == 0:
-            return made
-        if self._met_before(reached, direction):
+        if direction == "forward":
+            made = replace(made, earlier=end.run_id != self.run_id and not self._is_latest(end))
+        return made if count == 0 else self._with_next(made, reached, direction, depth)
+
+    def _with_next(self, made: TracedSet, reached: _Reached, direction: Direction, depth: int | None) -> TracedSet:
+        """The set with what is next to it, unless the same stands in the tree already, or it gets too deep."""
+        left = None if depth is None else depth - 1
+        if self._met_before(reached, direction, left):
             return replace(made, seen=self._goes_on(reached, direction))
         self._sets += 1
-        if depth == 1 or self._sets > MOST_SETS:
+        if left == 0 or self._sets > MOST_SETS:
             return replace(made, cut=self._goes_on(reached, direction))
-        return replace(made, next=self._around(reached, direction, None if depth is None else depth - 1))
+        self._met.setdefault((direction, reached.place), []).append(_Met(reached, left))
+        return replace(made, next=self._around(reached, direction, left))
 
     def _absent(self, end: Place) -> TracedSet:
         record = self._dataset_at(end)
         version = self.questions.scan(record).version
         return TracedSet(record.full_name, record.run_id, record.role, "absence", version.rows)
 
-    def _met_before(self, reached: _Reached, direction: Direction) -> bool:
-        """Whether just these rows stand in the tree already; else they are remembered."""
-        met = self._met.setdefault((direction, reached.place), [])
-        for other in met:
-            if other.count == reached.count:
-                both = f"SELECT count(*) FROM {reached.table} SEMI JOIN {other.table} USING (b)"
+    def _met_before(self, reached: _Reached, direction: Direction, left: int | None) -> bool:
+        """Whether just these rows stand in the tree already, and at least as much of what is behind them."""
+        for met in self._met.get((direction, reached.place), ()):
+            other = met.reached
+            deep_enough = met.depth is None or (left is not None and met.depth >= left)
+            if deep_enough and (other.count, other.peers) == (reached.count, reached.peers):
+                both = f"SELECT count(*) FROM {reached.table} SEMI JOIN {other.table} USING (b, role)"
                 if self.questions.engine.scalar(both) == reached.count:
                     return True
-        met.append(reached)
         return False
 
     def _goes_on(self, reached: _Reached, direction: Direction) -> bool:
@@ -246,9 +295,10 @@ class Tracer:
         """The dataset under its best name: an output's rather than a kept step's."""
         return min(self.questions.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
 
-    def _is_latest(self, record: DatasetRecord) -> bool:
-        latest = self.questions.reader.latest_run(record.workflow)
-        return latest is not None and latest.id == record.run_id
+    def _is_latest(self, place: Place) -> bool:
+        workflow = next((each.workflow for each in self.questions.graph.datasets(place.run_id)), None)
+        latest = self.questions.reader.latest_run(workflow) if workflow else None
+        return latest is not None and latest.id == place.run_id
 
     def _keep(self, query: str, parameters: Sequence[object] = ()) -> str:
         table = self.questions.engine.keep(query, parameters)

@@ -46,7 +46,8 @@ class TracedSet:
     """Rows of one dataset on the way: how many, some of them, how they were made, and what is behind or ahead.
 
     `read_as` is the name under which another workflow reads them. `unreadable` says why no rows are shown.
-    `seen`: the same rows stand further above, with what is behind them; `cut`: more is left out by the depth.
+    `seen`: the same rows stand further above, with what is behind them; `cut`: more is left out by the depth;
+    `earlier`: of a run that is not its workflow's latest, on the way to one that is.
     """
 
     dataset: str
@@ -62,6 +63,7 @@ class TracedSet:
     next: tuple[TracedSet, ...] = ()
     seen: bool = False
     cut: bool = False
+    earlier: bool = False
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -79,7 +81,7 @@ class TracedSet:
             body["unreadable"] = self.unreadable
         body["rows"] = [row.to_json() for row in self.rows]
         body["made_by"] = [{"step": step.name, "does": step.does} for step in self.made_by]
-        body |= {mark: True for mark in ("seen", "cut") if getattr(self, mark)}
+        body |= {mark: True for mark in ("seen", "cut", "earlier") if getattr(self, mark)}
         body["next"] = [each.to_json() for each in self.next]
         return body
 

@@ -17,6 +17,7 @@ class Start:
 
     rids: tuple[int, ...] | None = None
     table: str | None = None
+    roles: bool = False  # the table's rows have a role already, in a column of that name
 
     @property
     def few(self) -> bool:
@@ -26,7 +27,8 @@ class Start:
         """The start rids as a relation with column b."""
         if self.rids is not None:
             return "SELECT unnest(?::BIGINT[]) AS b", [list(self.rids)]
-        return (f"SELECT b FROM {self.table}", []) if self.table is not None else (all_rids, [])
+        columns = "b, role" if self.roles else "b"
+        return (f"SELECT {columns} FROM {self.table}", []) if self.table is not None else (all_rids, [])
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,12 @@ def walk_sql(
     """
     if not ways:
         return WalkSql("SELECT 0::BIGINT AS a, 0::BIGINT AS b, 0 AS role WHERE false", [], True)
-    if len(ways) == 1 and ways[0].hop is not None and ways[0].hop.form == "pairs":
+    if len(ways) == 1 and ways[0].hop is not None and ways[0].hop.form == "pairs" and not start.roles:
         return _one_hop(ways[0], start, direction, path_of, pairs=pairs)
     relation, parameters = start.relation(rids_of(begin))
     names = {begin: "reached0"}
-    ctes = [f"reached0 AS (SELECT {'b' if pairs else '0::BIGINT'} AS a, b, 0 AS role FROM ({relation}))"]
+    role = "role" if start.roles else "0"
+    ctes = [f"reached0 AS (SELECT {'b' if pairs else '0::BIGINT'} AS a, b, {role} AS role FROM ({relation}))"]
     incoming: dict[Place, list[str]] = {}
     for way in ways:
         if way.start not in names:

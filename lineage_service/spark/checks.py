@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.errors import Position
+from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.expressions import Expression, with_stars_expanded
 from lineage_service.spark.columns import Names, col, comparable
-from lineage_service.spark.faults import executing
+from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.staging import Writing
+from lineage_service.spark.staging import Writing, unwritable
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 
@@ -59,6 +59,20 @@ def checks_of(loaded: LoadedWorkflow) -> Iterator[Check]:
                 yield Check(step.name, step.name, check, loaded.marks.at("steps", number, "checks", index))
 
 
+def analyse_checks(checks: Sequence[Check], relations: Mapping[str, Relation], names: Names) -> None:
+    """WorkflowError, before anything is written, for checks that Spark's analyser refuses."""
+    problems: list[Problem] = []
+    for check in checks:
+        if check.step in relations:
+            try:
+                with analysing(check.position, f"check {check.told} of '{check.target}'"):
+                    _ = _failing(check.spec, relations[check.step], names.copies).schema
+            except WorkflowError as error:
+                problems += error.problems
+    if problems:
+        raise WorkflowError(problems)
+
+
 def run_checks(
     checks: Sequence[Check], relations: Mapping[str, Relation], writing: Writing, names: Names, taken: set[str]
 ) -> list[FailedCheck]:
@@ -90,11 +104,14 @@ def _kept(
     relation = relations[first.step]
     failing = _free(f"{target}_failing", taken)
     column = _free("_check", {name.lower() for name in relation.columns})
+    once = {check.told: rows for check, rows, _ in found}  # the same check may be asked twice, of unlike severity
     marked = [
         rows.select(
-            *map(col, relation.columns), F.lit(check.told).alias(column), *map(col, names.handles(relation.handles))
+            *_writable(rows, relation.columns),
+            F.lit(told).alias(column),
+            *map(col, names.handles(relation.handles)),
         )
-        for check, rows, _ in found
+        for told, rows in once.items()
     ]
     union = marked[0]
     for other in marked[1:]:
@@ -105,6 +122,15 @@ def _kept(
     for check, _, count in found:
         ids = written.filter(col(column) == check.told).select(names.row).orderBy(names.row).limit(NAMED).collect()
         yield FailedCheck(check, count, failing, tuple(int(row[0]) for row in ids))
+
+
+def _writable(rows: DataFrame, columns: Sequence[str]) -> list[Column]:
+    """The columns, those that Parquet cannot hold as text: a check must not fail for want of a type."""
+    kinds = [rows.schema[name].dataType for name in columns]
+    return [
+        col(name).cast("string").alias(name) if unwritable(kind) else col(name)
+        for name, kind in zip(columns, kinds, strict=True)
+    ]
 
 
 def _free(name: str, taken: set[str]) -> str:

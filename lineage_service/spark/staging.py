@@ -161,7 +161,7 @@ class Writing:
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:
     """WorkflowError before the run for a column that Parquet cannot hold: its rows could not be written once."""
     for each in schema.fields:
-        reason = _unwritable(each.dataType)
+        reason = unwritable(each.dataType)
         if reason:
             step = label.partition(":")[0]
             raise WorkflowError(
@@ -173,18 +173,18 @@ def _refuse_unwritable(schema: StructType, label: str, position: Position | None
             )
 
 
-def _unwritable(kind: DataType) -> str | None:
+def unwritable(kind: DataType) -> str | None:
     if isinstance(kind, CalendarIntervalType):
         return "a calendar interval has no Parquet type"
     if isinstance(kind, ArrayType):
-        return _unwritable(kind.elementType)
+        return unwritable(kind.elementType)
     if isinstance(kind, MapType):
-        return _unwritable(kind.keyType) or _unwritable(kind.valueType)
+        return unwritable(kind.keyType) or unwritable(kind.valueType)
     if isinstance(kind, StructType):
         names = [each.name.lower() for each in kind.fields]
         if not names:
             return "a struct without fields has no Parquet type"
         if len(set(names)) < len(names):
             return "a struct has two fields whose names differ in case only"
-        return next((reason for each in kind.fields if (reason := _unwritable(each.dataType))), None)
+        return next((reason for each in kind.fields if (reason := unwritable(each.dataType))), None)
     return None

@@ -10,11 +10,12 @@ import errno
 import fcntl
 import os
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
@@ -57,6 +58,15 @@ class RunFolder:
 
     home: HomeLayout
     run_id: str
+    _handed_over: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+
+    def hand_over(self) -> None:
+        """From here on the catalog may know the run: whatever happens now, only `gc` may remove its files."""
+        self._handed_over.set()
+
+    @property
+    def is_handed_over(self) -> bool:
+        return self._handed_over.is_set()
 
     @property
     def path(self) -> Path:
@@ -111,16 +121,21 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
     try:
         yield folder
     except OSError as error:
-        folder.remove()
+        _remove_unless_known(folder)
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise store_error(error, home.path) from error
         raise
     except BaseException:
-        folder.remove()
+        _remove_unless_known(folder)
         raise
     finally:
         shutil.rmtree(folder.temporary, ignore_errors=True)
         os.close(lock)
+
+
+def _remove_unless_known(folder: RunFolder) -> None:
+    if not folder.is_handed_over:
+        folder.remove()
 
 
 def _made_with_lock(folder: RunFolder) -> int:

@@ -78,7 +78,7 @@ def test_what_is_written_once_pruned_and_pushed_down(call: Call, flow: Path, non
     assert re.search(r"^sizes +read 2 times and dear to compute again$", out, re.MULTILINE)
     assert re.search(r"^people +id, city +unread +id > 0$", out, re.MULTILINE)
     assert re.search(r"^published +city +people\.city$", out, re.MULTILINE)
-    assert re.search(r"^published +n +-$", out, re.MULTILINE)
+    assert re.search(r"^published +n +no column$", out, re.MULTILINE)
 
 
 def test_rows_of_the_last_run_come_first(call: Call, flow: Path, tmp_path: Path) -> None:

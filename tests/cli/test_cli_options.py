@@ -70,9 +70,27 @@ def test_a_bad_rid_on_standard_input_is_a_clear_error(call: Call, bad: bytes) ->
         ("rows totals --all --where x", "--all means every row"),
         ("rows totals --rid x", "whole number"),
         ("rows totals --rid -5", "whole number"),
-        ("rows totals --key nothing", "NAME=VALUE"),
-        ("rows totals --key =5", "NAME=VALUE"),
-        ("rows totals --limit -1", "--limit"),
+        ("rows totals --key nothing", "'--key': expected COLUMN=VALUE"),
+        ("rows totals --key =5", "'--key': expected COLUMN=VALUE"),
+        ("diff totals --source-key items", "'--source-key': expected SOURCE=A,B"),
+        ("rows totals --limit -1", "'--limit': expected a whole number, 0 or larger"),
+        ("runs --limit x", "'--limit': expected a whole number, 0 or larger"),
+        ("diff totals --rows 1.5", "'--rows': expected a whole number, 0 or larger"),
+        ("trace totals --rid 0 --depth x", "'--depth': expected a whole number, 0 or larger"),
+        ("trace totals --rid 0 --rows 99999999999999999999", "'--rows': expected a whole number"),
+        ("trace totals --rid abc", "'--rid': a row id is a whole number, 0 or larger\n"),
+        ("trace totals --rid -", "'--rid': a row id is a whole number, 0 or larger\n"),
+        ("rows totals --rid abc", "'--rid': a row id is a whole number, 0 or larger; `-` reads"),
+        (
+            "rows t --out x.xyz",
+            "Cannot tell the format from '.xyz'; give --format table, json, ndjson, csv or parquet.",
+        ),
+        ("forward t --all --to a --out x.html", "Cannot tell the format from '.html'"),
+        ("diff t --out x.txt2", "Cannot tell the format from '.txt2'"),
+        ("runs --out x.xml", "Cannot tell the format from '.xml'"),
+        ("datasets --out x.CSVX", "Cannot tell the format from '.csvx'"),
+        ("trace t --rid 0 --out x.csv", "Cannot tell the format from '.csv'; give --format text, json or html."),
+        ("graph --all --out x.png", "Cannot tell the format from '.png'; give --format mermaid, dot, svg or html."),
         ("rows totals --format parquet", "needs --out"),
         ("rows totals --format parquet --out -", "needs --out"),
         ("rows totals --json --format csv", "contradict"),
@@ -164,8 +182,33 @@ def test_the_format_follows_the_suffix(call: Call, tmp_path: Any) -> None:
         (".ndjson", "{"),
         (".JSONL", "{"),
         (".txt", "_rid\n---"),
+        ("", "_rid\n---"),
     ):
         file = tmp_path / f"x{suffix}"
         assert call(["rows", "t", "--out", str(file)], answer({"_rid": [0]})).code == 0
         assert file.read_text().startswith(start)
     assert call(["rows", "t", "--out", "-", "--json"], answer({"_rid": [0]})).json == [{"_rid": 0}]
+
+
+def test_a_format_that_is_given_goes_with_any_suffix(call: Call, tmp_path: Any) -> None:
+    file = tmp_path / "x.xyz"
+    assert call(["rows", "t", "--format", "csv", "--out", str(file)], answer({"_rid": [0]})).code == 0
+    assert file.read_text() == "_rid\n0\n"
+
+
+def test_numbers_are_called_n_in_every_help(call: Call) -> None:
+    for verb, options in (("rows", 2), ("backward", 2), ("trace", 3), ("diff", 2), ("runs", 1), ("datasets", 1)):
+        out = call([verb, "--help"]).out
+        assert "RANGE" not in out
+        assert len([line for line in out.splitlines() if line.split()[1:2] == ["N"]]) == options, verb
+
+
+@pytest.mark.parametrize("verb", ["schema", "init"])
+def test_options_that_do_nothing_are_taken_and_not_told(
+    call: Call, verb: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    help_ = call([verb, "--help"]).out
+    assert "--home" not in help_
+    assert "--catalog" not in help_
+    assert call([verb, "--home", "here", "--catalog", "sqlite:///x"]).code == 0

@@ -15,10 +15,32 @@ def test_a_piped_table_is_whole_and_plain(call: Call) -> None:
     result = call("rows totals", answer({"_rid": [0, 10], "name": ["ü" + long, None]}))
     head, rule, first, second = result.out.splitlines()
     assert head == "_rid  name"
-    assert set(rule) == {"-", " "}
+    assert rule == "----  ----"
     assert first == f"   0  ü{long}"
     assert second == "  10  null"
     assert "\x1b" not in result.out
+
+
+def test_a_long_cell_juts_out_of_a_piped_table_and_shifts_only_its_own_line(call: Call) -> None:
+    result = call("rows totals", answer({"name": ["a", "x" * 100, "y" * 101], "n": [1, 2, 3]}))
+    assert result.out.splitlines() == [
+        f"name{' ' * 96}  n",
+        f"{'-' * 100}  -",
+        f"a{' ' * 99}  1",
+        f"{'x' * 100}  2",
+        f"{'y' * 101}  3",
+    ]
+
+
+@pytest.mark.parametrize("columns", ["80", "10"])  # as a table, and as records
+def test_a_very_long_cell_is_cut_on_a_terminal(
+    call: Call, terminal: None, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    result = call("rows totals", answer({"a": ["some words"], "name": ["y" * 161]}))
+    assert result.out.count("y") == 159
+    assert result.out.count("…") == 1
+    assert result.err == ""
 
 
 def test_long_tables_are_written_in_blocks(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,14 +55,15 @@ def test_wide_characters_keep_the_columns_straight(call: Call) -> None:
 
 
 def test_a_terminal_gets_fifty_rows_dim_nulls_and_its_width(call: Call, terminal: None) -> None:
-    home = FakeHome(answer({"_rid": [0], "name": ["y" * 200], "n": pa.nulls(1)}, remaining=123))
+    home = FakeHome(answer({"_rid": [0], "name": ["y" * 160], "n": pa.nulls(1)}, remaining=123))
     result = call("rows totals", home=home)
     assert home.options["limit"] == 50
     assert result.err == "… and 123 more rows; use --limit to see more\n"
     assert "\x1b[2m" in result.out
     plain = result.out.replace("\x1b[2m", "").replace("\x1b[0m", "").replace("\x1b[1m", "")
     assert all(len(line) <= 80 for line in plain.splitlines())
-    assert plain.count("y") == 200
+    assert plain.count("y") == 160
+    assert "…" not in plain
 
 
 @pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lineage_cli.main import ALIASES, VERBS
 
-from lineage_service.errors import NotFound, Position, Problem, WorkflowError
+from lineage_service.errors import ChecksFailed, NotFound, Position, Problem, WorkflowError
 from lineage_service.progress import Began, Ended, Moved
 from tests.cli.conftest import Call
 from tests.cli.fakes import REPORT, FakeHome, FakeReport
@@ -23,7 +23,7 @@ HEAVY = ("duckdb", "pyarrow", "sqlalchemy", "pydantic", "sqlglot", "rich", "pysp
 
 
 def test_run_prints_id_rows_and_pairs(call: Call) -> None:
-    home = FakeHome(FakeReport(warnings=["check failed"]))
+    home = FakeHome(FakeReport(warnings=["x.yml:3:1: warning: nobody reads 'x'"]))
     result = call(
         "run x.yml --capture defer --var since=1996 --var a=b=c --master local[2] --conf spark.x=1", home=home
     )
@@ -32,7 +32,7 @@ def test_run_prints_id_rows_and_pairs(call: Call) -> None:
     assert lines[0] == "run 3f2a9c01  revenue  committed"
     assert ["totals", "11,620"] in [line.split() for line in lines]
     assert ["totals", "nation", "lazy", "-"] in [line.split() for line in lines]
-    assert result.err == "warning: check failed\n"
+    assert result.err == "x.yml:3:1: warning: nobody reads 'x'\n"
     verb, (file,), options = home.asked[0]
     assert (verb, file) == ("run", Path("x.yml"))
     assert options == {
@@ -53,6 +53,20 @@ def test_run_json_is_one_object_on_one_line(call: Call) -> None:
     assert len(result.out.splitlines()) == 1
 
 
+def test_run_json_tells_a_run_that_failed_a_check_too(call: Call) -> None:
+    failed = ChecksFailed(
+        [Problem("3 rows of 'totals' fail unique order_id")], FakeReport({**REPORT, "status": "failed"})
+    )
+    result = call("run x.yml --json", failed)
+    assert result.code == 1
+    assert result.json["status"] == "failed"
+    assert result.json["run_id"] == "3f2a9c01"
+    assert result.err == "error: 3 rows of 'totals' fail unique order_id\n"
+    result = call("run x.yml", failed)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "error: 3 rows of 'totals' fail unique order_id\n"
+
+
 def talkative(*, progress: Any, **_: Any) -> FakeReport:
     if progress:
         progress(Began("reading orders", 2, 7))
@@ -65,7 +79,7 @@ def talkative(*, progress: Any, **_: Any) -> FakeReport:
 
 def test_progress(call: Call, terminal: None) -> None:
     err = call("run x.yml", talkative).err
-    assert "[2/7] reading orders · 3/8 tasks · 0 s" in err
+    assert "[1/7] reading orders · 3/8 tasks · 0 s" in err
     assert "2,000 rows/s" in err
     assert "\n" not in err
     assert err.endswith("\r\x1b[2K")
@@ -74,6 +88,35 @@ def test_progress(call: Call, terminal: None) -> None:
     assert call("run x.yml --verbose", talkative).err.startswith(
         "reading orders: 3,000 rows, 4.1 kB, 1.5 s (2,000 rows/s)\nzzz"
     )
+
+
+def drawn_lines(call: Call, *events: Any) -> list[str]:
+    def run(*, progress: Any, **_: Any) -> FakeReport:
+        for event in events:
+            progress(event)
+        return FakeReport()
+
+    return [line.removesuffix(" · 0 s") for line in call("run x.yml", run).err.split("\r\x1b[2K") if line]
+
+
+def test_stages_side_by_side_count_on_and_never_back(call: Call, terminal: None) -> None:
+    assert drawn_lines(
+        call,
+        Began("start", 1),
+        Ended("start", 0.0),
+        Began("a", 2, 4),
+        Began("b", 3, 4),
+        Ended("a", 0.0),
+        Began("c", 4, 4),
+        Ended("c", 0.0),
+        Ended("b", 0.0),
+    ) == ["[1] start", "[1] start", "[2/4] a", "[2/4] b", "[3/4] b", "[3/4] c", "[4/4] b", "[4/4] b"]
+
+
+def test_more_stages_than_announced_have_no_total(call: Call, terminal: None) -> None:
+    assert drawn_lines(call, Began("a", 1, 1), Ended("a", 0.0), Began("b", 2, 2), Ended("b", 0.0)) == [
+        "[1/1] a", "[1/1] a", "[2] b", "[2] b",
+    ]  # fmt: skip
 
 
 def test_no_progress_without_a_terminal_unless_asked_for(call: Call) -> None:
@@ -127,6 +170,25 @@ def test_validate_reports_the_problems_of_all_files(call: Call, workflows: dict[
     assert workflows["vars"] == {"a": "1"}
 
 
+@pytest.mark.parametrize("verb", ["validate", "explain", "graph", "run"])
+def test_a_file_that_is_not_there_is_answered_with_a_close_one(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows").mkdir()
+    for name in ("bakery.yml", "flows/bakery.yaml", "flows/bakry.txt"):
+        (tmp_path / name).write_text("")
+    for file, hint in (
+        ("bakry.yml", "\n  hint: did you mean 'bakery.yml'?"),
+        ("flows/bakry.yml", "\n  hint: did you mean 'flows/bakery.yaml'?"),
+        ("other.yml", ""),
+        ("nowhere/bakery.yml", ""),
+    ):
+        result = call([verb, file], NotFound(f"workflow file '{file}' does not exist"))
+        assert result.code == 1
+        assert result.err == f"error: workflow file '{file}' does not exist{hint}\n"
+
+
 def test_validate_is_done_where_nothing_is_wrong(call: Call, workflows: dict[str, Any]) -> None:
     assert call("validate good.yml warned.yml").code == 0
 
@@ -163,9 +225,17 @@ def test_help_loads_nothing_heavy(verb: str | None) -> None:
     assert [name for name in HEAVY if name in loaded] == []
     if verb:
         assert "Example" in done.stdout
-        assert {"--home", "--catalog"} <= set(done.stdout.split())
+        if verb not in ("schema", "init"):  # they open no home
+            assert {"--home", "--catalog"} <= set(done.stdout.split())
     else:
         assert not [name for name in loaded if name.startswith("lineage_cli.commands.")]
+
+
+def test_help_tells_how_to_start(call: Call) -> None:
+    lines = [line.strip() for line in call("--help").out.splitlines()]
+    start = lines.index("Start with:")
+    assert lines[start + 1].startswith("smoke-lineage demo ")
+    assert lines[start + 2].startswith("smoke-lineage init my-project ")
 
 
 def test_help_is_quick() -> None:

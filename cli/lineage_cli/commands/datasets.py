@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
 from lineage_cli.options import Output, home_options, limit_option, output_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
 
 
 @click.command("datasets")
@@ -22,7 +25,12 @@ def command(run: str | None, limit: int | None, output: Output, home: str | None
     Example:
       smoke-lineage datasets --run 3f2a
     """
+    from lineage_cli.asking import answered
+    from lineage_cli.listings import DATASETS, fitted
     from lineage_cli.output import write_answer
 
-    with closing(options.open_home(home, catalog)) as opened:
-        write_answer(opened.datasets(run=run, limit=output.limit(limit)), output)
+    def question(opened: Home) -> Answer:
+        return opened.datasets(run=run, limit=output.limit(limit))
+
+    with answered(home, catalog, question) as answer:
+        write_answer(fitted(answer, DATASETS, output), output)

@@ -93,10 +93,17 @@ def _play(scene: Scene, number: str, target: Path, words: list[str]) -> None:
     """Tells the scene and runs its command in the demo's folder, just as it is shown."""
     from lineage_cli.main import PROGRAM, cli
 
-    shown = " ".join([scene.command, shlex.join(words)]).strip()
-    click.echo(f"\n{click.style(f'{number}  {scene.words}', bold=True)}\n\n$ {PROGRAM} {shown}", color=_in_colour())
+    title = click.style(f"{number}  {scene.words}", bold=True)
+    click.echo(f"\n{title}\n\n{_typed(scene.command, words)}", color=_in_colour())
     with chdir(target), _own_home(words):
         cli.main([*shlex.split(scene.command), *words], prog_name=PROGRAM, standalone_mode=False)
+
+
+def _typed(command: str, words: list[str]) -> str:
+    """The command as it is typed, with the options that say which home it means."""
+    from lineage_cli.main import PROGRAM
+
+    return " ".join(["$", PROGRAM, command, *([shlex.join(words)] if words else [])])
 
 
 class _own_home:  # noqa: N801 (reads as a word at its one use)
@@ -107,7 +114,8 @@ class _own_home:  # noqa: N801 (reads as a word at its one use)
 
     def __enter__(self) -> None:
         self._kept = None if self._given else os.environ.pop("SMOKE_HOME", None)
-        Path(".smoke").mkdir(exist_ok=True)  # else one of a folder above would be found
+        if not self._given:
+            Path(".smoke").mkdir(exist_ok=True)  # else one of a folder above would be found
 
     def __exit__(self, *_: object) -> None:
         if self._kept is not None:
@@ -122,9 +130,8 @@ def _in_colour() -> bool | None:
 
 def _say_goodbye(folder: Path, words: list[str]) -> None:
     unset = "" if "--home" in words or not os.environ.get("SMOKE_HOME") else "unset SMOKE_HOME && "
+    commands = ("graph --all --out graph.html", "trace ranked --rid 0 --out trace.html")
     click.echo(
         f"\nAll of it is in {folder}. Go on from there:\n\n"
-        f"$ {unset}cd {shlex.quote(str(folder))}\n"
-        "$ smoke-lineage graph --all --out graph.html\n"
-        "$ smoke-lineage trace ranked --rid 0 --out trace.html"
+        f"$ {unset}cd {shlex.quote(str(folder))}\n" + "\n".join(_typed(each, words) for each in commands)
     )

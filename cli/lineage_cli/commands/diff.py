@@ -5,17 +5,24 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable
-from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
-from lineage_cli.options import TERMINAL_LIMIT, Assignment, Output, home_options, output_options, split_names
+from lineage_cli.options import (
+    TERMINAL_LIMIT,
+    Assignment,
+    Output,
+    WholeNumber,
+    home_options,
+    output_options,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
+    from lineage_service.home import Home
     from lineage_service.query.diff_result import Diff
 
 BLOCK = 100  # changes written at a time
@@ -32,14 +39,11 @@ BLOCK = 100  # changes written at a time
     metavar="SOURCE=A,B",
     help="Columns that identify a row of SOURCE; repeatable. [default: found]",
 )
-@click.option(
-    "--rows", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Rows shown per source."
-)
+@click.option("--rows", type=WholeNumber(), default=3, show_default=True, help="Rows shown per source.")
 @click.option("--behind/--no-behind", default=True, help="Show the source rows behind each change. [default: yes]")
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
-    metavar="N",
+    type=WholeNumber(),
     help=f"At most N changes. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
 )
 @output_options
@@ -73,8 +77,10 @@ def command(
     if keys and not behind:
         raise click.UsageError("--source-key says how to look behind the changes: it does not go with --no-behind.")
     flat = output.format in ("csv", "ndjson", "parquet")
-    with closing(options.open_home(home, catalog)) as opened:
-        found = opened.diff(
+    from lineage_cli.asking import answered
+
+    def question(opened: Home) -> Diff:
+        return opened.diff(
             before,
             after,
             key=[name for text in key for name in split_names(text)] or None,
@@ -83,6 +89,8 @@ def command(
             rows=rows,
             behind=behind and not flat,
         )
+
+    with answered(home, catalog, question, "comparing") as found:
         if flat:
             from lineage_cli.output import write_answer
 
@@ -110,9 +118,13 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _write(found: Diff, output: Output) -> None:
+    from contextlib import nullcontext
+
+    from lineage_cli.progress import waiting
     from lineage_cli.sink import open_sink
 
-    with open_sink(output.out) as sink:
+    patience = waiting(f"writing {output.out}") if output.out is not None else nullcontext()
+    with patience, open_sink(output.out) as sink:
         if output.format == "json":
             from lineage_cli.change_objects import write_changes
 

@@ -34,10 +34,12 @@ def command(
     Example:
       smoke-lineage explain revenue.yml
     """
+    from lineage_cli.missing_file import close_files_named
     from lineage_cli.sink import open_sink
     from lineage_service.workflow import explain_workflow
 
-    explanation = explain_workflow(file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog)
+    with close_files_named(file):
+        explanation = explain_workflow(file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog)
     for warning in explanation.warnings:
         click.echo(str(warning), err=True)
     for note in explanation.notes:

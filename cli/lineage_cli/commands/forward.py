@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
 from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
 from lineage_cli.reach import Reach, reach_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
 
 
 @click.command("forward")
@@ -40,17 +43,18 @@ def command(
       smoke-lineage forward customer --rid 7 --to all --count
     """
     reach.check(columns, order_by)
+    from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
-    from lineage_cli.progress import waiting
 
-    with closing(options.open_home(home, catalog)) as opened:
-        with waiting("looking up"):
-            answer = opened.forward(
-                source,
-                **start.arguments(),
-                **reach.arguments(),
-                limit=reach.limit(output, limit),
-                columns=columns,
-                order_by=order_by,
-            )
+    def question(opened: Home) -> Answer:
+        return opened.forward(
+            source,
+            **start.arguments(),
+            **reach.arguments(),
+            limit=reach.limit(output, limit),
+            columns=columns,
+            order_by=order_by,
+        )
+
+    with answered(home, catalog, question) as answer:
         write_answer(answer, output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_cli import options
-from lineage_cli.options import as_mapping, home_options, var_option
+from lineage_cli.options import as_mapping, chosen_format, file_or_none, home_options, var_option
 
 if TYPE_CHECKING:
     from lineage_service.picture.graph import Picture
@@ -65,9 +65,8 @@ def command(
         raise click.UsageError("Give a workflow FILE, or --all for everything in the catalog, not both.")
     if all_ and variables:
         raise click.UsageError("--var goes with FILE: the runs in the catalog have the values they were run with.")
-    if out is not None and str(out) == "-":
-        out = None
-    format_ = format_ or (SUFFIXES.get(out.suffix.lower(), "mermaid") if out else "mermaid")
+    out = file_or_none(out)
+    format_ = chosen_format(format_, False, out, SUFFIXES, FORMATS)
     from lineage_cli.sink import open_sink
 
     picture = _picture(file, variables, home, catalog)
@@ -77,6 +76,8 @@ def command(
         click.echo(f"note: {note}", err=True)
     with open_sink(out) as sink:
         sink.write_text(_drawn(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN))
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
 
 
 def _picture(
@@ -85,9 +86,11 @@ def _picture(
     if file is None:
         with closing(options.open_home(home, catalog)) as opened:
             return opened.graph()
+    from lineage_cli.missing_file import close_files_named
     from lineage_service.workflow import picture_of_workflow
 
-    return picture_of_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
+    with close_files_named(file):
+        return picture_of_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
 
 
 def _drawn(picture: Picture, format_: str, *, markdown: bool) -> str:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from lineage_cli.options import home_options
+from lineage_cli.options import unused_home_options
 
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path, readable=False))
 @click.option("--name", metavar="NAME", help="The workflow's name. [default: bakery]")
-@home_options
+@unused_home_options
 def command(folder: Path, name: str | None, home: str | None, catalog: str | None) -> None:  # noqa: ARG001 - every verb
     """Make a small project to start from: a workflow that runs, its data, a README.
 

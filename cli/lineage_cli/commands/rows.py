@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
 from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
 
 
 @click.command("rows")
@@ -36,12 +39,11 @@ def command(
       smoke-lineage rows totals --where "revenue > 1000" --order-by "revenue desc"
       smoke-lineage rows revenue.totals@3f2a --rid 0 --rid 7 --json
     """
+    from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
-    from lineage_cli.progress import waiting
 
-    with closing(options.open_home(home, catalog)) as opened:
-        with waiting("looking up"):
-            answer = opened.rows(
-                dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by
-            )
+    def question(opened: Home) -> Answer:
+        return opened.rows(dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by)
+
+    with answered(home, catalog, question) as answer:
         write_answer(answer, output)

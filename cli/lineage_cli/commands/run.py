@@ -51,11 +51,14 @@ def command(
         raise click.UsageError("--verbose and --quiet contradict each other.")
     if master and remote:
         raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
+    from lineage_cli.missing_file import close_files_named
     from lineage_cli.progress import progress_line, terminated_like_interrupted
+    from lineage_service.errors import ChecksFailed
 
     report = None
     try:
         with (
+            close_files_named(file),
             terminated_like_interrupted(),
             closing(options.open_home(home, catalog)) as opened,
             progress_line(verbose=verbose, quiet=quiet) as progress,
@@ -69,12 +72,16 @@ def command(
                 conf=as_mapping(conf),
                 progress=progress,
             )
+    except ChecksFailed as failed:
+        if as_json:
+            _print_report(failed.report.to_json(), as_json=True)
+        raise
     except KeyboardInterrupt:
         if report is None:
             raise  # else the run is committed, and only our leaving was interrupted
     assert report is not None
     for warning in report.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(warning, err=True)
     _print_report(report.to_json(), as_json=as_json)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
 from lineage_cli.options import Output, home_options, limit_option, output_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
 
 
 @click.command("runs")
@@ -25,7 +28,12 @@ def command(
     Example:
       smoke-lineage runs --workflow revenue --limit 5
     """
+    from lineage_cli.asking import answered
+    from lineage_cli.listings import RUNS, fitted
     from lineage_cli.output import write_answer
 
-    with closing(options.open_home(home, catalog)) as opened:
-        write_answer(opened.runs(workflow=workflow, failed=failed, limit=output.limit(limit)), output)
+    def question(opened: Home) -> Answer:
+        return opened.runs(workflow=workflow, failed=failed, limit=output.limit(limit))
+
+    with answered(home, catalog, question) as answer:
+        write_answer(fitted(answer, RUNS, output), output)

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from lineage_cli.options import home_options
+from lineage_cli.options import unused_home_options
 
 
 @click.command("schema")
-@home_options
+@unused_home_options
 def command(home: str | None, catalog: str | None) -> None:  # noqa: ARG001 - every verb takes them
     """Print the JSON Schema of the workflow file, for editors.
 

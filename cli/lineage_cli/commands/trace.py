@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli import options
-from lineage_cli.options import Assignment, home_options, is_terminal
+from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options, is_terminal
 
 if TYPE_CHECKING:
+    from lineage_service.home import Home
     from lineage_service.query.traced import Trace
 
 FORMATS = ("text", "json", "html")
@@ -23,15 +22,13 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 @click.command("trace")
 @click.argument("dataset", metavar="DATASET")
-@click.option("--rid", type=click.IntRange(min=0), metavar="N", help="The record's row id.")
+@click.option("--rid", type=Rid(), help="The record's row id.")
 @click.option(
     "--key", type=Assignment(), multiple=True, metavar="COLUMN=VALUE", help="The record whose COLUMN has this VALUE."
 )
 @click.option("--where", metavar="PREDICATE", help="The record for which this holds; DuckDB SQL.")
-@click.option(
-    "--depth", type=click.IntRange(min=0), metavar="N", help="At most N datasets away. [default: all the way]"
-)
-@click.option("--rows", type=click.IntRange(min=0), default=3, show_default=True, help="Rows shown of each dataset.")
+@click.option("--depth", type=WholeNumber(), help="At most N datasets away. [default: all the way]")
+@click.option("--rows", type=WholeNumber(), default=3, show_default=True, help="Rows shown of each dataset.")
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else text]"
 )
@@ -65,18 +62,20 @@ def command(
       smoke-lineage trace customer --key c_custkey=42 --depth 1
       smoke-lineage trace totals --rid 0 --out trace.html
     """
-    if as_json and format_ not in (None, "json"):
-        raise click.UsageError(f"--json and --format {format_} contradict each other.")
+    out = file_or_none(out)
+    chosen = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
     if rid is None and not key and where is None:
         raise click.UsageError("Say which record to trace: --rid, --key or --where.")
-    chosen = format_ or ("json" if as_json else SUFFIXES.get(out.suffix.lower(), "text") if out else "text")
-    from lineage_cli.progress import waiting
+    from lineage_cli.asking import answered
     from lineage_cli.sink import open_sink
 
-    with closing(options.open_home(home, catalog)) as opened, waiting("tracing"):
-        trace = opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows)
-    with open_sink(out) as sink:
+    def question(opened: Home) -> Trace:
+        return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows)
+
+    with answered(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
         sink.write_text(_text(trace, chosen, on_terminal=out is None and is_terminal(sys.stdout)))
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
     for note in trace.notes:
         click.echo(f"note: {note}", err=True)
 

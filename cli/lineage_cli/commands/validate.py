@@ -22,6 +22,7 @@ def command(
     Example:
       smoke-lineage validate revenue.yml rates.yml
     """
+    from lineage_cli.missing_file import close_files_named
     from lineage_cli.sink import print_text
     from lineage_service.errors import LineageError, Problem, WorkflowError
     from lineage_service.workflow import validate_workflow
@@ -29,7 +30,8 @@ def command(
     problems: list[Problem] = []
     for file in files:
         try:
-            warnings = validate_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
+            with close_files_named(file):
+                warnings = validate_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
         except LineageError as error:
             problems += error.problems
             continue

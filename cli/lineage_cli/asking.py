@@ -1,0 +1,27 @@
+"""A question of the home, from opening it to the answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from lineage_cli import options
+from lineage_cli.progress import waiting
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def answered(
+    home: str | None, catalog: str | None, question: Callable[[Home], T], label: str = "looking up"
+) -> Iterator[T]:
+    """The answer; the home is open as long as it is read. A long wait shows, also one for a catalog that is locked."""
+    with contextlib.ExitStack() as open_things:
+        with waiting(label):
+            opened = open_things.enter_context(contextlib.closing(options.open_home(home, catalog)))
+            answer = question(opened)
+        yield answer

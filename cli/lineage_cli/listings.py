@@ -1,0 +1,94 @@
+"""Lists of what the catalog holds, as tables for people: what nobody reads is left out, and they fit the terminal."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lineage_cli.tables import GAP
+from lineage_cli.trees import width_of
+from lineage_cli.values import plain_text
+from lineage_service.query.answer import Answer, Part
+
+if TYPE_CHECKING:
+    from lineage_cli.options import Output
+
+SHORTEST_ID = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How a list is shown as a table.
+
+    `hidden`: columns that are in other formats only. `times`: told to the second. `spare`: columns that go one after
+    the other where the terminal is too narrow, once run ids are shortened.
+    """
+
+    hidden: tuple[str, ...]
+    spare: tuple[str, ...]
+    times: tuple[str, ...] = ()
+
+
+RUNS = Listing(("workflow_version",), ("status", "started_at", "capture"), ("started_at", "committed_at"))
+DATASETS = Listing(("version",), ("bytes", "kind"))
+
+
+def fitted(answer: Answer, listing: Listing, output: Output) -> Answer:
+    """The answer as it is printed: unchanged, unless it becomes a table."""
+    if output.format != "table":
+        return answer
+    (part,) = answer.parts
+    table = _to_the_second(pa.Table.from_batches(list(part.batches())), listing)
+    table = table.drop_columns([name for name in listing.hidden if name in table.column_names])
+    if output.on_terminal:
+        screen = shutil.get_terminal_size().columns
+        variants = list(_ever_narrower(table, listing))
+        table = next((each for each in variants if _width(each) <= screen), variants[-1])
+    return Answer([Part(table.column_names, table.to_reader, remaining=part.remaining)], answer.kind, answer.notes)
+
+
+def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
+    """2026-11-16T05:04:31.123+00:00 as 2026-11-16 05:04:31; all our times are UTC."""
+    for name in listing.times:
+        if name in table.column_names:
+            text = pc.utf8_slice_codeunits(pc.cast(table[name], pa.large_string()), 0, 19)
+            table = _with(table, name, pc.replace_substring(text, "T", " "))
+    return table
+
+
+def _ever_narrower(table: pa.Table, listing: Listing) -> Iterator[pa.Table]:
+    yield table
+    if "run_id" in table.column_names:
+        table = _with(table, "run_id", _shortened(table["run_id"]))
+        yield table
+    for name in listing.spare:
+        if name in table.column_names:
+            table = table.drop_columns([name])
+            yield table
+
+
+def _shortened(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The ids' starts, long enough to tell them apart: a start is as good as the id wherever one is asked for."""
+    every = {each for each in ids.to_pylist() if each}
+    length = SHORTEST_ID
+    while len({each[:length] for each in every}) < len(every):
+        length += 1
+    return pc.utf8_slice_codeunits(pc.cast(ids, pa.large_string()), 0, length)
+
+
+def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def _width(table: pa.Table) -> int:
+    """How wide the table gets on the screen."""
+    widths = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        cells = plain_text(column.combine_chunks()).to_pylist()
+        widths.append(max(width_of(text or "null") for text in (name, *cells)))
+    return sum(widths) + len(GAP) * (len(widths) - 1)
