@@ -15,7 +15,7 @@ from lineage_service.spec.models import BrokenSource
 from lineage_service.store.known import UNKNOWN, known_schema
 from lineage_service.store.versions import Version
 
-VersionOf = Callable[[str], Version | None]
+VersionOf = Callable[[str], Version]
 
 
 def checked_workflow(

@@ -40,8 +40,7 @@ class RunOptions:
 class Access:
     """What a run needs of the catalog: versions by dataset name and by id, and the one write."""
 
-    version_of: Callable[[str], Version | None]
-    require_version: Callable[[str], Version]
+    version_of: Callable[[str], Version]
     known: Callable[[str], Version | None]
     commit: Callable[[Commit], None]
 
@@ -114,7 +113,7 @@ def _how_many(rehearsal: Rehearsal, checks: int, publications: Sequence[Publicat
 def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: Access) -> dict[str, OpenSource]:
     from lineage_service.spark.sources import SourceOpener
 
-    opener = SourceOpener(spark, folder, loaded.path.parent, access.require_version, access.known)
+    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
     return {
         name: opener.open(name, source, loaded.marks.at("sources", name, "output" if source.output else "path"))
         for name, source in loaded.spec.sources.items()

@@ -88,7 +88,7 @@ class Home:
         from lineage_service.run import run_workflow
 
         self._prepare()
-        access = Access(self.version_of, self._require_version, self._known_version, self._commit)
+        access = Access(self.version_of, self._known_version, self._commit)
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}))
         return run_workflow(file, options, self.layout, access, progress or silent)
 
@@ -277,16 +277,8 @@ class Home:
 
     # --- the catalog ------------------------------------------------------------------------------------------
 
-    def version_of(self, dataset: str) -> Version | None:
-        """The version a dataset's name means now; None where there is no such dataset."""
-        if not self._has_catalog():
-            return None
-        try:
-            return self._require_version(dataset)
-        except NotFound:
-            return None
-
-    def _require_version(self, dataset: str) -> Version:
+    def version_of(self, dataset: str) -> Version:
+        """The version that a dataset's name means now; NotFound where no committed run has made it."""
         found: DatasetRecord = find_dataset(self._catalog, dataset, str(self.layout.path))
         run = self._catalog.run(found.run_id)
         if run is not None and run.status != "committed":

@@ -85,7 +85,7 @@ def _last_run(
 def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:
     """Looks up another workflow's output where the home has a catalog; the catalog is opened only when asked."""
 
-    def version_of(name: str) -> Version | None:
+    def version_of(name: str) -> Version:
         from lineage_service.home import Home
 
         with Home.open(home, catalog=catalog) as opened:

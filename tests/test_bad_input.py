@@ -1,5 +1,6 @@
 """What goes wrong for users: one clear message with a place or a name, no data in it, and nothing left behind."""
 
+import contextlib
 import errno
 import json
 import os
@@ -374,6 +375,20 @@ def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
                 home.run(flow(tmp_path, steps=steps))
             assert home.runs().count() == 0
             assert left_in(tmp_path / "home") == []
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, BrokenPipeError])
+def test_what_is_committed_stays_whatever_the_listener_does(spark, tmp_path, kind):
+    def listener(event):
+        if type(event).__name__ == "Ended" and event.label == "committing":
+            raise kind
+
+    table(tmp_path / "t.parquet")
+    with Home.open(tmp_path / "home") as home:
+        with contextlib.suppress(KeyboardInterrupt):
+            home.run(flow(tmp_path), progress=listener)
+        assert home.runs().count() == 1
+        assert home.rows("out").count() == 4
 
 
 KILLED = """

@@ -10,7 +10,7 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
-from lineage_service.errors import ChecksFailed, NotFound, RunError
+from lineage_service.errors import ChecksFailed, NotFound, RunError, WorkflowError
 
 ROWS = {"k": [1, 1, 2, 3, None, 3], "v": [1.0, 2.0, -3.0, 4.0, 5.0, None]}
 
@@ -133,3 +133,65 @@ def test_many_failing_rows_are_counted_and_some_are_named(spark, tmp_path):
         assert "fails for 500 rows: _rid 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 490 more of 'out_failing'" in warning
         assert "backward" not in warning, "without lineage nothing is promised"
         assert home.rows("out_failing").count() == 500
+
+
+def test_rows_are_named_by_the_dataset_that_holds_them(spark, tmp_path):
+    """The step is an output under another name; the same check is asked twice; one check is of a step nobody reads."""
+    warn = {"severity": "warn"}
+    file = flow(tmp_path, [])
+    body = json.loads(file.read_text())
+    body["steps"] = [
+        {"name": "x", "op": "filter", "input": "s", "where": "true",
+         "checks": [{"where": "v > 1", **warn}, {"where": "v <> 2", **warn}, {"where": "v <> 2", **warn}]},
+        {"name": "unread", "op": "filter", "input": "s", "where": "true", "checks": [{"not_null": "K", **warn}]},
+        {"name": "long", "op": "with_columns", "input": "s", "columns": {"i": "make_interval(1, 2)"},
+         "checks": [{"where": "v > 4", **warn}]},
+        {"name": "out", "op": "project", "input": "long", "columns": ["k"]},
+    ]  # fmt: skip
+    body["outputs"] = {"report": {"step": "x"}, "out": None}
+    file.write_text(json.dumps(body))
+    with Home.open(tmp_path / "home") as home:
+        warnings = home.run(file).warnings
+        told = [line.partition("check ")[2] for text in warnings for line in text.splitlines() if ": check " in line]
+        assert told == [
+            "where(v > 1) of 'x' fails for 2 rows: _rid 0, 2 of 'report'",
+            "where(v <> 2) of 'x' fails for 1 row: _rid 1 of 'report'",
+            "where(v <> 2) of 'x' fails for 1 row: _rid 1 of 'report'",
+            "not_null(K) of 'unread' fails for 1 row: _rid 0 of 'unread_failing'",
+            "where(v > 4) of 'long' fails for 4 rows: _rid 0, 1, 2, 3 of 'long_failing'",
+        ]
+        assert [row["v"] for row in home.rows("x_failing").to_pylist()] == [1.0, 2.0, -3.0]
+        assert home.backward("unread_failing", rid=0, to="s", rids=True).to_pylist() == [{"_rid": 4}]
+        (explained,) = {line for text in warnings for line in text.splitlines() if "--rid 1 --to" in line}
+        assert "backward flow.report@" in explained
+
+
+def test_a_check_that_is_no_predicate_is_told_before_anything_is_written(spark, tmp_path):
+    file = flow(tmp_path, [{"where": "v + 1"}], on_step=[{"where": "w = array(1)"}])
+    with Home.open(tmp_path / "home") as home:
+        with pytest.raises(WorkflowError) as refused:
+            home.run(file)
+        assert len(refused.value.problems) == 2
+        assert all("check where(" in problem.message for problem in refused.value.problems)
+
+
+def test_nothing_reads_a_failed_run_and_its_names_mean_nothing(spark, tmp_path):
+    with Home.open(tmp_path / "home") as home:
+        with pytest.raises(RunError):
+            home.run(flow(tmp_path, [{"unique": "k"}]))
+        failed = home.runs(failed=True).to_pylist()[0]["run_id"]
+        reading = {
+            "version": 1,
+            "name": "other",
+            "sources": {"i": {"output": f"flow.out@{failed}"}},
+            "steps": [{"name": "out", "op": "distinct", "input": "i"}],
+            "outputs": {"out": None},
+        }
+        file = tmp_path / "other.yml"
+        file.write_text(json.dumps(reading))
+        with pytest.raises(WorkflowError, match="failed a check and is not committed"):
+            home.run(file)
+        reading["sources"] = {"i": {"path": "s.parquet"}}
+        file.write_text(json.dumps(reading))
+        home.run(file)
+        assert home.rows("out").count() == 6, "the failed run's `out` makes this name no less clear"

@@ -82,6 +82,13 @@ def test_every_set_is_what_backward_says(home, dataset):
         for name, rids in reached.items():
             told = home.backward(dataset, rid=row["_rid"], to=name, rids=True).arrow().column("_rid").to_pylist()
             assert rids == set(told), (dataset, row["_rid"], name)
+        for each in sets_below(traced.behind):
+            if each.link == "contributes" and each.count:
+                pairs = home.backward(dataset, rid=row["_rid"], to=each.dataset, pairs=True, roles=True).to_pylist()
+                own = {pair["rid"] for pair in pairs if pair["role"] == "own"}
+                assert {shown.rid for shown in each.rows if not shown.peer} <= own
+                if sum(other.dataset == each.dataset for other in sets_below(traced.behind)) == 1:
+                    assert {shown.rid for shown in each.rows if not shown.peer} == own
         # Everything with rows is in the tree; a source that another workflow made stands there under its maker's name.
         assert {name for name, rows in counted.items() if rows} - {"second.cities"} == {
             n for n, r in reached.items() if r

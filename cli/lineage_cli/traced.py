@@ -85,7 +85,8 @@ def counted(each: TracedSet) -> str:
     rows = "no rows" if each.count == 0 else "1 row" if each.count == 1 else f"{each.count:,} rows"
     peers = f", {each.peers:,} of them only peers" if each.peers and each.peers < each.count else ""
     peers = ", only as peers" if each.peers and each.peers == each.count else peers
-    return f"{rows}{peers}{f', read as {each.read_as}' if each.read_as else ''}"
+    read_as = f", read as {each.read_as}" if each.read_as else ""
+    return f"{rows}{peers}{read_as}{f' in the earlier run {each.run_id[:8]}' if each.earlier else ''}"
 
 
 def _these(count: int) -> str:

@@ -69,7 +69,7 @@ def find_dataset(
             raise NotFound(
                 f"no workflow '{asked.workflow}' has a committed run in the home '{home}'; "
                 f"workflows: {listed(workflows)}",
-                hint=did_you_mean(asked.workflow, workflows),
+                hint=did_you_mean(asked.workflow, workflows) or "run that workflow first",
             )
         latest = found
     return _in_run(of_run(latest.id), asked.name, latest, home)

@@ -19,14 +19,13 @@ TYPES = ("array", "bigint", "binary", "boolean", "byte", "char", "date", "decima
          "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void")  # fmt: skip
 
 
-def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], Version | None]) -> Schema:
-    """The source's columns under the user's names. SourceError where its files are not there or not readable."""
+def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], Version]) -> Schema:
+    """The source's columns under the user's names.
+
+    SourceError where its files are not there or not readable, NotFound where no run has made it.
+    """
     if source.output is not None:
         version = version_of(source.output)
-        if version is None:
-            raise SourceError(
-                f"no committed run has made '{source.output}'", hint="run the workflow that makes it first"
-            )
         return renamed([Column(column.name, column.type) for column in version.columns], source.rename)
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
