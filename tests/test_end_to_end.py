@@ -106,7 +106,8 @@ def test_questions_never_import_pyspark(home):
     code = (
         "import sys\n"
         "from lineage_cli.main import main\n"
-        "try:\n    main(['backward', 'ranked', '--all', '--to', 'items', '--count'])\n"
+        "sys.argv[1:] = ['backward', 'ranked', '--all', '--to', 'items', '--count']\n"
+        "try:\n    main()\n"
         "except SystemExit:\n    pass\n"
         "assert 'duckdb' in sys.modules\n"
         "assert 'pyspark' not in sys.modules and 'alembic' not in sys.modules and 'pandas' not in sys.modules\n"

@@ -16,6 +16,7 @@ import click
 from lineage_cli.options import State, debug_option
 
 PROGRAM = "smoke-lineage"
+USING_SPARK = {"run", "demo", "doctor"}  # a remote session needs pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,22 @@ def cli() -> None:
     """
 
 
+class WithoutPandas:
+    """Where pandas and numpy are installed, pyarrow loads them with the first value: most of a second for nothing."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
+        """Nothing here; and those two are not to be found elsewhere."""
+        if fullname in ("pandas", "numpy"):
+            raise ModuleNotFoundError("not used by this program", name=fullname)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: runs one verb and leaves with the exit code of the contract."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     gc.set_threshold(100_000, 50, 50)  # a command is short: looking for cycles while importing costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
+    if arguments is None and not set(given) & USING_SPARK:
+        sys.meta_path.insert(0, WithoutPandas())
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
     # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.
