@@ -27,7 +27,7 @@ layers: venv
 	$(BIN)/lint-imports
 
 unit: venv
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: lint types layers unit
 

@@ -2,6 +2,16 @@
 
 import pytest
 
+# Files that take longest come first, so that two workers end at about the same time.
+LONGEST = ("test_properties", "test_cases", "test_end_to_end", "test_demo", "test_runs", "test_examples", "test_java",
+           "test_tutorial", "test_sources", "test_tpch", "test_bad_input", "test_lines", "test_checks")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
+
+
 FAST = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -243,7 +243,7 @@ def test_re_execution_on_the_traced_rows(spark, tmp_path):
         )
         if fine and plan.evaluate()[plan.outputs[0]]:
             plans.append(plan.prefixed(f"p{seed}_"))
-        if len(plans) == 8:
+        if len(plans) == 5:
             break
     from tests.harness import merged_flow, traced_rows
 

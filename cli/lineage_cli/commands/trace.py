@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options, is_terminal
+from lineage_cli import options
+from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -73,7 +74,7 @@ def command(
         return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows)
 
     with answered(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
-        sink.write_text(_text(trace, chosen, on_terminal=out is None and is_terminal(sys.stdout)))
+        sink.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))
     if out is not None:
         click.echo(f"wrote {out}", err=True)
     for note in trace.notes:
