@@ -13,7 +13,7 @@ from tests.harness import merged_flow, traced_rows
 from tests.judging import same_as_oracle
 from tests.strategies import both_layouts, every_capture, lay_out
 
-PLANS = int(os.environ.get("SMOKE_PLANS", "120"))
+PLANS = int(os.environ.get("SMOKE_PLANS", "80"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
 BATCH = 20
 
