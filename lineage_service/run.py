@@ -1,5 +1,6 @@
 """One run of a workflow, as the table of contents of the project: load, build, open, instrument, rehearse, write,
-check, index, commit. Nothing is visible before the last line; whatever fails before it leaves nothing behind.
+check, index, commit. Nothing is visible before the last line; whatever fails before it leaves nothing behind. Where the
+commit itself fails, nobody can be sure that it did: the files stay, and `gc` removes them if no catalog has the run.
 
 A run whose rows fail an `error` check is kept under its id, so that those rows can be explained, and is not committed:
 no name without that id ever means it, nothing is published, and `gc` removes it.

@@ -5,6 +5,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from lineage_cli.trace_page import page_of
+from lineage_cli.traced import tree_of
+from lineage_cli.trees import drawn
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError, SourceError, WorkflowError
@@ -205,6 +208,10 @@ def test_a_record_that_cannot_be_read_is_followed_all_the_same(tmp_path):
         assert trace.record.values == {}
         assert "no longer where it was" in trace.root.unreadable
         assert [each.dataset for each in trace.ahead] == ["flow.out"]
+        told = "\n".join(drawn(tree_of(trace, 60), 60))
+        assert "came from a file that cannot be read any more" in told
+        assert "rows not shown: source 'flow.s' is no longer where" in told
+        assert "is no longer where it was" in page_of(trace)
 
 
 def test_diff_of_types_that_lose_digits_and_of_maps_with_nested_keys(tmp_path):

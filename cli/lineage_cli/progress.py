@@ -62,7 +62,6 @@ class _Line:
         self._label = label
         self._tasks = self._rate = ""
         self._since = time.monotonic()
-        self._stage_since = self._since
         self._drawn = False
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -88,7 +87,7 @@ class _Line:
                     self._announced = self._announced or event.of
                     self._running.append(event)
                     self._last = event
-                    self._tasks, self._stage_since = "", time.monotonic()
+                    self._tasks = ""
                 case Moved():
                     self._tasks = f"{event.done}/{event.tasks} tasks"
                 case Ended():

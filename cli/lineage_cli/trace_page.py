@@ -43,7 +43,7 @@ def page_of(trace: Trace) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p class=soft>run {escape(root.run_id)} · {escape(trace.committed_at[:19].replace('T', ' '))} UTC</p>",
         f"<div class=record><dl>{facts}{place}</dl></div>",
-        *(f"<p class=soft>{escape(note)}</p>" for note in trace.notes),
+        *(f"<p class=soft>{escape(note)}</p>" for note in (*remarks(root), *trace.notes)),
         "<h2>Came from</h2>",
         *_steps(root),
         *(_sets(trace.behind) if trace.behind or root.kind != "source" else ["<p>This is a row of a source.</p>"]),

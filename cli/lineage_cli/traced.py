@@ -35,10 +35,12 @@ def tree_of(trace: Trace, width: int | None) -> Tree:
     below = None if room is None else room - INDENT
     if trace.behind or root.kind != "source":
         behind = Tree(("came from", *_steps(root)), _nodes(trace.behind, below))
-    else:
+    elif trace.record.place is not None:
         most = None if room is None else room - len("came from ")
         behind = Tree((f"came from {place_of(trace.record, most)}",))
-    return Tree((title, *values), (behind, Tree(("went into",), _nodes(trace.ahead, below))))
+    else:
+        behind = Tree(("came from a file that cannot be read any more",))
+    return Tree((title, *values, *remarks(root)), (behind, Tree(("went into",), _nodes(trace.ahead, below))))
 
 
 def _nodes(sets: Sequence[TracedSet], room: int | None) -> tuple[Tree, ...]:

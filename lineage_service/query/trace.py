@@ -150,12 +150,11 @@ class Tracer:
     def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Place, str | None]]:
         """The places that hold these rows: this one, and those of other runs that made or read them."""
         yield place, None
-        ends = [way.end for way in self.questions.graph.links(place, direction)]
         if direction == "backward" or (place.space.startswith("source:") and place.run_id != self.run_id):
             return  # behind, the maker was put in the reader's place; ahead, all links were followed before this one
-        for end in ends:
-            if end in self._ahead:
-                yield end, self._dataset_at(end).name
+        for way in self.questions.graph.links(place, direction):
+            if way.end in self._ahead:
+                yield way.end, self._dataset_at(way.end).name
 
     def _next(
         self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
