@@ -1,4 +1,5 @@
-"""`python -m benchmarks NAME [--scale X] [--json FILE] [--keep DIR]`: one experiment, its figures as a table."""
+"""`python -m benchmarks NAME`: one experiment; its figures as tables, as JSON, as a picture. Ends with 1 where a bar
+fails. Bars are meant for --scale 1 on a machine that does nothing else."""
 
 from __future__ import annotations
 
@@ -9,34 +10,98 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import plot
+from benchmarks.bars import verdicts
 from benchmarks.figures import Figure, machine, table
+from benchmarks.report import text
+from benchmarks.results import Result, save
+from benchmarks.rounds import Options, measure_case
+from benchmarks.session import running_spark
 
-NAMES = ("lookup", "memory")
+CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
+NAMES = (*CAPTURE, "lookup", "memory")
 
 
 def main() -> int:
+    given = _parsed()
+    if given.plot:
+        plot.require()
+    options = Options(given.scale, given.rounds, given.warmups, _names(given.only), _names(given.cases))
+    with tempfile.TemporaryDirectory(prefix="smoke-benchmark-") as temporary:
+        folder = (given.keep or Path(temporary)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        if given.name == "memory":
+            return _memory(folder, given)
+        print(", ".join(f"{name} {value}" for name, value in machine().items()), file=sys.stderr)
+        results = (
+            _lookup(folder, options) if given.name == "lookup" else _capture(given.name, folder, options, given.json)
+        )
+    if given.json:
+        save(results, given.json)
+    if given.plot:
+        plot.plot(results, given.plot)
+    print(text(results))
+    return 1 if any(verdict.failed for verdict in verdicts(results)) else 0
+
+
+def _capture(name: str, folder: Path, options: Options, file: Path | None) -> list[Result]:
+    """The results of all cases. What is known after each case is in `file`: an experiment takes an hour."""
+    cases = import_module(f"benchmarks.{name}").cases(folder / "data", options.scale)
+    wanted = [case for case in cases if options.wants_case(case.label)]
+    if not wanted:
+        raise SystemExit(f"no such case; cases of {name}: {', '.join(case.label for case in cases)}")
+    results: list[Result] = []
+    with running_spark() as spark:
+        for number, case in enumerate(wanted):
+            results += measure_case(case, options, folder / f"tries-{number}", spark)
+            if file:
+                save(results, file)
+    return results
+
+
+def _lookup(folder: Path, options: Options) -> list[Result]:
+    from benchmarks.lookup import measure
+
+    return measure(folder, options)
+
+
+def _memory(folder: Path, given: argparse.Namespace) -> int:
+    """The experiment that has figures of its own kind: no techniques, no ratios."""
+    from benchmarks.memory import measure
+
+    figures: list[Figure] = measure(folder, given.scale)
+    print(table(figures))
+    if given.json:
+        content = {
+            "name": given.name,
+            "scale": given.scale,
+            "machine": machine(),
+            "figures": [figure.to_json() for figure in figures],
+        }
+        given.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return 0 if all(figure.holds for figure in figures) else 1
+
+
+def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data; bars are meant for 1")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep data and home there, and reuse what is there")
-    options = parser.parse_args()
-    experiment = import_module(f"benchmarks.{options.name}")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        figures: list[Figure] = experiment.measure(folder.absolute(), options.scale)
-    print(table(figures))
-    if options.json:
-        content = {
-            "name": options.name,
-            "scale": options.scale,
-            "machine": machine(),
-            "figures": [figure.to_json() for figure in figures],
-        }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return 0 if all(figure.holds for figure in figures) else 1
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw them there; needs matplotlib")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the data there, and reuse what is there")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds; medians are over them")
+    parser.add_argument("--warmups", type=int, default=2, help="rounds before, not counted")
+    parser.add_argument("--only", metavar="TECHNIQUE,…", help="these techniques, and the baseline")
+    parser.add_argument("--cases", metavar="CASE,…", help="these cases")
+    return parser.parse_args()
+
+
+def _names(given: str | None) -> frozenset[str]:
+    return frozenset(name.strip() for name in (given or "").split(",") if name.strip())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except plot.NoPlot as problem:
+        sys.exit(str(problem))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lineage_service.capture.strategies import check_capture
+from lineage_service.capture.instrument import capture_problems
 from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Schema
@@ -19,28 +19,28 @@ VersionOf = Callable[[str], Version]
 
 
 def checked_workflow(
-    file: str | Path, vars: Mapping[str, str] | None, version_of: VersionOf, *, missing: str = "error"
+    file: str | Path,
+    vars: Mapping[str, str] | None,
+    version_of: VersionOf,
+    *,
+    missing: str = "error",
+    capture: str | None = None,
 ) -> tuple[LoadedWorkflow, Plan, tuple[Problem, ...]]:
     """The file with its plan and its warnings; WorkflowError with every problem that shows without Spark.
 
-    `missing` says what a source whose files are not there is: an error to a run, a warning to `validate`.
+    `missing` says what a source whose files are not there is: an error to a run, a warning to `validate`. `capture` is
+    asked for instead of the file's.
     """
     loaded = load_workflow(file, vars)
     schemas, found, absent = source_schemas(loaded, version_of)
     if missing == "warning":
         found = [replace(problem, severity="warning") if problem in absent else problem for problem in found]
-    loaded = replace(loaded, problems=(*loaded.problems, *found, *_unavailable_capture(loaded)))
+    loaded = replace(loaded, problems=(*loaded.problems, *found))
     plan = build_plan(loaded, schemas)
+    refused = capture_problems(plan, capture or loaded.spec.lineage.capture)
+    if refused:
+        raise WorkflowError([*loaded.problems, *refused])
     return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
-
-
-def _unavailable_capture(loaded: LoadedWorkflow) -> list[Problem]:
-    try:
-        check_capture(loaded.spec.lineage.capture)
-    except LineageError as error:
-        position = loaded.marks.at("lineage", "capture")
-        return [replace(problem, position=position) for problem in error.problems]
-    return []
 
 
 def source_schemas(

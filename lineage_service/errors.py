@@ -76,6 +76,10 @@ class ChecksFailed(RunError):
         self.report = report
 
 
+class LineageInterrupted(RunError):
+    """Interrupted after the outputs were committed: they stay, and their lineage can be finished later."""
+
+
 class QuestionError(LineageError):
     """A question that cannot be answered as asked: a bad predicate, an unknown column, no such path."""
 

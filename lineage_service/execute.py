@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.records import Commit
+from lineage_catalog.records import Commit, Lineage
 
-from lineage_service.capture.instrument import InstrumentedPlan, instrument
-from lineage_service.errors import Problem
+from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.instrument import InstrumentedPlan, capture_problems, instrument
+from lineage_service.capture.strategies import Choice
+from lineage_service.errors import Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.spec.loader import LoadedWorkflow
@@ -27,22 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a workflow is run: capture (None: as the file says), variables, and where Spark is."""
+    """How a workflow is run: capture (None: as the file says), variables, where Spark is, and who makes the index."""
 
     capture: str | None = None
     vars: Mapping[str, str] = field(default_factory=dict)
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    index_engine: str = "auto"
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a run needs of the catalog: versions by dataset name and by id, and the one write."""
+    """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, and the two
+    writes: of a run with its outputs, and of its lineage once that is indexed."""
 
     version_of: Callable[[str], Version]
     known: Callable[[str], Version | None]
+    sizes: Callable[[str], Sizes]
     commit: Callable[[Commit], None]
+    settle: Callable[[Lineage], bool]
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,10 @@ def execute(
     publications: Sequence[Publication],
     stages: Stages,
     started: Callable[[], None],
+    chosen: Mapping[str, Choice] | None = None,
 ) -> Executed:
-    """Runs everything that Spark does. `started` is called once Spark is there: its start is nobody's time."""
+    """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
+    time. `chosen` are strategies to take instead of those that capture would choose."""
     with stages.stage("starting Spark"):
         from lineage_service.spark.checks import analyse_checks, checks_of, run_checks
         from lineage_service.spark.columns import Names
@@ -84,7 +92,13 @@ def execute(
         with stages.stage("opening sources"):
             sources = _open_sources(spark, loaded, folder, access)
             plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
-            instrumented = instrument(plan, capture)
+            sizes = replace(
+                access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
+            )
+            problems = [] if chosen else capture_problems(plan, capture, sizes)
+            if problems:
+                raise WorkflowError(problems)
+            instrumented = instrument(plan, capture, sizes, chosen)
             names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
             captured = capture != "off"
             relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.engine import connect, hidden, migrate, require_head
 from lineage_catalog.reader import CatalogReader
-from lineage_catalog.records import Commit, DatasetRecord
+from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
+from lineage_service.capture.estimate import Sizes
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
-from lineage_service.progress import Tell, silent
+from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions, Shape
 from lineage_service.query.engine import QueryEngine
-from lineage_service.query.graph import Direction
+from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.query.selection import Selection
-from lineage_service.settings import catalog_url, home_path
+from lineage_service.query.walk_sql import Start
+from lineage_service.settings import IndexOptions, catalog_url, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
 from lineage_service.store.versions import Version
@@ -47,6 +49,7 @@ class Home:
         self._reader: CatalogReader | None = None
         self._questions: Questions | None = None
         self._engine = QueryEngine(layout.spill)
+        self.progress: Tell = silent  # who hears of lineage that a question has to finish first
 
     @classmethod
     def open(cls, path: str | Path | None = None, *, catalog: str | None = None) -> Home:
@@ -78,19 +81,55 @@ class Home:
         master: str | None = None,
         remote: str | None = None,
         conf: Mapping[str, str] | None = None,
+        index_engine: str = "auto",
         progress: Tell | None = None,
     ) -> RunReport:
         """Runs a workflow and commits it; nothing is visible before, and nothing is left where it fails.
 
+        The outputs are committed first, their lineage follows: where that fails, they stay, and `index` tries again.
         A run whose rows fail an `error` check raises RunError and is kept under its id only, until `gc`.
         """
         from lineage_service.execute import Access, RunOptions
         from lineage_service.run import run_workflow
 
         self._prepare()
-        access = Access(self.version_of, self._known_version, self._commit)
-        options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}))
+        access = Access(self.version_of, self._known_version, self.sizes, self._commit, self._settle)
+        options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
         return run_workflow(file, options, self.layout, access, progress or silent)
+
+    def index(
+        self,
+        run: str | None = None,
+        *,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        index_engine: str = "auto",
+        progress: Tell | None = None,
+    ) -> list[RunReport]:
+        """Finishes the lineage of a run, or of all whose lineage is not finished; gives the reports of those."""
+        if run is not None:
+            wanted = [find_run(self._catalog, run, str(self.layout.path)).id]
+        else:
+            wanted = [each.id for each in self._catalog.unfinished_runs()]
+        options = IndexOptions(master, remote, dict(conf or {}), index_engine)
+        return [report for each in wanted if (report := self._finish(each, options, progress or silent))]
+
+    def _finish(self, run_id: str, options: IndexOptions, tell: Tell) -> RunReport | None:
+        from lineage_service.reindex import finish_lineage
+
+        return finish_lineage(self.layout, self._catalog, run_id, self._settle, options, Stages(tell))
+
+    def _settle_for_question(self, run_id: str) -> None:
+        """What a question does before it reads the lineage of a run: waits for it, or finishes it; or says why not."""
+        from lineage_service.reindex import incomplete
+
+        run = self._catalog.run(run_id)
+        if run is None or run.lineage == "complete":
+            return
+        if run.lineage == "incomplete":
+            raise incomplete(self.layout, run)
+        self._finish(run_id, IndexOptions(), self.progress)
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -300,7 +339,9 @@ class Home:
     @property
     def _ask(self) -> Questions:
         if self._questions is None:
-            self._questions = Questions(self.layout, self._catalog, self._engine)
+            self._questions = Questions(
+                self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked
+            )
         return self._questions
 
     @property
@@ -339,6 +380,33 @@ class Home:
                 finally:
                     engine.dispose()
             self._questions = None  # it keeps what it has read of runs
+
+    def _captured_when_asked(
+        self, ways: Sequence[Way], start: Start, begin: Place, direction: Direction
+    ) -> Sequence[Way]:
+        from lineage_service.asked import captured_when_asked
+
+        return captured_when_asked(self.layout, self._ask, ways, start, begin, direction, Stages(self.progress))
+
+    def sizes(self, workflow: str) -> Sizes:
+        """What the last run of a workflow says of the rows that its steps give and read."""
+        run = self._catalog.latest_run(workflow)
+        steps = self._catalog.steps(run.id) if run is not None else []
+        return Sizes(
+            {},
+            {step.node: step.rows for step in steps if step.rows is not None},
+            {step.node: step.members for step in steps if step.members is not None},
+        )
+
+    def _settle(self, lineage: Lineage) -> bool:
+        from lineage_catalog.writer import settle_lineage
+
+        with catalog_errors(self.layout):
+            engine = connect(self._url)
+            try:
+                return settle_lineage(engine, lineage)
+            finally:
+                engine.dispose()
 
     def _commit(self, commit: Commit) -> None:
         from lineage_catalog.writer import commit_run

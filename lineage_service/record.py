@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
 
-from lineage_service.capture.handles import Space, source_space, step_space
+from lineage_service.capture.handles import Role, Space, Table, source_space, step_space
+from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.errors import Problem
 from lineage_service.execute import Executed
 from lineage_service.index.finish import Hop, hops_between
@@ -20,7 +21,7 @@ from lineage_service.spec.models import BrokenSource, OutputSpec
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version, private_id
 
-Pairs = dict[tuple[Space, Space], int]
+Pairs = dict[tuple[Space, Space], int | None]
 
 
 @dataclass(frozen=True)
@@ -45,24 +46,20 @@ class RunReport:
 
 
 def run_report(
-    status: str,
-    loaded: LoadedWorkflow,
-    done: Executed,
-    hops: list[Hop],
-    pairs: Pairs,
-    seconds: dict[str, float],
-    folder: RunFolder,
+    status: str, loaded: LoadedWorkflow, done: Executed, seconds: dict[str, float], folder: RunFolder
 ) -> RunReport:
+    """What is known when the outputs are committed: which strategies, and no pairs yet."""
     plan, sources, writing = done.plan, done.sources, done.writing
     versions = {name: writing.versions[step] for name, step in plan.plan.outputs.items()}
-    strategy = "off" if plan.capture == "off" else "stage"
-    captured: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, step in plan.plan.outputs.items():
-        captured[name] = {
-            source: {"strategy": strategy, "pairs": pairs[start, target], "bytes": _bytes(hops, start, target)}
+    strategies = captured_by(plan)
+    captured = {
+        name: {
+            source: {"strategy": strategy, "pairs": None, "bytes": None}
             for source in sources
-            if (start := step_space(step), target := source_space(source)) in pairs
+            if (strategy := strategies.get((step_space(step), source_space(source))))
         }
+        for name, step in plan.plan.outputs.items()
+    }
     return RunReport(
         folder.run_id,
         loaded.spec.name,
@@ -75,6 +72,57 @@ def run_report(
     )
 
 
+def captured_by(plan: InstrumentedPlan) -> dict[tuple[Space, Space], str]:
+    """Between each dataset and each source: the strategies of the breakers on the ways between, `none` where there are
+    none and ids just travel along."""
+    strategies = {table.space: each.choice.strategy for each in plan.nodes if each.choice for table in each.tables}
+    tables = {table.space: table for table in plan.tables()}
+    found: dict[tuple[Space, Space], str] = {}
+    for each in plan.datasets:
+        reached: dict[Space, set[str]] = {}
+        _follow(step_space(each.node.step), set(), tables, strategies, reached)
+        for space, met in reached.items():
+            if space.startswith("source:"):
+                found[step_space(each.node.step), space] = "+".join(sorted(met)) or "none"
+    return found
+
+
+def _follow(
+    space: Space,
+    met: set[str],
+    tables: Mapping[Space, Table],
+    strategies: Mapping[Space, str],
+    reached: dict[Space, set[str]],
+) -> None:
+    """Every space behind one, with the strategies on the ways there; absence is no way."""
+    table = tables.get(space)
+    for handle in table.handles if table is not None and table.everything is None else ():
+        if handle.role is Role.ABSENCE:
+            continue
+        own = {strategies[handle.space]} if handle.space in strategies else set()
+        before = reached.setdefault(handle.space, set())
+        grown = before | met | own
+        if handle.space not in reached or grown != before or not before:
+            reached[handle.space] = grown
+            _follow(handle.space, grown, tables, strategies, reached)
+
+
+def indexed_report(report: RunReport, outputs: Mapping[str, str], hops: list[Hop], pairs: Pairs) -> RunReport:
+    """The report with the pairs that were indexed; `outputs` are the steps of the outputs."""
+    captured = {
+        name: {
+            source: {
+                **facts,
+                "pairs": pairs.get((step_space(outputs[name]), source_space(source)), facts["pairs"]),
+                "bytes": _bytes(hops, step_space(outputs[name]), source_space(source)),
+            }
+            for source, facts in sources.items()
+        }
+        for name, sources in report.capture.items()
+    }
+    return replace(report, capture=captured)
+
+
 def _bytes(hops: list[Hop], start: Space, target: Space) -> int:
     return sum(hop.bytes for hop in hops_between(hops, start, target))
 
@@ -84,9 +132,14 @@ def with_warnings(report: RunReport, warnings: Sequence[Problem]) -> RunReport:
 
 
 def run_commit(
-    started: datetime, loaded: LoadedWorkflow, done: Executed, hops: list[Hop], report: RunReport, folder: RunFolder
+    started: datetime,
+    loaded: LoadedWorkflow,
+    done: Executed,
+    report: RunReport,
+    folder: RunFolder,
+    note: str | None = None,
 ) -> Commit:
-    """Everything the catalog will hold of this run."""
+    """All that the catalog will hold of this run but its lineage, which follows; `note`: why that is incomplete."""
     run_id, workflow = folder.run_id, loaded.spec.name
     plan, sources, writing = done.plan, done.sources, done.writing
     datasets, versions = [], {}
@@ -115,6 +168,8 @@ def run_commit(
         json.dumps(report.to_json()),
         started.isoformat(timespec="milliseconds"),
         datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "complete" if plan.capture == "off" else "pending",
+        note,
     )
     return Commit(
         run,
@@ -126,6 +181,7 @@ def run_commit(
                 each.choice.strategy if each.choice else None,
                 each.choice.reason if each.choice else None,
                 counted.get(each.node.id),
+                each.choice.estimate if each.choice else None,
             )
             for each in plan.nodes
         ),
@@ -134,7 +190,7 @@ def run_commit(
             for version in versions.values()
         ),
         tuple(datasets),
-        tuple(hop_record(hop, run_id, folder) for hop in hops),
+        (),
     )
 
 
@@ -167,5 +223,5 @@ def hop_record(hop: Hop, run_id: str, folder: RunFolder) -> HopRecord:
 
     return HopRecord(
         run_id, hop.source, hop.target, int(hop.role), hop.form, hop.rows, hop.bytes, inside(hop.backward),
-        inside(hop.forward),
+        inside(hop.forward), hop.body_json,
     )  # fmt: skip

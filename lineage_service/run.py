@@ -1,6 +1,7 @@
 """One run of a workflow, as the table of contents of the project: load, build, open, instrument, rehearse, write,
-check, index, commit. Nothing is visible before the last line; whatever fails before it leaves nothing behind. Where the
-commit itself fails, nobody can be sure that it did: the files stay, and `gc` removes them if no catalog has the run.
+check, commit; then index, and commit the lineage. Nothing is visible before the first commit; whatever fails before it
+leaves nothing behind. Where the commit itself fails, nobody can be sure that it did: the files stay, and `gc` removes
+them if no catalog has the run. Whatever happens after the commit costs lineage at most, never the outputs.
 
 A run whose rows fail an `error` check is kept under its id, so that those rows can be explained, and is not committed:
 no name without that id ever means it, nothing is published, and `gc` removes it.
@@ -13,18 +14,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_service.capture.handles import Space, Table, step_space
+from lineage_catalog.records import Lineage
+
+from lineage_service.capture.handles import Space, Table, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
-from lineage_service.errors import ChecksFailed
+from lineage_service.errors import ChecksFailed, LineageInterrupted, Problem
 from lineage_service.execute import Access, Executed, RunOptions, execute
 from lineage_service.failed import failed_checks
-from lineage_service.index.finish import Finisher, Hop, TableFiles
 from lineage_service.progress import Stages, Tell
-from lineage_service.record import Pairs, RunReport, run_commit, run_report, with_warnings
+from lineage_service.record import RunReport, indexed_report, run_commit, run_report, with_warnings
+from lineage_service.settings import command
+from lineage_service.settle import Settling, settled
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.publish import discarding, prepare_publications, publish
+from lineage_service.store.tables import LineageTables, TableRows
+from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.spark.staging import Writing
@@ -33,32 +39,70 @@ if TYPE_CHECKING:
 def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access: Access, tell: Tell) -> RunReport:
     """Runs a workflow and commits it."""
     started = datetime.now(UTC)
-    loaded, _, warnings = checked_workflow(file, options.vars, access.version_of)
-    capture = options.capture or loaded.spec.lineage.capture
+    capture = options.capture
+    loaded, _, warnings = checked_workflow(file, options.vars, access.version_of, capture=capture)
+    capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
     publications = prepare_publications(loaded)
     stages, clock = Stages(tell), _Clock()
-    with discarding(publications):
-        with working_folder(home) as folder:
-            done = execute(loaded, options, capture, folder, access, publications, stages, clock.restart)
-            clock.lap("execute")
-            with stages.stage("indexing lineage") as written:
-                hops, pairs = _finish(done, folder)
-                written.rows, written.bytes = sum(hop.rows for hop in hops), sum(hop.bytes for hop in hops)
-            clock.lap("index")
-            problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
-            status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
-            report = run_report(status, loaded, done, hops, pairs, clock.seconds, folder)
-            with stages.stage("committing"):
-                folder.sync()
-                folder.hand_over()
-                access.commit(run_commit(started, loaded, done, hops, report, folder))
-                if status == "committed":
-                    folder.mark_committed()
+    with discarding(publications), working_folder(home) as folder:
+        done = execute(loaded, options, capture, folder, access, publications, stages, clock.restart)
+        tables = _tables(done, folder)
+        problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
+        status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
+        report = run_report(status, loaded, done, clock.seconds, folder)
+        with stages.stage("committing"):
+            folder.sync()
+            folder.hand_over()
+            access.commit(run_commit(started, loaded, done, report, folder))
+            if status == "committed":
+                folder.mark_committed()
+                publish(publications)
+        clock.lap("execute")
+        lost: list[Problem] = []
+        if capture != "off":
+            report, lost = _with_lineage(report, done, tables, folder, options, access, stages, clock)
         if status == "failed":
-            raise ChecksFailed([*warnings, *done.warnings, *problems], report)
-    publish(publications)
-    return with_warnings(report, [*warnings, *done.warnings, *problems])
+            raise ChecksFailed([*warnings, *done.warnings, *problems, *lost], report)
+    return with_warnings(report, [*warnings, *done.warnings, *problems, *lost])
+
+
+def _with_lineage(
+    report: RunReport,
+    done: Executed,
+    tables: LineageTables,
+    folder: RunFolder,
+    options: RunOptions,
+    access: Access,
+    stages: Stages,
+    clock: _Clock,
+) -> tuple[RunReport, list[Problem]]:
+    """The report with the lineage that was indexed; or what was lost of it, and how to get it after all."""
+    versions: dict[str, Version] = {
+        **{step_space(step): version for step, version in done.writing.versions.items()},
+        **{source_space(name): source.version for name, source in done.sources.items()},
+    }
+    settling = Settling(folder, tables, versions, lambda: done.writing, options.index_engine)
+    again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
+    try:
+        error = settled(settling, stages)
+    except KeyboardInterrupt:
+        done.writing.cancel()
+        raise LineageInterrupted(
+            f"interrupted; run '{folder.run_id}' and its outputs are committed, its lineage is not finished yet",
+            hint=f"finish it: {again}",
+        ) from None
+    clock.seconds |= settling.seconds
+    if error is not None:
+        reason = error.problems[0].message
+        access.settle(Lineage(folder.run_id, "incomplete", reason))
+        told = f"the outputs of run '{folder.run_id}' are committed, but its lineage is not: {reason}"
+        return report, [Problem(told, None, f"try again: {again}", "warning")]
+    report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
+    folder.sync()
+    access.settle(settling.lineage(report.to_json()))
+    settling.clear()
+    return report, []
 
 
 class _Clock:
@@ -77,25 +121,20 @@ class _Clock:
         self._since = now
 
 
-def _finish(done: Executed, folder: RunFolder) -> tuple[list[Hop], Pairs]:
-    """The run's index, and how many pairs each output has with each source."""
+def _tables(done: Executed, folder: RunFolder) -> LineageTables:
+    """The run's lineage tables, noted in its folder for whoever makes the index."""
     plan, writing, names = done.plan, done.writing, done.names
-    if plan.capture == "off":
-        return [], {}
-    files: dict[Space, TableFiles] = {}
     tables = (*plan.tables(), *_failing_tables(plan, writing))
+    rows: dict[Space, TableRows] = dict(writing.tables)
     for table in tables:
-        handles = tuple(names.handles(len(table.handles)))
-        if table.space in writing.tables:
-            written = sorted(str(path) for path in writing.tables[table.space].glob("*.parquet"))
-            files[table.space] = TableFiles(tuple(written), names.group, handles)
-        elif table.everything is None:
+        if table.space.startswith("step:"):
             version = writing.versions[table.space.removeprefix("step:")]
-            paths = tuple(folder.home.absolute(file.path) for file in version.files)
-            files[table.space] = TableFiles(paths, None, handles)
-    folder.index.mkdir(parents=True, exist_ok=True)
-    finisher = Finisher(tables, files, folder.index, folder.temporary / "spill")
-    return finisher.finish(), finisher.pairs
+            handles = tuple(names.handles(len(table.handles)))
+            rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
+    noted = LineageTables(names.prefix, writing.salt, tables, rows)
+    if plan.capture != "off":
+        noted.save(folder)
+    return noted
 
 
 def _failing_tables(plan: InstrumentedPlan, writing: Writing) -> list[Table]:

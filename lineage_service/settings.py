@@ -1,9 +1,11 @@
-"""Where the home and its catalog are: by option, by environment, by looking upward."""
+"""Where the home and its catalog are: by option, by environment, by looking upward; and where Spark is."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.errors import StoreError
@@ -12,6 +14,16 @@ PROGRAM = "smoke-lineage"
 HOME_VARIABLE = "SMOKE_HOME"
 CATALOG_VARIABLE = "SMOKE_CATALOG"
 HOME_NAME = ".smoke"
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """Where Spark is, should it be needed, and who makes the index."""
+
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    engine: str = "auto"
 
 
 def home_path(given: str | Path | None = None) -> Path:

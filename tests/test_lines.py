@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service.query.scan import VersionScan
 from lineage_service.spark.sources import SourceOpener
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store import text as original
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.lines import RowPlace, places
+from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import Origin, Version, VersionFile, file_of, file_state
 
 ROW = "m STRING, t STRING"

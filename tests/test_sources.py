@@ -18,10 +18,10 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError, SourceError, WorkflowError
-from lineage_service.query.scan import VersionScan
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.listing import listing
 from lineage_service.store.rids import RidMap
+from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import Version
 
 # What breaks naive code in names of files and folders.

@@ -36,6 +36,8 @@ runs = Table(
     Column("report", Text, nullable=False),  # the object that `run --json` prints
     Column("started_at", String(32), nullable=False),
     Column("committed_at", String(32), nullable=False),
+    Column("lineage", String(16), nullable=False, server_default="complete"),  # pending, incomplete, complete
+    Column("lineage_note", Text),  # why it is not complete
     Column("ordinal", Integer, nullable=False, unique=True),  # order of commits: clocks are not to be trusted
     Index("ix_runs_workflow_ordinal", "workflow", "ordinal"),
 )
@@ -49,6 +51,8 @@ run_steps = Table(
     Column("strategy", String(16)),
     Column("reason", Text),
     Column("rows", BigInteger),  # that the step gave, where they were counted
+    Column("estimate", BigInteger),  # rows that a breaker was expected to read
+    Column("members", BigInteger),  # rows that it read
 )
 
 dataset_versions = Table(
@@ -83,11 +87,12 @@ hops = Table(
     Column("from_space", String(255), nullable=False),
     Column("to_space", String(255), nullable=False),
     Column("role", Integer, nullable=False),
-    Column("form", String(16), nullable=False),  # pairs, constant, everything, empty
+    Column("form", String(16), nullable=False),  # pairs, column, formula, keyed, lazy, constant, everything, empty
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("backward", Text),
     Column("forward", Text),
+    Column("body", Text),  # JSON: what the forms that have no files of their own are computed from
 )
 
-HEAD = "0002"
+HEAD = "0003"

@@ -44,6 +44,11 @@ class CatalogReader:
         """The run of just that id, committed or kept for its failed checks."""
         return next(iter(self._all(select(*_RUN).where(models.runs.c.id == run_id), RunRecord)), None)
 
+    def unfinished_runs(self) -> list[RunRecord]:
+        """Runs whose lineage is not complete, oldest first."""
+        query = select(*_RUN).where(models.runs.c.lineage != "complete").order_by(models.runs.c.ordinal)
+        return self._all(query, RunRecord)
+
     def latest_run(self, workflow: str) -> RunRecord | None:
         found = self.runs(workflow, limit=1)
         return found[0] if found else None

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One committed run. `report` is the JSON text that `run --json` prints."""
+    """One committed run. `report` is the JSON text that `run --json` prints.
+
+    `lineage`: complete; pending, while its index is still to be finished; incomplete, for the reason in `lineage_note`.
+    """
 
     id: str
     workflow: str
@@ -18,6 +21,8 @@ class RunRecord:
     report: str
     started_at: str
     committed_at: str
+    lineage: str = "complete"
+    lineage_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,8 @@ class StepRecord:
     strategy: str | None
     reason: str | None
     rows: int | None = None  # that it gave, where they were counted
+    estimate: int | None = None  # rows that it was expected to read
+    members: int | None = None  # rows that it read, where its lineage is kept row by row
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class DatasetRecord:
 
 @dataclass(frozen=True, slots=True)
 class HopRecord:
-    """Lineage between two spaces of a run: stored pairs, or a form that stores nothing."""
+    """Lineage between two spaces of a run: stored pairs, or a form that stores nothing; `body` is JSON about that."""
 
     run_id: str
     from_space: str
@@ -73,6 +80,7 @@ class HopRecord:
     bytes: int
     backward: str | None
     forward: str | None
+    body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +93,15 @@ class Commit:
     versions: tuple[VersionRecord, ...]
     datasets: tuple[DatasetRecord, ...]
     hops: tuple[HopRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What finishing a run's lineage adds to it: its hops, its report, and rows counted on the way per node."""
+
+    run_id: str
+    status: str
+    note: str | None
+    hops: tuple[HopRecord, ...] = ()
+    report: str | None = None
+    members: tuple[tuple[str, int], ...] = ()

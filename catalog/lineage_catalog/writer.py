@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sqlalchemy import Connection, Engine, Table, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import Commit
+from lineage_catalog.records import Commit, HopRecord, Lineage
 
 
 def commit_run(engine: Engine, commit: Commit) -> None:
@@ -20,6 +20,34 @@ def commit_run(engine: Engine, commit: Commit) -> None:
             _write(connection, commit)
     except SQLAlchemyError as error:
         raise CatalogError(f"the run could not be committed: {short_message(error)}") from error
+
+
+def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
+    """A committed run's lineage, at once. Whether it was taken: what is complete is never written again."""
+    runs = models.runs
+    try:
+        with engine.execution_options(writing=True).begin() as connection:
+            open_ = select(runs.c.id).where(runs.c.id == lineage.run_id, runs.c.lineage != "complete")
+            if connection.execute(open_).first() is None:
+                return False
+            values = {"lineage": lineage.status, "lineage_note": lineage.note}
+            if lineage.report is not None:
+                values["report"] = lineage.report
+            connection.execute(update(runs).where(runs.c.id == lineage.run_id).values(**values))
+            connection.execute(delete(models.hops).where(models.hops.c.run_id == lineage.run_id))
+            _insert_hops(connection, lineage.hops)
+            steps = models.run_steps
+            for node, members in lineage.members:
+                counted = update(steps).where(steps.c.run_id == lineage.run_id, steps.c.node == node)
+                connection.execute(counted.values(members=members))
+    except SQLAlchemyError as error:
+        raise CatalogError(f"the lineage could not be committed: {short_message(error)}") from error
+    return True
+
+
+def _insert_hops(connection: Connection, hops: Sequence[HopRecord]) -> None:
+    if hops:
+        connection.execute(insert(models.hops), [asdict(hop) | {"ordinal": number} for number, hop in enumerate(hops)])
 
 
 def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
@@ -54,10 +82,10 @@ def _write(connection: Connection, commit: Commit) -> None:
     for table, rows in (
         (models.run_steps, [asdict(step) | {"run_id": run.id} for step in commit.steps]),
         (models.run_datasets, [asdict(dataset) for dataset in commit.datasets]),
-        (models.hops, [asdict(hop) | {"ordinal": number} for number, hop in enumerate(commit.hops)]),
     ):
         if rows:
             connection.execute(insert(table), rows)
+    _insert_hops(connection, commit.hops)
 
 
 def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:

@@ -61,12 +61,14 @@ class Handle:
 class Table:
     """What a breaker or a dataset leaves: ids of `space`, each with a row of handles.
 
-    `everything` names a space all of whose rows stand behind the one id: then nothing is written.
+    `everything` names a space all of whose rows stand behind the one id: then nothing is written. `once` says of each
+    handle whether an id of its space is in the table at most once: then pairs need not be made distinct.
     """
 
     space: Space
     handles: tuple[Handle, ...]
     everything: Space | None = None
+    once: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,30 @@ The result is a value: it can be printed (describe) and tested without Spark.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from lineage_service.capture.direct import Direct, direct_of
+from lineage_service.capture.estimate import Estimate, Sizes, estimated
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
 from lineage_service.capture.rules import Below, Rule, rule_for
-from lineage_service.capture.strategies import Choice, choose
+from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
+from lineage_service.capture.strategies import LATER, Breaker, Choice, choose, refusals
+from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
-from lineage_service.plan.nodes import Filter, Join, Node, Project, Sort, Source, WithColumns
+from lineage_service.plan.nodes import (
+    Difference,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Source,
+    WithColumns,
+)
 
 
 @dataclass(frozen=True)
@@ -31,14 +46,19 @@ class Instrumented:
     carried: handles of the rows as the operator gives them · tables: what it leaves behind
     handles: what readers see; a dataset's readers see its own row ids · choice: of a breaker
     materialised: whether and why its rows are written before anybody reads them
+    carrier: of a breaker, the dataset whose rows are its groups, each at most once · direct: how that dataset's rows
+    are found in the source
     """
 
     node: Node
     inputs: tuple[Instrumented, ...]
     carried: tuple[Handle, ...]
+    once: tuple[bool, ...]
     tables: tuple[Table, ...]
     choice: Choice | None
     materialised: Materialised | None
+    carrier: str | None = None
+    direct: Direct | None = None
 
     @property
     def label_below(self) -> str:
@@ -56,11 +76,21 @@ class Instrumented:
         return self.carried
 
     @property
+    def below(self) -> Below:
+        """As the rules of its readers see it."""
+        once = (True,) if self.is_dataset and self.carried else self.once
+        return Below(self.handles, once, self.whole)
+
+    @property
     def whole(self) -> Space | None:
         """The dataset whose rows these are, all of them and nothing else."""
         if isinstance(self.node, Source):
             return source_space(self.node.step)
         return step_space(self.node.step) if self.is_dataset else None
+
+    @property
+    def is_direct(self) -> bool:
+        return self.direct is not None and self.choice is not None and self.choice.strategy in LATER
 
 
 @dataclass(frozen=True)
@@ -81,31 +111,148 @@ class InstrumentedPlan:
         return (*of_datasets, *(table for each in self.nodes for table in each.tables))
 
 
-def instrument(plan: Plan, capture: str) -> InstrumentedPlan:
+def instrument(
+    plan: Plan, capture: str, sizes: Sizes | None = None, chosen: Mapping[str, Choice] | None = None
+) -> InstrumentedPlan:
+    """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before."""
     nodes = plan.nodes()
-    readers = _readers(nodes, capture)
+    surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes())
+    choices = {
+        node_id: (chosen or {}).get(node_id) or choose(each.breaker, capture) for node_id, each in surveyed.items()
+    }
+    readers = _readers(nodes, choices)
     readers.update(plan.checked)
-    datasets = {*plan.outputs.values(), *plan.keep}
+    datasets = _datasets(plan)
     done: dict[str, Instrumented] = {}
     for node in nodes:
         inputs = tuple(done[below.id] for below in node.inputs)
-        if capture == "off":
-            rule = Rule(())
-        else:
-            rule = rule_for(node, tuple(Below(each.handles, each.whole) for each in inputs))
-        choice = choose(node, capture) if rule.tables else None
+        rule = Rule((), ()) if capture == "off" else rule_for(node, tuple(each.below for each in inputs))
+        found = surveyed.get(node.id) if rule.tables else None
         done[node.id] = Instrumented(
-            node, inputs, rule.handles, rule.tables, choice, _materialised(node, datasets, readers[node.id])
+            node,
+            inputs,
+            rule.handles,
+            rule.once,
+            rule.tables,
+            choices[node.id] if found else None,
+            _materialised(node, datasets, readers[node.id]),
+            found.carrier if found else None,
+            found.direct if found else None,
         )
     return InstrumentedPlan(plan, capture, tuple(done.values()))
 
 
-def _readers(nodes: list[Node], capture: str) -> Counter[str]:
-    """How often each node's rows are asked for; an anti join asks its right side for matches and for its ids."""
+def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> list[Problem]:
+    """The breakers for which a forced strategy would be unsound or dangerous."""
+    if capture in ("auto", "off"):
+        return []
+    surveyed = _survey(plan, plan.nodes(), sizes or Sizes())
+    found = refusals([each.breaker for each in surveyed.values()], capture)
+    return [
+        Problem(
+            f"step '{node.step}' cannot be captured by {capture}: {reason}",
+            node.position,
+            "leave it at auto, which picks a way per step",
+        )
+        for node, reason in found
+    ]
+
+
+@dataclass(frozen=True)
+class _Surveyed:
+    """A breaker as a choice sees it, and where its groups end up."""
+
+    breaker: Breaker
+    carrier: str | None
+    direct: Direct | None
+
+
+def _survey(plan: Plan, nodes: list[Node], sizes: Sizes) -> dict[str, _Surveyed]:
+    """Every node that leaves tables, with what is known of it."""
+    datasets, above = _datasets(plan), _readers_of(nodes)
+    below: dict[str, Below] = {}
+    stable: dict[str, Stability] = {}
+    rows: dict[str, Estimate | None] = {}
+    joins: dict[str, int] = {}
+    found: dict[str, _Surveyed] = {}
+    for node in nodes:
+        inputs = [each.id for each in node.inputs]
+        rule = rule_for(node, tuple(below[each] for each in inputs))
+        rows[node.id] = estimated(node, [rows[each] for each in inputs], sizes)
+        joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
+        if rule.tables:
+            chain = _carried_by(node, datasets, above, plan.checked)
+            direct = direct_of(node, chain[1:]) if chain is not None else None
+            unstable = unsafe_keys(node, [stable[each] for each in inputs])
+            reads = _reads(node, [rows[each] for each in inputs], sizes)
+            breaker = Breaker(node, unstable, direct is not None, len(rule.tables[0].handles), reads, joins[node.id])
+            found[node.id] = _Surveyed(breaker, chain[-1].step if chain else None, direct)
+        stable[node.id] = stability(node, [stable[each] for each in inputs])
+        is_dataset = node.id in datasets and not isinstance(node, Source)
+        if is_dataset:
+            stable[node.id], joins[node.id] = WRITTEN, 0
+        whole = source_space(node.step) if isinstance(node, Source) else step_space(node.step) if is_dataset else None
+        own = ((Handle(step_space(node.step)),), (True,)) if is_dataset else (rule.handles, rule.once)
+        below[node.id] = Below(*own, whole)
+    return found
+
+
+def _reads(node: Node, inputs: list[Estimate | None], sizes: Sizes) -> Estimate | None:
+    """What a breaker reads to be captured: a semi join its right side, all others all sides."""
+    wanted = inputs[1:] if isinstance(node, Join) else inputs
+    scanned = sum(each.scanned for each in wanted if each is not None)
+    if node.id in sizes.members:
+        return Estimate(sizes.members[node.id], 1.0, scanned, remembered=True)
+    known = [each for each in wanted if each is not None]
+    if len(known) < len(wanted):
+        return None
+    remembered = all(each.remembered for each in known)
+    return Estimate(sum(each.rows for each in known), 1.0, scanned, remembered=remembered)
+
+
+def _datasets(plan: Plan) -> set[str]:
+    return {*plan.outputs.values(), *plan.keep}
+
+
+def _readers_of(nodes: list[Node]) -> dict[str, list[Node]]:
+    above: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for below in node.inputs:
+            above[below.id].append(node)
+    return above
+
+
+def _carried_by(
+    node: Node, datasets: set[str], above: Mapping[str, list[Node]], checked: frozenset[str]
+) -> list[Node] | None:
+    """The nodes from a breaker to the dataset that shows its groups, each at most once; None where there is none."""
+    if isinstance(node, Join) or getattr(node, "partition_by", None) is not None or getattr(node, "all", False):
+        return None  # these give a group's row more than once
+    chain: list[Node] = [node]
+    while chain[-1].id not in datasets:
+        readers = above.get(chain[-1].id, [])
+        if len(readers) != 1 or chain[-1].id in checked:
+            return None
+        (reader,) = readers
+        if not isinstance(reader, Filter | Project | WithColumns | Sort | Limit):
+            return None
+        if any(expression.generates for expression, _ in reader.evaluated()):
+            return None
+        chain.append(reader)
+    return chain
+
+
+def _readers(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[str]:
+    """How often each node's rows are asked for; an anti join asks its right side for matches and for its ids, and so
+    does a difference whose rows are not written once."""
     readers: Counter[str] = Counter()
     for node in nodes:
         readers.update(below.id for below in node.inputs)
-        if isinstance(node, Join) and node.how == "anti" and capture != "off":
+        if node.id not in choices:
+            continue
+        if isinstance(node, Join) and node.how == "anti":
+            readers[node.right.id] += 1
+        if isinstance(node, Difference) and choices[node.id].strategy != "stage":
             readers[node.right.id] += 1
     return readers
 
@@ -128,3 +275,8 @@ def _cheap(node: Node) -> bool:
             return node.repeatable and _cheap(node.input)
         case _:
             return False
+
+
+def with_choices(choices: Mapping[str, Choice], strategy: str, reason: str) -> dict[str, Choice]:
+    """The same breakers, captured another way."""
+    return {node: replace(choice, strategy=strategy, reason=reason) for node, choice in choices.items()}

@@ -31,53 +31,82 @@ from lineage_service.plan.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The handles of a node's rows, and the tables that say what stands behind groups and sides."""
+    """The handles of a node's rows, and the tables that say what stands behind groups and sides.
+
+    `once`, of each handle: no two of the rows have the same id in it.
+    """
 
     handles: tuple[Handle, ...]
+    once: tuple[bool, ...]
     tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """An input as the rules see it: its handles, and the space it is all of, if it is all of one."""
+    """An input as the rules see it: its handles, whether ids repeat, and the space it is all of, if it is of one."""
 
     handles: tuple[Handle, ...]
+    once: tuple[bool, ...]
     whole: Space | None = None
 
 
 def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
     match node:
         case Source():
-            return Rule((Handle(source_space(node.step)),))
-        case Filter() | Project() | WithColumns() | Sort() | Limit() | Explode():
-            return Rule(inputs[0].handles)
+            return Rule((Handle(source_space(node.step)),), (True,))
+        case Filter() | Project() | WithColumns() | Sort() | Limit():
+            generates = any(expression.generates for expression, _ in node.evaluated())
+            return Rule(inputs[0].handles, _repeated(inputs[0].once) if generates else inputs[0].once)
+        case Explode():
+            return Rule(inputs[0].handles, _repeated(inputs[0].once))
         case Aggregate() | Distinct():
-            return _grouped(node, inputs[0].handles)
+            return _grouped(node, inputs[0].handles, inputs[0].once)
         case Union():
-            return Rule(merged([below.handles for below in inputs]).handles)
+            return Rule(*_merged(inputs))
         case Intersect():
-            return _grouped(node, merged([below.handles for below in inputs]).handles)
+            return _grouped(node, *_merged(inputs), copies=node.all)
         case Difference():
-            rule = _grouped(node, inputs[0].handles)
+            rule = _grouped(node, inputs[0].handles, inputs[0].once, copies=node.all)
             side = _whole_side(node, inputs[1])
-            return Rule((*rule.handles, _absence(node)), (*rule.tables, side))
+            return Rule((*rule.handles, _absence(node)), (*rule.once, False), (*rule.tables, side))
         case Join(how="semi"):
-            rule = _grouped(node, inputs[1].handles)
-            return Rule(inputs[0].handles + rule.handles, rule.tables)
+            rule = _grouped(node, inputs[1].handles, inputs[1].once)
+            return Rule(inputs[0].handles + rule.handles, (*inputs[0].once, False), rule.tables)
         case Join(how="anti"):
-            return Rule((*inputs[0].handles, _absence(node)), (_whole_side(node, inputs[1]),))
+            side = _whole_side(node, inputs[1])
+            return Rule((*inputs[0].handles, _absence(node)), (*inputs[0].once, False), (side,))
         case Join():
-            return Rule(inputs[0].handles + inputs[1].handles)
+            handles = inputs[0].handles + inputs[1].handles
+            return Rule(handles, (False,) * len(handles))
         case Window():
-            partition = group_space(node.id)
-            return Rule((*inputs[0].handles, Handle(partition, Role.PEER)), (Table(partition, inputs[0].handles),))
+            partition, below = group_space(node.id), inputs[0]
+            table = Table(partition, below.handles, once=below.once)
+            return Rule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (table,))
         case _:
             assert_never(node)
 
 
-def _grouped(node: Node, members: tuple[Handle, ...]) -> Rule:
+def _repeated(once: tuple[bool, ...]) -> tuple[bool, ...]:
+    return (False,) * len(once)
+
+
+def _merged(inputs: tuple[Below, ...]) -> tuple[tuple[Handle, ...], tuple[bool, ...]]:
+    """Handles of branches in one row; ids of a column stay apart where one branch alone fills it."""
+    merge = merged([below.handles for below in inputs])
+    once = []
+    for place in range(len(merge.handles)):
+        filled = [
+            below.once[index]
+            for below, branch in zip(inputs, merge.branches, strict=True)
+            if (index := branch[place]) is not None
+        ]
+        once.append(filled == [True])
+    return merge.handles, tuple(once)
+
+
+def _grouped(node: Node, members: tuple[Handle, ...], once: tuple[bool, ...], *, copies: bool = False) -> Rule:
     space = group_space(node.id)
-    return Rule((Handle(space),), (Table(space, members),))
+    return Rule((Handle(space),), (not copies,), (Table(space, members, once=once),))
 
 
 def _absence(node: Node) -> Handle:
@@ -86,4 +115,4 @@ def _absence(node: Node) -> Handle:
 
 def _whole_side(node: Node, right: Below) -> Table:
     # Absence is not stored where the side is all of a dataset: an index of it would be as large as the input.
-    return Table(side_space(node.id), right.handles, everything=right.whole)
+    return Table(side_space(node.id), right.handles, everything=right.whole, once=right.once)

@@ -1,51 +1,135 @@
 """How the members of a pipeline breaker are got: chosen per breaker, apart from what the operator does.
 
-`stage` writes the rows below the breaker once and computes result and members from that: right everywhere,
-also above chance and unordered limits. Other strategies come here without an operator being touched.
+stage: the rows below are written once, result and members are computed from that; right everywhere.
+inject: members ride along in the result's own row, as a list; one pass, but a group must fit into a row and memory.
+defer: the result is computed as it is; members are read again afterwards. Right where reading again gives the same.
+lazy: as defer, but members are only read when somebody asks, and not kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from lineage_service.capture.estimate import Estimate
 from lineage_service.errors import WorkflowError
-from lineage_service.plan.nodes import Node
+from lineage_service.plan.nodes import Join, Node, Window
 
 CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
-AVAILABLE = ("auto", "stage", "off")
+LATER = ("defer", "lazy")
+ROW_LIMIT = 1 << 31  # bytes of a Spark row
+
+# Seconds per row on two cores, and per job; measured, see benchmarks/README.md. Only their order of size matters.
+INJECTED, INJECTED_HANDLE = 0.45e-6, 0.07e-6
+STAGED, STAGED_JOB = 0.65e-6, 0.3
+SCANNED, JOINED = 0.12e-6, 0.3e-6
+REREAD, REREAD_JOB = 0.35e-6, 0.25
+INDEXED_DIRECTLY = 0.09e-6
+MOST_INJECTED = 2_000_000  # rows: a list costs some 80 bytes of memory per row while it is built
+BYTES_A_MEMBER = 16  # of a list, and 8 more per handle
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy, and why it was picked."""
+    """A strategy, and why it was picked; how many rows the breaker was expected to read, where anybody knew."""
 
     strategy: str
     reason: str
+    estimate: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """What a choice is made from.
+
+    unstable: why its members may not be found by reading again (None: they will) · direct: indexed from the source
+    handles: of each member · reads: rows that it is expected to read (None unknown) · joins: in the pipeline below
+    """
+
+    node: Node
+    unstable: str | None
+    direct: bool
+    handles: int
+    reads: Estimate | None
+    joins: int
+
+    @property
+    def rows(self) -> int | None:
+        return None if self.reads is None else round(self.reads.rows)
 
 
 def check_capture(capture: str) -> None:
-    """WorkflowError for a strategy that does not exist, or not yet."""
+    """WorkflowError for a strategy that does not exist."""
     if capture not in CAPTURES:
         raise WorkflowError(f"unknown capture '{capture}'; captures: {', '.join(CAPTURES)}")
-    if capture not in AVAILABLE:
-        raise WorkflowError(
-            f"capture '{capture}' is not available in this version; available: {', '.join(AVAILABLE)}",
-            hint="leave it at auto: stage gives the same pairs",
-        )
 
 
-def choose(node: Node, capture: str) -> Choice:
-    """The strategy for one breaker under the requested capture."""
+def refusal(breaker: Breaker, strategy: str) -> str | None:
+    """Why a strategy would be unsound or dangerous for a breaker; None where it is neither."""
+    node = breaker.node
+    by_pair = isinstance(node, Join) and node.how == "semi" and node.keyed is None
+    if strategy != "stage" and by_pair:
+        return "its `on` compares more than keys, so that matching pairs can only be written as they are found"
+    if strategy == "inject":
+        if isinstance(node, Window):
+            return "every row would carry the list of its whole partition"
+        size = _largest_row(breaker)
+        if size is not None and size > ROW_LIMIT:
+            return (
+                f"a group may have up to {breaker.rows:,} rows, and a list of that many does not fit into a Spark row "
+                "(2 GiB)"
+            )
+    if strategy in LATER and breaker.unstable is not None:
+        return f"reading again may give other rows: {breaker.unstable}"
+    return None
+
+
+def _largest_row(breaker: Breaker) -> float | None:
+    """Bytes of the list of a group, where one group surely has all rows; else nobody knows before it runs."""
+    from lineage_service.plan.nodes import Aggregate
+
+    if breaker.rows is None or not (isinstance(breaker.node, Aggregate) and not breaker.node.keys):
+        return None
+    return breaker.rows * (BYTES_A_MEMBER + 8.0 * breaker.handles)
+
+
+def choose(breaker: Breaker, capture: str) -> Choice:
+    """The strategy for one breaker under the requested capture. Refused ones must have been told before."""
     check_capture(capture)
-    if capture == "stage":
-        return Choice("stage", "asked for")
-    if not all(below.repeatable for below in _below(node)):
-        return Choice("stage", "rows below may differ when read again, so they are written once")
-    return Choice("stage", "always sound: result and members come from one written copy")
+    if capture != "auto":
+        refused = refusal(breaker, capture)
+        if refused is None:
+            return Choice(capture, "asked for", breaker.rows)
+        return Choice("stage", f"not by {capture}: {refused}", breaker.rows)
+    return replace(_cheapest(breaker), estimate=breaker.rows)
 
 
-def _below(node: Node) -> list[Node]:
-    found: list[Node] = []
-    for below in node.inputs:
-        found += [below, *_below(below)]
-    return found
+def _cheapest(breaker: Breaker) -> Choice:
+    if breaker.direct and breaker.unstable is None:
+        return Choice("defer", "its keys are columns of the source: indexed from the source's own files, after it")
+    reads = breaker.reads
+    if reads is None:
+        return Choice("stage", "always sound; nobody knows yet how many rows it reads")
+    rows = reads.rows
+    known = "as many as last time" if reads.remembered else "by the sources' sizes"
+    costs = {"stage": STAGED_JOB + STAGED * rows}
+    if refusal(breaker, "inject") is None and rows <= MOST_INJECTED:
+        costs["inject"] = (INJECTED + INJECTED_HANDLE * breaker.handles) * rows
+    if refusal(breaker, "defer") is None:
+        again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
+        costs["defer"] = REREAD_JOB + again + REREAD * rows
+    pick = min(costs, key=lambda strategy: costs[strategy])
+    about = f"about {rows:,.0f} rows, {known}"
+    why = {
+        "inject": f"few enough to ride along ({about})",
+        "defer": f"many rows ({about}) that are cheap to read again",
+        "stage": f"{about}: written once" + ("" if "defer" in costs else f"; {refusal(breaker, 'defer')}"),
+    }
+    return Choice(pick, why[pick])
+
+
+def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]]:
+    """The breakers for which a forced strategy is refused, each with the reason."""
+    if capture in ("auto", "off"):
+        return []
+    return [(each.node, reason) for each in breakers if (reason := refusal(each, capture)) is not None]

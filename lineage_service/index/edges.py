@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.store.tables import TableRows
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A handle of a table: ids of `source` and, in column `column` of the table's view, ids of `target`.
+    """A handle of a table: ids of `source` and, in column `column` of `view`, ids of `target`.
 
-    `everything` edges have no column: the one id of `source` stands for all rows of `target`.
+    `everything` edges have no column: the one id of `source` stands for all rows of `target`. `table` is the space
+    whose table it is: that of `source`, or of the group that rides in the rows of `source`. `once`: no id of `target`
+    is in it twice.
     """
 
     source: Space
     target: Space
     role: Role
     column: str | None
+    table: Space
+    once: bool = False
 
     @property
     def everything(self) -> bool:
         return self.column is None
 
+    @property
+    def own(self) -> bool:
+        """Whether it is a column of a dataset's own rows: one id at most for each."""
+        return is_dataset(self.table) and self.column is not None
+
 
 @dataclass(frozen=True)
 class Graph:
-    """All edges of a run."""
+    """All edges of a run, and where the rows of its tables are."""
 
     edges: tuple[Edge, ...]
+    rows: Mapping[Space, TableRows] = field(default_factory=dict)
 
     def out_of(self, space: Space) -> list[Edge]:
         return [edge for edge in self.edges if edge.source == space]
@@ -37,6 +48,11 @@ class Graph:
     def datasets(self) -> list[Space]:
         """Dataset spaces that have lineage, in order of appearance."""
         return list(dict.fromkeys(edge.source for edge in self.edges if is_dataset(edge.source)))
+
+    def is_lazy(self, edge: Edge) -> bool:
+        """Whether only Spark can tell its pairs, and only when asked."""
+        rows = self.rows.get(edge.table)
+        return rows is not None and rows.kind == "lazy" and rows.direct is None
 
     def between(self, start: Space, *, beyond: bool = False) -> list[Edge]:
         """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it.
@@ -63,17 +79,35 @@ class Graph:
         return reverse[::-1]
 
 
-def graph_of(tables: Iterable[Table]) -> Graph:
-    """The edges of lineage tables; the columns of a table's view are h0, h1, … in the order of its handles."""
+def graph_of(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> Graph:
+    """The edges of lineage tables; the columns of a table's view are h0, h1, … in the order of its handles.
+
+    A group that rides in a dataset's rows is no space of its own: its members are behind that row.
+    """
+    by_space = {table.space: table for table in tables}
+    riding = {space for space, where in rows.items() if where.carrier is not None}
     edges: list[Edge] = []
-    for table in tables:
-        if table.everything is not None:
-            edges.append(Edge(table.space, table.everything, Role.OWN, None))
+    for table in by_space.values():
+        if table.space in riding:
             continue
-        edges += [
-            Edge(table.space, handle.space, handle.role, f"h{index}") for index, handle in enumerate(table.handles)
-        ]
-    return Graph(tuple(edges))
+        if table.everything is not None:
+            edges.append(Edge(table.space, table.everything, Role.OWN, None, table.space))
+            continue
+        for index, handle in enumerate(table.handles):
+            if handle.space in riding:
+                edges += _members(by_space[handle.space], table.space)
+            else:
+                once = bool(table.once) and table.once[index]
+                edges.append(Edge(table.space, handle.space, handle.role, f"h{index}", table.space, once))
+    return Graph(tuple(edges), rows)
+
+
+def _members(table: Table, source: Space) -> list[Edge]:
+    once = table.once or (False,) * len(table.handles)
+    return [
+        Edge(source, handle.space, handle.role, f"h{index}", table.space, once[index])
+        for index, handle in enumerate(table.handles)
+    ]
 
 
 def leading_to(edges: Iterable[Edge], target: Space) -> list[Edge]:

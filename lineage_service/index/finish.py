@@ -1,39 +1,50 @@
-"""From the tables Spark wrote to index files: sorted both ways, encoded, with counts. DuckDB does the work.
+"""From a run's lineage tables to its index: sorted both ways, encoded, with counts; or nothing, where none is needed.
 
 Between two datasets lineage is kept end to end where that does not grow, and hop by hop where it would.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.errors import LineageError
 from lineage_service.index.compose import (
+    chained_pairs,
     composable,
     composed_pairs,
     count_of_ways,
+    is_chain,
     pairs_of,
     reachable_ids,
+    stays_distinct,
     targets_of,
     view_of,
 )
 from lineage_service.index.edges import Edge, Graph, graph_of, leading_to, through_absence
-from lineage_service.store.engine import column, literal, open_duckdb, parquet_scan
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from lineage_service.index.engine import Bounds, IndexEngine
+from lineage_service.index.shapes import shape_of
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.tables import TableRows
+from lineage_service.store.versions import Version
 
 GROWTH = 1.5  # end to end as long as it takes at most so many times the pairs of the hops it replaces
-ROW_GROUP = 122_880
 MOST_COUNTED = 20_000_000  # distinct pairs are counted up to so many ways
 
 
 @dataclass(frozen=True)
 class Hop:
-    """Finished lineage between two spaces. `form`: pairs (in two files), constant, everything, or empty."""
+    """Finished lineage between two spaces. `form` says how it is kept:
+
+    pairs: in two files, one for each direction · column: a column of the dataset's own files, and a file forward where
+    that column does not only grow · formula: it follows from the row's number · keyed: found in the source by the
+    dataset's key columns; a file backward · lazy: only Spark can tell, when asked · everything, constant: a whole side
+    · empty. `body` is what the forms without files need to know.
+    """
 
     source: Space
     target: Space
@@ -43,78 +54,179 @@ class Hop:
     bytes: int = 0
     backward: Path | None = None
     forward: Path | None = None
+    body: Mapping[str, Any] | None = None
+
+    @property
+    def body_json(self) -> str | None:
+        return None if self.body is None else json.dumps(self.body)
 
 
-@dataclass(frozen=True)
-class TableFiles:
-    """Where a lineage table is: files, its id column (None: the position in the files), its handle columns."""
-
-    files: tuple[str, ...]
-    id_column: str | None
-    handle_columns: tuple[str, ...]
+class HashCollision(LineageError):
+    """Two keys have one hash: the lineage captured by it cannot be told apart."""
 
 
 @dataclass
 class Finisher:
-    """Builds the index of one run."""
+    """Builds the index of one run. `versions` are those of its sources and datasets, by space."""
 
     tables: tuple[Table, ...]
-    files: Mapping[Space, TableFiles]
+    rows: Mapping[Space, TableRows]
+    versions: Mapping[str, Version]
+    home: HomeLayout
     folder: Path
-    spill: Path
+    engine: IndexEngine
     hops: list[Hop] = field(default_factory=list)
-    pairs: dict[tuple[Space, Space], int] = field(default_factory=dict)
+    pairs: dict[tuple[Space, Space], int | None] = field(default_factory=dict)
+    members: dict[Space, int] = field(default_factory=dict)
+    numbered: dict[Space, str] = field(default_factory=dict)
 
     def finish(self) -> list[Hop]:
-        graph = graph_of(self.tables)
-        with open_duckdb(self.spill) as connection:
-            self._make_views(connection)
-            kept: dict[Edge, None] = {}
-            for start in graph.datasets():
-                for edge in self._finish_dataset(connection, graph, start):
-                    kept[edge] = None
-            self._count_pairs(connection, graph)
-            self._keep_hops(connection, list(kept))
+        graph = graph_of(self.tables, self.rows)
+        for space, rows in self.rows.items():
+            if rows.kind != "lazy" or rows.direct is not None:
+                self.engine.view(view_of(space), rows)
+        self._refuse_collisions()
+        kept: dict[Edge, None] = {}
+        for start in graph.datasets():
+            for edge in self._finish_dataset(graph, start):
+                kept[edge] = None
+        self._count_pairs(graph)
+        self._keep_hops(graph, list(kept))
         return self.hops
 
-    def _make_views(self, connection: DuckDBPyConnection) -> None:
-        for space, table in self.files.items():
-            columns = [f"{column(name)} AS h{index}" for index, name in enumerate(table.handle_columns)]
-            scan, position = parquet_scan(table.files)
-            identity = position if table.id_column is None else column(table.id_column)
-            connection.execute(
-                f"CREATE VIEW {view_of(space)} AS SELECT {', '.join([f'{identity} AS id', *columns])} FROM {scan}"
-            )
+    def _refuse_collisions(self) -> None:
+        """An id is a hash of a key: where two keys share one, the second hash tells. Counts members on the way."""
+        for space, rows in self.rows.items():
+            if is_dataset(space) or rows.kind != "files":
+                continue
+            view = view_of(space)
+            if rows.check is not None:
+                apart = f"SELECT id, count(*) AS n, min(checked) AS low, max(checked) AS high FROM {view} GROUP BY id"
+                if self.engine.number(f"SELECT count(*) FROM ({apart}) x WHERE low <> high"):
+                    raise HashCollision(
+                        f"two keys of '{space.partition(':')[2]}' have the same hash",
+                        hint="capture it again, with another salt",
+                    )
+            self.members[space] = int(self.engine.number(f"SELECT count(*) FROM {view}"))
 
-    def _finish_dataset(self, connection: DuckDBPyConnection, graph: Graph, start: Space) -> list[Edge]:
+    def _finish_dataset(self, graph: Graph, start: Space) -> list[Edge]:
         """Writes what is kept end to end; gives the edges that must be kept as hops."""
         edges = graph.between(start)
         hops: list[Edge] = []
         for target in targets_of(edges):
             ways = leading_to(composable(edges, start), target)
-            if ways and self._worth_composing(connection, ways, start, target):
-                self._write_composed(connection, ways, start, target)
+            if len(ways) == 1 and ways[0].own:
+                self._column(ways[0])
+            elif len(ways) == 1 and self._direct(ways[0]) is not None:
+                self._keyed(ways[0])
+            elif any(graph.is_lazy(edge) for edge in ways):
+                hops += ways
+            elif ways and self._worth_composing(ways, start, target):
+                self._write_composed(ways, start, target)
             elif ways:
                 hops += ways
             hops += through_absence(leading_to(edges, target))
         return hops
 
-    def _worth_composing(self, connection: DuckDBPyConnection, ways: list[Edge], start: Space, target: Space) -> bool:
+    # --- forms that need no files, or fewer -------------------------------------------------------------------
+
+    def _column(self, edge: Edge) -> None:
+        """A dataset's own column of ids is its backward index; where it only grows, it is the forward index too."""
+        rows = self.rows[edge.table]
+        name = rows.handles[int(str(edge.column)[1:])]
+        files = [self.home.absolute(file) for file in rows.files]
+        target = self.versions.get(edge.target)
+        shape = shape_of(files, name, target.rows if target is not None and is_dataset(edge.target) else 0)
+        hop = Hop(edge.source, edge.target, edge.role, "column", shape.count, shape.bytes, body={"column": name})
+        if shape.count == 0:
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "empty"))
+        elif shape.formula is not None:
+            body = shape.formula.to_json()
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "formula", shape.count, 0, body=body))
+        elif shape.ascending or not is_dataset(edge.target):
+            self.hops.append(hop)
+        else:
+            bounds = Bounds(self.versions[edge.source].rows, shape.largest + 1)
+            forward = self._written(pairs_of(edge), "forward", bounds, distinct=False)
+            size = shape.bytes + _size(forward)
+            self.hops.append(
+                Hop(edge.source, edge.target, edge.role, "column", shape.count, size, None, forward, {"column": name})
+            )
+
+    def _direct(self, edge: Edge) -> TableRows | None:
+        rows = self.rows.get(edge.table)
+        return rows if rows is not None and rows.direct is not None and not rows.files else None
+
+    def _keyed(self, edge: Edge) -> None:
+        """Indexed from the source's own files; forward, the source answers for itself."""
+        rows = self._direct(edge)
+        assert rows is not None and rows.direct is not None
+        source, dataset = self.versions[edge.target], self.versions[edge.source]
+        body = rows.direct.to_json()
+        if not rows.direct.keys and not rows.direct.predicates and dataset.rows == 1 and dataset.rids.dense:
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "everything", source.rows))
+            self.members[edge.table] = source.rows
+            return
+        if rows.kind == "lazy":
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "keyed", 0, 0, body=body))
+            return
+        bounds = Bounds(dataset.rids.end, source.rids.end)
+        path = self._written(pairs_of(edge), "backward", bounds, distinct=False)
+        count = _rows(path)
+        self.members[edge.table] = count
+        if count == 0:
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "empty"))
+            return
+        self.hops.append(Hop(edge.source, edge.target, edge.role, "keyed", count, _size(path), path, None, body))
+
+    # --- pairs ------------------------------------------------------------------------------------------------
+
+    def _worth_composing(self, ways: list[Edge], start: Space, target: Space) -> bool:
         if all(edge.source == start for edge in ways):
             return True
-        total = _number(connection, count_of_ways(ways, start, target))
-        replaced = sum(_number(connection, f"SELECT count(*) FROM ({pairs_of(edge)})") for edge in ways)
+        if is_chain(ways, start) and stays_distinct(ways):
+            return GROWTH > 0  # each row is in one group at each step: it cannot grow
+        total = self.engine.number(count_of_ways(ways, start, target))
+        replaced = sum(self.engine.number(f"SELECT count(*) FROM ({pairs_of(edge)}) x") for edge in ways)
         return total <= GROWTH * max(replaced, 1000)
 
-    def _write_composed(self, connection: DuckDBPyConnection, ways: list[Edge], start: Space, target: Space) -> None:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE composed AS {composed_pairs(ways, start, target)}")
+    def _write_composed(self, ways: list[Edge], start: Space, target: Space) -> None:
+        if is_chain(ways, start):
+            self._write(
+                Hop(start, target, _role(ways), "pairs"), chained_pairs(ways), distinct=not stays_distinct(ways)
+            )
+            return
         roles = [Role.OWN, Role.PEER] if any(edge.role is Role.PEER for edge in ways) else [Role.OWN]
+        self.engine.keep("composed", composed_pairs(ways, start, target))
         for role in roles:
-            pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
-            self._write(connection, Hop(start, target, role, "pairs"), pairs)
-        connection.execute("DROP TABLE composed")
+            self._write(Hop(start, target, role, "pairs"), f"SELECT a, b FROM composed WHERE role = {int(role)}")
+        self.engine.drop("composed")
 
-    def _count_pairs(self, connection: DuckDBPyConnection, graph: Graph) -> None:
+    def _write(self, hop: Hop, pairs: str, *, distinct: bool = False) -> None:
+        self.engine.keep("pairs", f"SELECT {'DISTINCT ' if distinct else ''}a, b FROM ({pairs}) x")
+        rows = int(self.engine.number("SELECT count(*) FROM pairs"))
+        if rows == 0:
+            self.hops.append(Hop(hop.source, hop.target, hop.role, "empty"))
+            return
+        bounds = None
+        if self.engine.number("SELECT least(min(a), min(b)) FROM pairs") >= 0:
+            largest = [int(self.engine.number(f"SELECT max({side}) FROM pairs")) + 1 for side in ("a", "b")]
+            bounds = Bounds(*largest)
+        paths = [
+            self._written("SELECT a, b FROM pairs", direction, bounds, distinct=False)
+            for direction in ("backward", "forward")
+        ]
+        self.engine.drop("pairs")
+        backward, forward = paths
+        size = sum(map(_size, paths))
+        self.hops.append(Hop(hop.source, hop.target, hop.role, "pairs", rows, size, backward, forward))
+
+    def _written(self, pairs: str, direction: str, bounds: Bounds | None, *, distinct: bool) -> Path:
+        return self.engine.write(
+            pairs, direction, self.folder / f"{len(self.hops)}.{direction}", bounds, distinct=distinct
+        )
+
+    def _count_pairs(self, graph: Graph) -> None:
         """How many pairs there are between each dataset and each source, also where they are not kept end to end.
 
         Where counting would multiply out what the hops are kept for, the number of ways stands for it.
@@ -123,70 +235,95 @@ class Finisher:
             edges = composable(graph.between(start, beyond=True), start)
             for source in (space for space in targets_of(edges) if space.startswith("source:")):
                 ways = leading_to(edges, source)
-                if all(edge.source == start or not is_dataset(edge.source) for edge in ways):
-                    direct = [hop.rows for hop in self.hops if (hop.source, hop.target) == (start, source)]
-                    if direct:
-                        self.pairs[start, source] = sum(direct)
-                        continue
-                total = _number(connection, count_of_ways(ways, start, source))
-                if total <= MOST_COUNTED:
-                    total = _number(connection, f"SELECT count(*) FROM ({composed_pairs(ways, start, source)})")
-                self.pairs[start, source] = int(total)
+                direct = [hop for hop in self.hops if (hop.source, hop.target) == (start, source)]
+                straight = all(edge.source == start or not is_dataset(edge.source) for edge in ways)
+                if any(graph.is_lazy(edge) for edge in ways) or any(_on_demand(hop) for hop in direct):
+                    self.pairs[start, source] = None
+                elif straight and direct:
+                    self.pairs[start, source] = sum(hop.rows for hop in direct)
+                else:
+                    total = self.engine.number(count_of_ways(ways, start, source))
+                    if total <= MOST_COUNTED:
+                        total = self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x")
+                    self.pairs[start, source] = int(total)
 
-    def _keep_hops(self, connection: DuckDBPyConnection, edges: list[Edge]) -> None:
+    # --- hop by hop -------------------------------------------------------------------------------------------
+
+    def _keep_hops(self, graph: Graph, edges: list[Edge]) -> None:
         """Hops as they are, less the ids that no dataset reaches."""
-        done: set[Space] = set()
+        for space in dict.fromkeys(edge.source for edge in edges if not is_dataset(edge.source)):
+            if not self._is_lazy_space(space):
+                self._reduce(graph, space, [edge for edge in edges if edge.target == space])
         for edge in edges:
-            if not is_dataset(edge.source) and edge.source not in done:
-                self._reduce(connection, edge.source, [other for other in edges if other.target == edge.source])
-                done.add(edge.source)
-            hop = Hop(edge.source, edge.target, edge.role, "pairs")
             if edge.everything:
                 self.hops.append(Hop(edge.source, edge.target, edge.role, "everything"))
-            elif edge.target.startswith("side:") and is_dataset(edge.source) and self._never_null(connection, edge):
+            elif graph.is_lazy(edge):
+                body = {"space": edge.table, "column": edge.column}
+                self.hops.append(Hop(edge.source, edge.target, edge.role, "lazy", body=body))
+            elif edge.target.startswith("side:") and is_dataset(edge.source) and self._never_null(edge):
                 self.hops.append(Hop(edge.source, edge.target, edge.role, "constant"))
+            elif edge.own and self._is_lazy_space(edge.target):
+                self._column(edge)
             else:
-                self._write(connection, hop, f"SELECT DISTINCT a, b FROM ({pairs_of(edge)})")
+                distinct = not (edge.once or edge.own)
+                self._write(Hop(edge.source, edge.target, edge.role, "pairs"), self._dense(edge), distinct=distinct)
 
-    def _reduce(self, connection: DuckDBPyConnection, space: Space, incoming: list[Edge]) -> None:
-        if space not in self.files or space.startswith("side:"):
+    def _is_lazy_space(self, space: Space) -> bool:
+        rows = self.rows.get(space)
+        return rows is not None and rows.kind == "lazy"
+
+    def _has_table(self, space: Space) -> bool:
+        return space in self.rows and not is_dataset(space)
+
+    def _dense(self, edge: Edge) -> str:
+        """The pairs of an edge; ids of groups, which may be hashes, as small numbers."""
+        text = pairs_of(edge)
+        for side, space in (("a", edge.source), ("b", edge.target)):
+            if space in self.numbered:
+                other = "b" if side == "a" else "a"
+                columns = f"n.number AS {side}, p.{other}" if side == "a" else f"p.{other}, n.number AS {side}"
+                text = f"SELECT {columns} FROM ({text}) p JOIN {self.numbered[space]} n ON n.id = p.{side}"
+        return text
+
+    def _reduce(self, graph: Graph, space: Space, incoming: list[Edge]) -> None:
+        """Less the ids that nothing points at, and the others numbered: hashes of keys never stay on disk."""
+        if not self._has_table(space) or space.startswith("side:") or any(map(graph.is_lazy, incoming)):
             return
         name = view_of(space)
-        connection.execute(f"CREATE TEMP TABLE reachable AS {reachable_ids(incoming)}")
-        connection.execute(f"CREATE TEMP TABLE reduced AS SELECT t.* FROM {name} t SEMI JOIN reachable USING (id)")
-        connection.execute(f"DROP VIEW {name}")
-        connection.execute(f"ALTER TABLE reduced RENAME TO {name}")
-        connection.execute("DROP TABLE reachable")
-
-    def _never_null(self, connection: DuckDBPyConnection, edge: Edge) -> bool:
-        counted = f"SELECT count(*) - count({edge.column}) FROM {view_of(edge.source)}"
-        return _number(connection, counted) == 0
-
-    def _write(self, connection: DuckDBPyConnection, hop: Hop, pairs: str) -> None:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE pairs AS {pairs}")
-        rows = int(_number(connection, "SELECT count(*) FROM pairs"))
-        if rows == 0:
-            self.hops.append(Hop(hop.source, hop.target, hop.role, "empty"))
-            return
-        number = len(self.hops)
-        paths = {}
-        for direction, order in (("backward", "a, b"), ("forward", "b, a")):
-            path = self.folder / f"{number}.{direction}.parquet"
-            connection.execute(
-                f"COPY (SELECT a, b FROM pairs ORDER BY {order}) TO {literal(str(path))} "
-                f"(FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
-            )
-            paths[direction] = path
-        connection.execute("DROP TABLE pairs")
-        size = sum(path.stat().st_size for path in paths.values())
-        self.hops.append(
-            Hop(hop.source, hop.target, hop.role, "pairs", rows, size, paths["backward"], paths["forward"])
+        numbers = f"n{len(self.numbered)}"
+        self.engine.keep(
+            numbers,
+            "SELECT id, CAST(row_number() OVER (ORDER BY id) - 1 AS BIGINT) AS number "
+            f"FROM ({reachable_ids(incoming)}) x",
         )
+        self.engine.keep(f"{name}_less", f"SELECT t.* FROM {name} t WHERE t.id IN (SELECT id FROM {numbers})")
+        self.engine.keep(name, f"SELECT * FROM {name}_less")
+        self.engine.drop(f"{name}_less")
+        self.numbered[space] = numbers
+
+    def _never_null(self, edge: Edge) -> bool:
+        counted = f"SELECT count(*) - count({edge.column}) FROM {view_of(edge.table)}"
+        return self.engine.number(counted) == 0
 
 
-def _number(connection: DuckDBPyConnection, query: str) -> float:
-    row = connection.execute(query).fetchone()
-    return float(row[0]) if row and row[0] is not None else 0.0
+def _role(ways: Sequence[Edge]) -> Role:
+    return max((edge.role for edge in ways), default=Role.OWN)
+
+
+def _on_demand(hop: Hop) -> bool:
+    return hop.form == "lazy" or (hop.form == "keyed" and hop.backward is None)
+
+
+def _size(path: Path) -> int:
+    files = path.glob("*.parquet") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
+
+
+def _rows(path: Path) -> int:
+    from lineage_service.store.versions import parquet_rows
+
+    files = path.glob("*.parquet") if path.is_dir() else [path]
+    return sum(parquet_rows(str(file)) for file in files)
 
 
 def hops_between(hops: Sequence[Hop], start: Space, target: Space) -> list[Hop]:

@@ -137,6 +137,11 @@ class Expression:
         known = functions.KNOWN - functions.NOT_REPEATABLE
         return all(name in known for name in self.called if name not in _SYNTAX)
 
+    @property
+    def generates(self) -> bool:
+        """Whether it may give several rows for one."""
+        return any(name in functions.GENERATORS for name in self.called)
+
     def _refuse_what_is_no_scalar(self) -> None:
         from sqlglot import exp
 

@@ -41,6 +41,14 @@ NOT_REPEATABLE = frozenset(
     """.split()
 )
 
+# Give several rows for one.
+GENERATORS = frozenset(
+    """
+    explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
+    variant_explode_outer
+    """.split()
+)
+
 # Tell of the file a row was read from: staging a relation would change their value, so they are refused.
 FILE_BOUND = frozenset(
     """

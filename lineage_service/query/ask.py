@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,19 +14,28 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.errors import NotFound, QuestionError, SourceError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
 from lineage_service.query.engine import QueryEngine
+from lineage_service.query.files import HomeFiles
 from lineage_service.query.gate import checked_order
-from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, walk
+from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.names import DatasetName, find_dataset
-from lineage_service.query.scan import RID, VersionScan
 from lineage_service.query.selection import Selection, rids_where
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
+from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version, has_changed
 
 # Up to so many rows are fetched by position, file by file; more by a scan that keeps those wanted.
 BY_POSITION = 1000
+
+
+Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
+
+
+def _no_lazy(ways: Sequence[Way], start: Start, begin: Place, direction: Direction) -> Sequence[Way]:
+    _ = start, begin, direction
+    raise QuestionError(f"the lineage of run '{ways[0].start.run_id}' is only captured when asked for, by Spark")
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,18 @@ class _Wanted:
 class Questions:
     """Asks over one home. What it has read of committed runs it keeps."""
 
-    def __init__(self, home: HomeLayout, reader: CatalogReader, engine: QueryEngine) -> None:
+    def __init__(
+        self,
+        home: HomeLayout,
+        reader: CatalogReader,
+        engine: QueryEngine,
+        settle: Callable[[str], None] | None = None,
+        lazily: Lazily | None = None,
+    ) -> None:
         self.home, self.reader, self.engine = home, reader, engine
-        self.graph = LineageGraph(reader)
+        self.graph = LineageGraph(reader, settle)
+        self.files = HomeFiles(home.absolute, self.scan_at)
+        self.lazy: Lazily = lazily or _no_lazy
         self._scans: dict[str, VersionScan] = {}
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -156,11 +174,25 @@ class Questions:
     ) -> WalkSql:
         place = Place(target.run_id, target.space)
         ways = walked.toward(place, absence=shape.influence)
-        return walk_sql(ways, start, walked.start, place, direction, self.home.absolute, self.rids_of, pairs=pairs)
+        return self.walk_sql(ways, start, walked.start, place, direction, pairs=pairs)
 
-    def rids_of(self, place: Place) -> str:
-        datasets = self.graph.datasets_at(place)
-        return self.scan(datasets[0]).all_rids()
+    def walk_sql(
+        self,
+        ways: Sequence[Way],
+        start: Start,
+        begin: Place,
+        target: Place,
+        direction: Direction,
+        *,
+        pairs: bool = True,
+    ) -> WalkSql:
+        """The SQL of a walk; what was left to be captured when asked for is captured here."""
+        if any(way.hop is not None and way.hop.form == "lazy" for way in ways):
+            ways = self.lazy(ways, start, begin, direction)
+        return walk_sql(ways, start, begin, target, direction, self.files, pairs=pairs)
+
+    def scan_at(self, place: Place) -> VersionScan:
+        return self.scan(self.graph.datasets_at(place)[0])
 
     # --- finding datasets -------------------------------------------------------------------------------------
 

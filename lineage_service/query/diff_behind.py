@@ -32,7 +32,7 @@ from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, Ro
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
 from lineage_service.query.names import DatasetName
-from lineage_service.query.walk_sql import Start, walk_sql
+from lineage_service.query.walk_sql import Start
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -211,9 +211,7 @@ class BehindChanges:
         target = _place(source)
         ways = origins.walked.toward(target, absence=False)
         questions = self.questions
-        walked = walk_sql(
-            ways, start, origins.walked.start, target, "backward", questions.home.absolute, questions.rids_of
-        )
+        walked = questions.walk_sql(ways, start, origins.walked.start, target, "backward")
         return sql.pairs_sql(walked.text, self.changes, rid)
 
     def _contributing(self, sides: tuple[str, str]) -> dict[int, tuple[int, int]]:

@@ -10,8 +10,8 @@ from typing import Any
 from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.diff_sql import SharedColumn, repeated_keys_sql, side_sql
 from lineage_service.query.engine import QueryEngine
-from lineage_service.query.scan import RID, VersionScan
 from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, VersionScan
 
 # So many rows are counted exactly for every column; of more, columns that are far from distinct are left out first.
 COUNTED = 10_000

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lineage_service.query.scan import RID
 from lineage_service.store.engine import column
+from lineage_service.store.scan import RID
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType

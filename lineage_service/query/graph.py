@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -36,14 +37,20 @@ class Way:
 
 @dataclass
 class LineageGraph:
-    """The graph, read from the catalog where it is walked. Committed runs never change, so what was read stays."""
+    """The graph, read from the catalog where it is walked. Committed runs never change, so what was read stays.
+
+    A run whose lineage is not finished is finished by `settle` before its hops are read, or refused by it.
+    """
 
     reader: CatalogReader
+    settle: Callable[[str], None] | None = None
     _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
     _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
 
     def hops(self, run_id: str) -> list[HopRecord]:
         if run_id not in self._hops:
+            if self.settle is not None:
+                self.settle(run_id)
             self._hops[run_id] = self.reader.hops(run_id)
         return self._hops[run_id]
 

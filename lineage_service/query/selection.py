@@ -11,8 +11,8 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine, guarded
 from lineage_service.query.gate import checked_predicate
-from lineage_service.query.scan import RID, VersionScan
 from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, VersionScan
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from lineage_service.query.graph import Direction, Place, Walk, walk
 from lineage_service.query.selection import Selection
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
-from lineage_service.query.walk_sql import Start, walk_sql
+from lineage_service.query.walk_sql import Start
 from lineage_service.spec.described import inputs_of, what_it_does
 from lineage_service.store.lines import places
 
@@ -163,10 +163,8 @@ class Tracer:
         if not contributing:
             return self._absent(end)
         questions = self.questions
-        sql = walk_sql(
-            contributing, Start(table=here.table, roles=True), here.place, end, direction, questions.home.absolute,
-            questions.rids_of, pairs=False,
-        )  # fmt: skip
+        start = Start(table=here.table, roles=True)
+        sql = questions.walk_sql(contributing, start, here.place, end, direction, pairs=False)
         table = self._keep(f"SELECT b, role FROM ({sql.text})", sql.parameters)
         count = questions.engine.scalar(f"SELECT count(*) FROM {table}")
         if count == 0 and direction == "forward":

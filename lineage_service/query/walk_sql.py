@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.store.engine import file_literal
+from lineage_service.query.hop_sql import formula_part, pairs_relation
 
 FEW = 50  # so many start ids go into the scan itself, where they prune row groups
 
@@ -46,20 +47,21 @@ def walk_sql(
     begin: Place,
     target: Place,
     direction: Direction,
-    path_of: Callable[[str], str],
-    rids_of: Callable[[Place], str],
+    files: HomeFiles,
     *,
     pairs: bool = True,
 ) -> WalkSql:
-    """Pairs from the start to the target. `path_of` finds an index file, `rids_of` gives all rids of a dataset.
+    """Pairs from the start to the target.
 
     Where no `pairs` are wanted, a is 0 throughout, and only what is reached is kept apart.
     """
     if not ways:
         return WalkSql("SELECT 0::BIGINT AS a, 0::BIGINT AS b, 0 AS role WHERE false", [], True)
-    if len(ways) == 1 and ways[0].hop is not None and ways[0].hop.form == "pairs" and not start.roles:
-        return _one_hop(ways[0], start, direction, path_of, pairs=pairs)
-    relation, parameters = start.relation(rids_of(begin))
+    if len(ways) == 1 and not start.roles:
+        found = _one_hop(ways[0], start, direction, files, pairs=pairs)
+        if found is not None:
+            return found
+    relation, parameters = start.relation(files.rids(begin))
     names = {begin: "reached0"}
     role = "role" if start.roles else "0"
     ctes = [f"reached0 AS (SELECT {'b' if pairs else '0::BIGINT'} AS a, b, {role} AS role FROM ({relation}))"]
@@ -68,50 +70,51 @@ def walk_sql(
         if way.start not in names:
             names[way.start] = f"reached{len(names)}"
             ctes.append(f"{names[way.start]} AS ({_merged(incoming[way.start])})")
-        incoming.setdefault(way.end, []).append(_part(way, names[way.start], direction, path_of, rids_of))
+        few = start.rids if start.few and way.start == begin else None
+        incoming.setdefault(way.end, []).append(_part(way, names[way.start], direction, files, few))
     final = _merged(incoming[target])
     return WalkSql(f"WITH {', '.join(ctes)} {final}", parameters, False)
 
 
-def _one_hop(way: Way, start: Start, direction: Direction, path_of: Callable[[str], str], *, pairs: bool) -> WalkSql:
-    """One stored hop: its pairs are distinct already, and sorted by the side that is looked up."""
-    near, far, file = _sides(way, direction, path_of)
+def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, pairs: bool) -> WalkSql | None:
+    """One hop that is pairs: they are distinct already, and in files sorted by the side that is looked up."""
+    if way.hop is None:
+        return None
+    relation = pairs_relation(way, direction, files, start.rids if start.few else None)
+    if relation is None:
+        return None
+    near, far = ("a", "b") if direction == "backward" else ("b", "a")
+    stored = way.hop.form == "pairs" or (way.hop.form == "keyed" and direction == "backward" and way.hop.backward)
     single = start.rids is not None and len(start.rids) == 1
     kept = f"h.{near} AS a, h.{far} AS b" if pairs else f"0::BIGINT AS a, h.{far} AS b"
     distinct = "" if pairs or single else "DISTINCT "
-    select = f"SELECT {distinct}{kept}, {int(way.role)} AS role FROM read_parquet({file}) h"
+    select = f"SELECT {distinct}{kept}, {int(way.role)} AS role FROM ({relation}) h"
+    presorted = bool(stored) and not distinct
     if start.rids is not None and start.few:
         marks = ", ".join("?" for _ in start.rids)
-        return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), not distinct)
+        return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), presorted)
     if start.rids is None and start.table is None:
-        return WalkSql(select, [], not distinct)
-    relation, parameters = start.relation("")
-    return WalkSql(f"{select} SEMI JOIN ({relation}) s ON s.b = h.{near}", parameters, False)
+        return WalkSql(select, [], presorted)
+    rows, parameters = start.relation("")
+    return WalkSql(f"{select} SEMI JOIN ({rows}) s ON s.b = h.{near}", parameters, False)
 
 
-def _sides(way: Way, direction: Direction, path_of: Callable[[str], str]) -> tuple[str, str, str]:
-    """Columns to look up by and to arrive at, and the file that is sorted for it."""
-    assert way.hop is not None
-    if direction == "backward":
-        return "a", "b", file_literal(path_of(str(way.hop.backward)))
-    return "b", "a", file_literal(path_of(str(way.hop.forward)))
-
-
-def _part(
-    way: Way, before: str, direction: Direction, path_of: Callable[[str], str], rids_of: Callable[[Place], str]
-) -> str:
+def _part(way: Way, before: str, direction: Direction, files: HomeFiles, few: tuple[int, ...] | None) -> str:
     """Pairs that one way adds, from the relation of pairs before it."""
     role = f"greatest(r.role, {int(way.role)}) AS role"
     if way.hop is None:
         return f"SELECT r.a, r.b, {role} FROM {before} r"
-    if way.hop.form == "pairs":
-        near, far, file = _sides(way, direction, path_of)
-        return f"SELECT r.a, h.{far} AS b, {role} FROM {before} r JOIN read_parquet({file}) h ON h.{near} = r.b"
+    relation = pairs_relation(way, direction, files, few)
+    if relation is not None:
+        near, far = ("a", "b") if direction == "backward" else ("b", "a")
+        return f"SELECT r.a, h.{far} AS b, {role} FROM {before} r JOIN ({relation}) h ON h.{near} = r.b"
+    if way.hop.form == "formula":
+        return formula_part(way.hop, before, role, direction)
     if way.hop.form == "empty":
         return f"SELECT r.a, r.b, {role} FROM {before} r WHERE false"
     many = (way.hop.form == "constant") == (direction == "forward")
     if many:  # the one id of a side stands for all rows of the dataset at the other end
-        return f"SELECT r.a, e.b, {role} FROM {before} r CROSS JOIN ({rids_of(way.end)}) e"
+        return f"SELECT r.a, e.b, {role} FROM {before} r CROSS JOIN ({files.rids(way.end)}) e"
     return f"SELECT r.a, 0::BIGINT AS b, {role} FROM {before} r"
 
 

@@ -58,6 +58,10 @@ class Names:
         return f"{self.prefix}group"
 
     @property
+    def check(self) -> str:
+        return f"{self.prefix}check"
+
+    @property
     def row(self) -> str:
         return f"{self.prefix}row"
 

@@ -1,7 +1,4 @@
-"""Groups of staged rows: each group's id is the smallest row number in it, and each row finds its group by key.
-
-The rows are on disk, so the ids are the same however often they are computed.
-"""
+"""Groups of rows: how they are aggregated, which of a row's handles are members, and joins that find a row's group."""
 
 from __future__ import annotations
 
@@ -11,59 +8,110 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.spark.columns import Names, col, cols, comparable, field_types, has_map, same_values
+from lineage_service.spark.columns import Names, col, comparable, field_types, has_map, same_values
+
+
+@dataclass(frozen=True)
+class Members:
+    """Which rows of a group are its members, and which of their handles count: all, or those of one side."""
+
+    places: tuple[int, ...]
+    side: int | None = None
+
+    @classmethod
+    def all(cls, handles: int) -> Members:
+        return cls(tuple(range(handles)))
+
+    def of(self, rows: DataFrame, names: Names) -> DataFrame:
+        return rows if self.side is None else rows.filter(col(names.side) == self.side)
+
+    def columns(self, names: Names) -> list[str]:
+        return [names.handle(place) for place in self.places]
+
+    def renumbered(self, names: Names) -> list[Column]:
+        """The handles that count, numbered from 0."""
+        return [col(names.handle(place)).alias(names.handle(index)) for index, place in enumerate(self.places)]
+
+
+def aggregated(
+    rows: DataFrame, keys: Sequence[str], measures: Sequence[Column], names: Names, first: str | None = None
+) -> DataFrame:
+    """One row per group: keys and measures; one row over nothing where there are no keys.
+
+    Spark 4.3 groups maps wrongly where a value is null: they are grouped by their sorted entries, and the group shows
+    the map of one of its rows (of that with the smallest `first`, where such a column is named).
+    """
+    maps = {key: kind for key, kind in zip(keys, field_types(rows, keys), strict=True) if has_map(kind)}
+    if not maps:
+        if not measures and keys:
+            return rows.select(*map(col, keys)).distinct()
+        return rows.groupBy(*map(col, keys)).agg(*measures or [F.count(F.lit(1)).alias(names.copies)])
+    plain = [key for key in keys if key not in maps]
+    entries = [
+        comparable(col(key), kind).alias(f"{names.prefix}entries{index}")
+        for index, (key, kind) in enumerate(maps.items())
+    ]
+    shown = [(F.first(col(key)) if first is None else F.min_by(col(key), col(first))).alias(key) for key in maps]
+    return rows.groupBy(*map(col, plain), *entries).agg(*measures, *shown)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Staged rows, the columns they are grouped by, and the groups to which members are wanted."""
+    """Written rows with a number each, the columns they are grouped by, and the groups to which members are wanted.
+
+    A group's id is the smallest row number in it. The rows are on disk, so the ids are the same however often they are
+    computed.
+    """
 
     staged: DataFrame
     keys: tuple[str, ...]
-    handles: int
+    members: Members
     names: Names
     ids: DataFrame
 
-    @property
-    def rows(self) -> DataFrame:
-        return self.staged
-
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
-        """One row per group: keys, measures, and the group's id; one row over nothing where there are no keys."""
+        """One row per group: keys, measures, and the group's id."""
         number = F.min(col(self.names.row)).alias(self.names.group)
-        maps = {
-            key: kind for key, kind in zip(self.keys, field_types(self.staged, self.keys), strict=True) if has_map(kind)
-        }
-        if not maps:
-            return self.staged.groupBy(*map(col, self.keys)).agg(*measures, number)
-        # Spark 4.3 groups maps wrongly where a value is null: they are grouped by their sorted entries, and the
-        # group shows the map of its first row.
-        plain = [key for key in self.keys if key not in maps]
-        entries = [
-            comparable(col(key), kind).alias(f"{self.names.prefix}entries{i}")
-            for i, (key, kind) in enumerate(maps.items())
-        ]
-        shown = [F.min_by(col(key), col(self.names.row)).alias(key) for key in maps]
-        return self.staged.groupBy(*map(col, plain), *entries).agg(*measures, number, *shown)
+        return aggregated(self.staged, self.keys, [*measures, number], self.names, self.names.row)
 
     def only(self, groups: DataFrame) -> Groups:
         """The same, with members only of these groups."""
-        return Groups(self.staged, self.keys, self.handles, self.names, groups)
+        return Groups(self.staged, self.keys, self.members, self.names, groups)
 
-    def members(self, extra: Sequence[str] = ()) -> DataFrame:
-        """(group, handles…): one row per staged row of a group."""
-        names = self.names
-        found = [names.prefix + f"found{index}" for index in range(len(self.keys))]
-        ids = self.ids.select(
-            *[col(key).alias(name) for key, name in zip(self.keys, found, strict=True)], col(names.group)
-        )
-        wanted = [col(names.group), *cols(names.handles(self.handles)), *map(col, extra)]
-        if not self.keys:
-            return self.staged.crossJoin(F.broadcast(ids)).select(*wanted)
-        same = same_values(list(map(col, self.keys)), list(map(col, found)), field_types(self.staged, self.keys))
-        return self.staged.join(ids, same).select(*wanted)
+    def table(self) -> DataFrame:
+        """(group, handles…): one row per member of a group."""
+        return keyed_by(self.staged, self.keys, self.ids, self.keys, self.names.group, self.members, self.names)
 
 
-def grouped(staged: DataFrame, keys: Sequence[str], handles: int, names: Names) -> Groups:
-    groups = Groups(staged, tuple(keys), handles, names, staged)
+def grouped(staged: DataFrame, keys: Sequence[str], members: Members, names: Names) -> Groups:
+    groups = Groups(staged, tuple(keys), members, names, staged)
     return groups.only(groups.aggregated([]))
+
+
+def keyed_by_dataset(
+    below: DataFrame, keys: Sequence[str], dataset: DataFrame, shown: Sequence[str], members: Members, names: Names
+) -> DataFrame:
+    """(group, handles…): rows below a breaker beside the row ids (handle 0) of the dataset that shows their keys."""
+    return keyed_by(below, keys, dataset, shown, names.handle(0), members, names)
+
+
+def keyed_by(
+    rows: DataFrame,
+    keys: Sequence[str],
+    groups: DataFrame,
+    group_keys: Sequence[str],
+    group_id: str,
+    members: Members,
+    names: Names,
+) -> DataFrame:
+    """(group, handles…): each row finds its group by its key, compared as grouping compares."""
+    found = [names.prefix + f"found{index}" for index in range(len(keys))]
+    ids = groups.select(
+        *[col(key).alias(name) for key, name in zip(group_keys, found, strict=True)], col(group_id).alias(names.group)
+    )
+    wanted = [col(names.group), *members.renumbered(names)]
+    chosen = members.of(rows, names)
+    if not keys:
+        return chosen.crossJoin(F.broadcast(ids)).select(*wanted)
+    same = same_values(list(map(col, keys)), list(map(col, found)), field_types(rows, keys))
+    return chosen.join(ids, same).select(*wanted)

@@ -13,8 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
-from lineage_service.capture.handles import group_space, merged, side_space
+from lineage_service.capture.handles import merged, side_space
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.strategies import LATER
 from lineage_service.plan.expressions import Expression, SortKey, over_window, quoted, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -36,11 +37,12 @@ from lineage_service.plan.nodes import (
 )
 from lineage_service.spark.columns import Names, col, cols, no_id
 from lineage_service.spark.faults import analysing
+from lineage_service.spark.groups import Members
 from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
 from lineage_service.spark.staging import Stage
-from lineage_service.spark.strategies import Captured, captured_groups, captured_rows
+from lineage_service.spark.strategies import captured_groups, captured_rows, partition_ids
 
 
 def lower_plan(
@@ -176,8 +178,8 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
         *[column.alias(name) for name, column in computed.items()],
         *cols(names.handles(below.handles)),
     )
-    groups = captured_groups(each, rows_below, keys, below.handles, stage, names)
-    stage.table(group_space(node.id), groups.members, node.position)
+    groups = captured_groups(each, rows_below, keys, Members.all(below.handles), stage, names)
+    groups.leave()
     rows = groups.aggregated(measures).select(*columns, *measured, col(names.group).alias(names.handle(0)))
     return Relation(rows, result, 1)
 
@@ -200,11 +202,10 @@ def _read_by(measures: Sequence[Named], below: Relation) -> set[str]:
 
 
 def _distinct(each: Instrumented, below: Relation, stage: Stage, names: Names) -> Relation:
-    node = each.node
     if not each.tables:
         return Relation(below.frame.select(*cols(below.columns)).distinct(), below.columns, 0)
-    groups = captured_groups(each, below.frame, below.columns, below.handles, stage, names)
-    stage.table(group_space(node.id), groups.members, node.position)
+    groups = captured_groups(each, below.frame, below.columns, Members.all(below.handles), stage, names)
+    groups.leave()
     rows = groups.aggregated([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
     return Relation(rows, below.columns, 1)
 
@@ -241,8 +242,11 @@ def _matched_sets(
     ]
     if not each.tables:
         return Relation(_plain_set_operation(node, sides[0].drop(names.side), sides[1].drop(names.side)), columns, 0)
-    both = Relation(sides[0].unionByName(sides[1]), columns, len(merge.handles))
-    groups = captured_groups(each, both.frame, columns, both.handles, stage, names)
+    both = sides[0].unionByName(sides[1])
+    members = Members.all(len(merge.handles))
+    if isinstance(node, Difference):
+        members = Members(tuple(merge.branches[0].index(index) for index in range(inputs[0].handles)), side=0)
+    groups = captured_groups(each, both, columns, members, stage, names)
     of_left, of_right = (F.count_if(col(names.side) == side) for side in (0, 1))
     if isinstance(node, Intersect):
         copies = F.least(of_left, of_right)
@@ -251,11 +255,9 @@ def _matched_sets(
     else:
         copies = F.when(of_right == 0, of_left).otherwise(0)
     counted = groups.aggregated([copies.alias(names.copies)]).filter(col(names.copies) > 0)
-    in_result = groups.only(counted)
-    if isinstance(node, Intersect):
-        stage.table(group_space(node.id), in_result.members, node.position)
-    else:
-        _difference_tables(each, in_result, merge.branches, inputs, stage, names)
+    groups.leave(counted)
+    if isinstance(node, Difference):
+        _difference_side(each, groups.rows, merge.branches[1], inputs[1], stage, names)
     rows = counted.select(
         *cols(columns),
         col(names.group).alias(names.handle(0)),
@@ -273,32 +275,25 @@ def _plain_set_operation(node: Intersect | Difference, left: DataFrame, right: D
     return left.exceptAll(right) if node.all else left.subtract(right)
 
 
-def _difference_tables(
-    each: Instrumented,
-    groups: Captured,
-    branches: Sequence[Sequence[int | None]],
-    inputs: list[Relation],
-    stage: Stage,
-    names: Names,
+def _difference_side(
+    each: Instrumented, rows: DataFrame, branch: Sequence[int | None], right: Relation, stage: Stage, names: Names
 ) -> None:
-    node = each.node
-    of_left = [branches[0].index(index) for index in range(inputs[0].handles)]
-
-    def members() -> DataFrame:
-        both = groups.members(extra=[names.side])
-        return _renumbered(both.filter(col(names.side) == 0), of_left, names)
-
-    stage.table(group_space(node.id), members, node.position)
-    if each.tables[1].everything is None:
-        of_right = [branches[1].index(index) for index in range(inputs[1].handles)]
-        right = groups.rows.filter(col(names.side) == 1).withColumn(names.group, F.lit(0).cast("bigint"))
-        stage.table(side_space(node.id), lambda: _renumbered(right, of_right, names), node.position)
+    """The rows of the right side, where they are not all of a dataset: as one group."""
+    if each.tables[1].everything is not None:
+        return
+    places = Members(tuple(branch.index(index) for index in range(right.handles)), side=1)
+    one = F.lit(0).cast("bigint").alias(names.group)
+    ids = places.of(rows, names).select(one, *places.renumbered(names))
+    _leave_side(each, ids, stage)
 
 
-def _renumbered(frame: DataFrame, places: Sequence[int], names: Names) -> DataFrame:
-    """A lineage table with only the handles at these places, numbered from 0."""
-    handles = [col(names.handle(place)).alias(names.handle(index)) for index, place in enumerate(places)]
-    return frame.select(col(names.group), *handles)
+def _leave_side(each: Instrumented, ids: DataFrame, stage: Stage) -> None:
+    assert each.choice is not None
+    space = side_space(each.node.id)
+    if each.choice.strategy in LATER:
+        stage.later(space, lambda _: ids, each)
+    else:
+        stage.table(space, lambda: ids, each.node.position)
 
 
 _SPARK_HOW = {"inner": "inner", "left": "left", "right": "right", "full": "full_outer", "semi": "left_semi",
@@ -322,7 +317,7 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
         absence = [F.lit(0).cast("bigint").alias(names.handle(left.handles))] if each.tables else []
         if each.tables and each.tables[0].everything is None:
             ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
-            stage.table(side_space(node.id), lambda: ids, node.position)
+            _leave_side(each, ids, stage)
         columns = node.schema.names
         kept = joined.select(*cols(columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
         return Relation(kept, columns, left.handles + len(absence))
@@ -348,17 +343,12 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
     measures = {named.name: F.expr(over_window(named.expression, spec)) for named in node.measures}
     if not each.tables:
         return _with_columns(below, measures, names)
-    numbered = Relation(
-        below.frame.withColumn(names.row, F.monotonically_increasing_id()), below.columns, below.handles
-    )
-    computed = _with_columns(
-        numbered, {**measures, names.group: F.expr(f"min({quoted(names.row)}) OVER ({by_partition})")}, names
-    )
-    staged = captured_rows(each, computed.frame, stage)
+    numbered, ids = partition_ids(below, node.partition_by, stage, names)
+    computed = _with_columns(numbered, {**measures, **ids}, names)
+    captured = captured_rows(each, computed, below, node.partition_by, stage, names)
     handles = cols(names.handles(below.handles))
-    stage.table(group_space(node.id), lambda: staged.select(col(names.group), *handles), node.position)
-    columns = tuple(name for name in computed.columns if name != names.group)
-    rows = staged.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
+    columns = tuple(name for name in computed.columns if name not in (names.group, names.check))
+    rows = captured.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
     return Relation(rows, columns, below.handles + 1)
 
 

@@ -14,9 +14,10 @@ from lineage_service.capture.instrument import Instrumented
 from lineage_service.plan.conjuncts import KeyedCondition
 from lineage_service.plan.nodes import Join
 from lineage_service.spark.columns import Names, col, cols, common_key_type
+from lineage_service.spark.groups import Members
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
-from lineage_service.spark.strategies import captured_groups
+from lineage_service.spark.strategies import Hashed, captured_groups
 
 
 def lower_semi_join(
@@ -57,20 +58,29 @@ def _by_key(
     matchable = rights.select(*right_keys, *cols(names.handles(right.handles)))
     for name in keys:
         matchable = matchable.filter(col(name).isNotNull())  # not dropna, which drops NaN too
-    groups = captured_groups(each, matchable, keys, right.handles, stage, names)
-    stage.table(group_space(node.id), groups.members, node.position)
+    groups = captured_groups(each, matchable, keys, Members.all(right.handles), stage, names)
+    groups.leave()
     lefts = _filtered(left.frame.alias("left"), keyed.left_only)
-    found = groups.aggregated([]).alias("found")
-    condition: Column = F.lit(True)
-    for (key, _), kind, name in zip(keyed.keys, types, keys, strict=True):
-        condition = condition & (F.expr(key).cast(kind) == col(name, "found"))
+    left_keys = [F.expr(key).cast(kind) for (key, _), kind in zip(keyed.keys, types, strict=True)]
     columns = node.schema.names
-    rows = lefts.join(found, condition).select(
-        *cols(columns, "left"),
-        *cols(names.handles(left.handles), "left"),
-        col(names.group, "found").alias(names.handle(left.handles)),
-    )
+    kept = [*cols(columns, "left"), *cols(names.handles(left.handles), "left")]
+    if isinstance(groups, Hashed):
+        found = groups.rows.alias("found")
+        matched = lefts.join(found, _same(left_keys, keys), "left_semi")
+        group = groups.ids(matched, left_keys, types)
+    else:
+        found = groups.aggregated([]).alias("found")
+        matched = lefts.join(found, _same(left_keys, keys))
+        group = col(names.group, "found")
+    rows = matched.select(*kept, group.alias(names.handle(left.handles)))
     return Relation(rows, columns, left.handles + 1)
+
+
+def _same(left_keys: list[Column], keys: list[str]) -> Column:
+    condition: Column = F.lit(True)
+    for key, name in zip(left_keys, keys, strict=True):
+        condition = condition & (key == col(name, "found"))
+    return condition
 
 
 def _by_pair(node: Join, left: Relation, right: Relation, stage: Stage, names: Names) -> Relation:

@@ -83,6 +83,13 @@ class SourceOpener:
         except LineageError as error:
             raise type(error)([_placed(problem, name, position) for problem in error.problems]) from error
 
+    def reopen(self, name: str, source: SourceSpec, version: Version) -> OpenSource:
+        """A source as a run has read it."""
+        if source.output is not None:
+            return self._output(name, source, version, None)
+        is_parquet = source.file_format == "parquet"
+        return self._from_home(name, version, None, source if is_parquet else None)
+
     def _open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
         if source.output is not None:
             return self._output(name, source, self.version_of(source.output), position)

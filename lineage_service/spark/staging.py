@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -24,18 +25,37 @@ from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.tables import Kind, TableRows, parquet_files
 from lineage_service.store.versions import Version
 from lineage_service.store.written import size_of_folder, version_of_folder
 
+Later = Callable[[DataFrame | None], DataFrame]
+
 
 class Stage(Protocol):
-    """What lowering needs written on its way."""
+    """What lowering needs written on its way, and what it leaves for later."""
+
+    @property
+    def salt(self) -> int:
+        """What hashes of keys are salted with."""
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         """The same rows, computed once and read from there."""
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         """A lineage table: ids and handles; built only where it is written."""
+
+    def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
+        """A lineage table that the rows written once under that label are: group, check and these handles."""
+
+    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+        """Groups with the list of their members (column `group`), written once; read back with their id there."""
+
+    def carried(self, space: Space, dataset: str, handles: int) -> None:
+        """A lineage table that rides in the rows of a dataset, as a list in its first handle."""
+
+    def later(self, space: Space, members: Later, each: Instrumented) -> None:
+        """A lineage table that is not written now. `members` gives it, from the rows of the dataset that carries it."""
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         """A dataset's rows, kept; readers see them with their rid as the one handle."""
@@ -46,6 +66,8 @@ class Stage(Protocol):
 
 class Rehearsal:
     """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs."""
+
+    salt = 0
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -59,6 +81,20 @@ class Rehearsal:
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         _ = frame, position
         self.writes.append(space)
+
+    def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
+        """Written already."""
+
+    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+        _ = space, handles
+        written = self.once(f"{each.node.id}:groups", rows, each.node.position)
+        return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
+
+    def carried(self, space: Space, dataset: str, handles: int) -> None:
+        """Written with the dataset."""
+
+    def later(self, space: Space, members: Later, each: Instrumented) -> None:
+        """Not written now."""
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         self.writes.append(each.node.step)
@@ -81,43 +117,78 @@ class Failing:
 
 @dataclass
 class Writing:
-    """Writes below the run's folder and remembers what it wrote."""
+    """Writes below the run's folder and remembers what it wrote, and what is left for later."""
 
     spark: SparkSession
     names: Names
     folder: RunFolder
     versions: dict[str, Version] = field(default_factory=dict)
-    tables: dict[Space, Path] = field(default_factory=dict)
+    tables: dict[Space, TableRows] = field(default_factory=dict)
+    pending: dict[Space, Later] = field(default_factory=dict)
     stages: Stages = field(default_factory=lambda: Stages(silent))
     failed: dict[str, Failing] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    salt: int = field(default_factory=lambda: secrets.randbits(62))
+    _copies: dict[str, Path] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
-        folder = self._fresh(label)
+        self._copies[label] = folder = self._fresh(label)
         self.rows[label] = self._write(frame, folder, f"rows of step '{label.partition(':')[0]}'", position)
-        files = sorted(str(path) for path in folder.glob("*.parquet"))
+        files = [str(path) for path in parquet_files(folder)]
         return with_nullability(read_files(self.spark, files, schema=frame.schema), frame.schema)
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
-        folder = self._fresh(space)
-        self._write(frame(), folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
-        self.tables[space] = folder
+        folder, rows = self._fresh(space), frame()
+        self._write(rows, folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
+        check = self.names.check if self.names.check in rows.columns else None
+        handles = [name for name in rows.columns if name not in (self.names.group, check)]
+        self.tables[space] = TableRows("files", self._files(folder), self.names.group, tuple(handles), check)
+
+    def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
+        files = self._files(self._copies[label])
+        self.tables[space] = TableRows("files", files, self.names.group, tuple(handles), self.names.check, where)
+
+    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+        label = f"{each.node.id}:groups"
+        folder = self._fresh(label)
+        self._write(rows, folder, f"groups of step '{each.node.step}'", each.node.position)
+        nested = self.names.group
+        self.tables[space] = TableRows(
+            "files", self._files(folder), None, tuple(self.names.handles(handles)), nested=nested
+        )
+        columns = [name for name in rows.columns if name != nested]
+        version = version_of_folder(folder, [(name, "") for name in columns], self.folder)
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        frame = read_files(self.spark, paths, schema=rows.schema)
+        return with_nullability(rows_with_rids(frame, version, paths, nested), rows.drop(nested).schema)
+
+    def carried(self, space: Space, dataset: str, handles: int) -> None:
+        columns = tuple(self.names.handles(handles))
+        self.tables[space] = TableRows("files", (), None, columns, nested=self.names.handle(0), carrier=dataset)
+
+    def later(self, space: Space, members: Later, each: Instrumented) -> None:
+        assert each.choice is not None
+        kind: Kind = "lazy" if each.choice.strategy == "lazy" else "direct" if each.is_direct else "later"
+        direct = each.direct if each.is_direct else None
+        self.tables[space] = TableRows(kind, carrier=each.carrier if direct else None, direct=direct)
+        self.pending[space] = members
+
+    def captured_later(self, space: Space) -> None:
+        """Reads again what was left for later, and writes it as a table."""
+        rows, members = self.tables[space], self.pending[space]
+        dataset = self.relations[rows.carrier].frame if rows.carrier is not None else None
+        self.table(space, lambda: members(dataset), None)
+        self.tables[space] = replace(self.tables[space], carrier=rows.carrier)
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         step = each.node.step
         folder = self.folder.dataset(step)
-        self._write(relation.frame, folder, f"step '{step}'", each.node.position)
-        version = version_of_folder(folder, relation.schema_types(), self.folder)
-        self.versions[step] = version
-        paths = [self.folder.home.absolute(file.path) for file in version.files]
-        frame = read_files(self.spark, paths, schema=relation.frame.schema)
-        rows = with_nullability(rows_with_rids(frame, version, paths, self.names.handle(0)), relation.frame.schema)
-        if keeps_order(each.node):
-            rows = rows.orderBy(self.names.handle(0))  # files are not read back in order
-        if not each.handles:
-            return Relation(rows.drop(self.names.handle(0)), relation.columns, 0)
-        return Relation(rows, relation.columns, 1)
+        self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles)
+        self.versions[step] = version_of_folder(folder, relation.schema_types(), self.folder)
+        self.relations[step] = dataset_relation(each, relation, self.versions[step], self.folder, self.names)
+        return self.relations[step]
 
     def is_dataset(self, step: str) -> bool:
         return step in self.versions
@@ -131,7 +202,7 @@ class Writing:
         frame = relation.frame
         if relation.handles and self.is_dataset(step):
             frame = frame.orderBy(self.names.handle(0))
-        self._write(frame, folder, f"rows that fail checks of '{step}'", position)
+        self._write(frame, folder, f"rows that fail checks of '{step}'", position, kept=relation.handles)
         version = version_of_folder(folder, relation.schema_types(), self.folder)
         self.versions[name] = version
         self.failed[name] = Failing(step, relation.handles)
@@ -147,15 +218,42 @@ class Writing:
             self.spark.interruptAll()
 
     def _fresh(self, label: str) -> Path:
-        safe = re.sub(r"[^a-z0-9_]+", "-", label)
-        return self.folder.temporary / f"{next(self._numbers)}-{safe}"
+        """A folder that is not there yet, also where an earlier try was cut short."""
+        paths = (self.folder.lineage / f"{number}-{self._safe(label)}" for number in self._numbers)
+        return next(path for path in paths if not path.exists())
 
-    def _write(self, frame: DataFrame, folder: Path, what: str, position: Position | None) -> int:
+    def _safe(self, label: str) -> str:
+        return re.sub(r"[^a-z0-9_]+", "-", label)
+
+    def _files(self, folder: Path) -> tuple[str, ...]:
+        return tuple(self.folder.home.relative(path) for path in parquet_files(folder))
+
+    def _write(
+        self, frame: DataFrame, folder: Path, what: str, position: Position | None, kept: int | None = None
+    ) -> int:
+        """Writes rows; those that are `kept`, with so many handles, small, others fast."""
+        ours = [name for name in frame.columns if name.startswith(self.names.prefix)]
+        options = {f"parquet.enable.dictionary#{name}": "false" for name in ours}
+        options |= {"compression": "none"} if kept is None else {"parquet.writer.version": "PARQUET_2_0"}
         with self.stages.stage(f"writing {what}") as written, executing(position, what, self.folder.home.path):
-            frame.write.parquet(str(folder))
+            frame.write.options(**options).parquet(str(folder))
             rows, written.bytes = size_of_folder(folder)
             written.rows = rows
         return rows
+
+
+def dataset_relation(
+    each: Instrumented, relation: Relation, version: Version, folder: RunFolder, names: Names
+) -> Relation:
+    """A dataset's rows as its readers see them, read from its files; `relation` is what was written."""
+    paths = [folder.home.absolute(file.path) for file in version.files]
+    frame = read_files(relation.frame.sparkSession, paths, schema=relation.frame.schema)
+    rows = with_nullability(rows_with_rids(frame, version, paths, names.handle(0)), relation.frame.schema)
+    if keeps_order(each.node):
+        rows = rows.orderBy(names.handle(0))  # files are not read back in order
+    if not each.handles:
+        return Relation(rows.drop(names.handle(0)), relation.columns, 0)
+    return Relation(rows, relation.columns, 1)
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:

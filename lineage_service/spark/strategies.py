@@ -1,20 +1,26 @@
 """How a breaker's rows and members are got, by the strategy that capture/ chose for it.
 
 An operator says what its groups are; which way they are captured is decided here and nowhere else. A strategy
-gives a `Captured`: the group's rows with their id, and the members of each group.
+gives a `Captured`: the group's rows with their id, and the members of each group left where the index finds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import DataType
 
+from lineage_service.capture.handles import Space, group_space
 from lineage_service.capture.instrument import Instrumented
-from lineage_service.spark.columns import Names
-from lineage_service.spark.groups import grouped
+from lineage_service.capture.strategies import LATER
+from lineage_service.spark.columns import Names, col, cols, field_types
+from lineage_service.spark.groups import Groups, Members, aggregated, grouped, keyed_by_dataset
+from lineage_service.spark.keys import hashable, key_hashes
+from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
 
 
@@ -28,34 +34,196 @@ class Captured(Protocol):
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
         """One row per group: keys, measures, and the group's id."""
 
-    def only(self, groups: DataFrame) -> Captured:
-        """The same, with members only of these groups."""
-
-    def members(self, extra: Sequence[str] = ()) -> DataFrame:
-        """(group, handles…, extra…): one row per row of a group."""
+    def leave(self, groups: DataFrame | None = None) -> None:
+        """Leaves the members' table; where it is joined for, only of these groups."""
 
 
 def captured_groups(
-    each: Instrumented, below: DataFrame, keys: Sequence[str], handles: int, stage: Stage, names: Names
+    each: Instrumented,
+    below: DataFrame,
+    keys: Sequence[str],
+    members: Members,
+    stage: Stage,
+    names: Names,
 ) -> Captured:
     """The rows below a breaker, grouped by these columns, captured the way that was chosen for it."""
     assert each.choice is not None
-    return _STRATEGIES[each.choice.strategy](each, below, keys, handles, stage, names)
+    if each.is_direct:
+        return _Direct(each, below, tuple(keys), members, stage, names)
+    if each.choice.strategy == "inject":
+        return _Injected(each, below, tuple(keys), members, stage, names)
+    types = field_types(below, keys)
+    if not all(map(hashable, types)):
+        numbered = below.withColumn(names.row, F.monotonically_increasing_id())
+        staged = stage.once(each.label_below, numbered, each.node.position)
+        return _Numbered(each, grouped(staged, keys, members, names), stage)
+    return Hashed(each, _with_hashes(below, keys, types, stage, names), tuple(keys), members, stage, names)
 
 
-def captured_rows(each: Instrumented, computed: DataFrame, stage: Stage) -> DataFrame:
-    """A breaker's own rows, which are its members too (a window's), captured the way that was chosen for it."""
+def partition_ids(
+    below: Relation, keys: Sequence[str], stage: Stage, names: Names
+) -> tuple[Relation, dict[str, Column]]:
+    """The ids of a window's partitions as columns over its input: hashes of the keys, else the smallest row number."""
+    types = field_types(below.frame, keys)
+    if all(map(hashable, types)):
+        group, check = key_hashes(below.frame, [col(key) for key in keys], types, stage.salt)
+        return below, {names.group: group, names.check: check}
+    numbered = below.frame.withColumn(names.row, F.monotonically_increasing_id())
+    smallest = F.min(col(names.row)).over(Window.partitionBy(*map(col, keys)))
+    return Relation(numbered, below.columns, below.handles), {names.group: smallest}
+
+
+def captured_rows(
+    each: Instrumented, computed: Relation, below: Relation, keys: Sequence[str], stage: Stage, names: Names
+) -> DataFrame:
+    """A window's rows, with the ids of their partitions; the partitions' members are left."""
     assert each.choice is not None
-    return stage.once(each.node.id, computed, each.node.position)
+    space, handles = group_space(each.node.id), names.handles(below.handles)
+    hashed = names.check in computed.columns
+    if hashed and each.choice.strategy in LATER:
+        members = _with_hashes(below.frame, keys, field_types(below.frame, keys), stage, names)
+        table = members.select(col(names.group), col(names.check), *cols(handles))
+        stage.later(space, lambda _: table, each)
+        return computed.frame
+    staged = stage.once(each.node.id, computed.frame, each.node.position)
+    if hashed:
+        stage.same_rows(space, each.node.id, handles)
+    else:
+        stage.table(space, lambda: staged.select(col(names.group), *cols(handles)), each.node.position)
+    return staged
 
 
-def _staged(
-    each: Instrumented, below: DataFrame, keys: Sequence[str], handles: int, stage: Stage, names: Names
-) -> Captured:
-    """Written once with a number for each row; result and members are computed from that copy."""
-    numbered = below.withColumn(names.row, F.monotonically_increasing_id())
-    return grouped(stage.once(each.label_below, numbered, each.node.position), keys, handles, names)
+def _with_hashes(
+    below: DataFrame, keys: Sequence[str], types: Sequence[DataType], stage: Stage, names: Names
+) -> DataFrame:
+    group, check = key_hashes(below, [col(key) for key in keys], types, stage.salt)
+    return below.withColumns({names.group: group, names.check: check})
 
 
-Strategy = Callable[[Instrumented, DataFrame, Sequence[str], int, Stage, Names], Captured]
-_STRATEGIES: dict[str, Strategy] = {"stage": _staged}
+@dataclass
+class Hashed:
+    """Groups whose ids are hashes of their keys: members need no join. Written once, or read again later."""
+
+    each: Instrumented
+    below: DataFrame
+    keys: tuple[str, ...]
+    members: Members
+    stage: Stage
+    names: Names
+
+    def __post_init__(self) -> None:
+        self.later = self.each.choice is not None and self.each.choice.strategy in LATER
+        if not self.later:
+            self.below = self.stage.once(self.each.label_below, self.below, self.each.node.position)
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.below
+
+    def ids(self, frame: DataFrame, keys: Sequence[Column], types: Sequence[DataType]) -> Column:
+        """The ids of the groups that rows with these keys are in."""
+        return key_hashes(frame, keys, types, self.stage.salt)[0]
+
+    def aggregated(self, measures: Sequence[Column]) -> DataFrame:
+        rows = aggregated(self.below, self.keys, measures, self.names)
+        types = field_types(rows, self.keys)
+        return rows.withColumn(self.names.group, self.ids(rows, [col(key) for key in self.keys], types))
+
+    def leave(self, groups: DataFrame | None = None) -> None:
+        _ = groups  # members of groups that nobody shows are left out of the index anyway
+        space, members, names = group_space(self.each.node.id), self.members, self.names
+        if self.later:
+            table = members.of(self.below, names).select(col(names.group), col(names.check), *members.renumbered(names))
+            self.stage.later(space, lambda _: table, self.each)
+        else:
+            where = None if members.side is None else f"{names.side} = {members.side}"
+            self.stage.same_rows(space, self.each.label_below, members.columns(names), where)
+
+
+@dataclass
+class _Numbered:
+    """Groups of written rows whose ids are row numbers: for keys that have no hash of their own."""
+
+    each: Instrumented
+    groups: Groups
+    stage: Stage
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.groups.staged
+
+    def aggregated(self, measures: Sequence[Column]) -> DataFrame:
+        return self.groups.aggregated(measures)
+
+    def leave(self, groups: DataFrame | None = None) -> None:
+        chosen = self.groups if groups is None else self.groups.only(groups)
+        self.stage.table(group_space(self.each.node.id), chosen.table, self.each.node.position)
+
+
+@dataclass
+class _Injected:
+    """Groups whose members ride along in their rows, as a list: to the dataset that shows them, or written once."""
+
+    each: Instrumented
+    below: DataFrame
+    keys: tuple[str, ...]
+    members: Members
+    stage: Stage
+    names: Names
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.below
+
+    @property
+    def space(self) -> Space:
+        return group_space(self.each.node.id)
+
+    def aggregated(self, measures: Sequence[Column]) -> DataFrame:
+        names = self.names
+        member: Column = F.struct(*self.members.renumbered(names))
+        if self.members.side is not None:
+            member = F.when(col(names.side) == self.members.side, member)  # a list leaves nulls out
+        listed = F.collect_list(member).alias(names.group)
+        rows = aggregated(self.below, self.keys, [*measures, listed], names)
+        if self.each.carrier is not None:
+            return rows
+        return self.stage.groups(self.each, self.space, rows, len(self.members.places))
+
+    def leave(self, groups: DataFrame | None = None) -> None:
+        _ = groups
+        if self.each.carrier is not None:
+            self.stage.carried(self.space, self.each.carrier, len(self.members.places))
+
+
+@dataclass
+class _Direct:
+    """Groups that are found again in the source by the key columns of the dataset that shows them."""
+
+    each: Instrumented
+    below: DataFrame
+    keys: tuple[str, ...]
+    members: Members
+    stage: Stage
+    names: Names
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.below
+
+    def aggregated(self, measures: Sequence[Column]) -> DataFrame:
+        # The id is the row's own in that dataset, and known only there: here the column just keeps its place.
+        rows = aggregated(self.below, self.keys, measures, self.names)
+        return rows.withColumn(self.names.group, F.lit(0).cast("bigint"))
+
+    def leave(self, groups: DataFrame | None = None) -> None:
+        _ = groups
+        direct, names = self.each.direct, self.names
+        assert direct is not None
+        shown = [column for _, column in direct.keys]
+
+        def members(dataset: DataFrame | None) -> DataFrame:
+            assert dataset is not None
+            return keyed_by_dataset(self.below, self.keys, dataset, shown, self.members, names)
+
+        self.stage.later(group_space(self.each.node.id), members, self.each)

@@ -90,6 +90,12 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
     )
 
 
+def loaded_again(content: str, told_as: str) -> LoadedWorkflow:
+    """A workflow as a run has read it, from what the catalog holds of it; its places are all `told_as`."""
+    spec = WorkflowSpec.model_validate_json(content)
+    return LoadedWorkflow(spec, Path(), Marks(told_as), "", {}, ())
+
+
 def content_version(tree: Mapping[str, Any]) -> str:
     """The hash of a file's content before substitution; of `vars`, only the names count."""
     declared = tree.get("vars")

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,11 @@ class RunFolder:
     def index(self) -> Path:
         return self.path / "index"
 
+    @property
+    def lineage(self) -> Path:
+        """Lineage tables, until the index is made of them."""
+        return self.path / "lineage"
+
     def dataset(self, name: str) -> Path:
         return self.path / "data" / name
 
@@ -90,7 +95,8 @@ class RunFolder:
         """On the disk itself, not only in its cache: the catalog must never name what a power cut can take."""
         with storing(self.home.path):
             for folder, _, names in os.walk(self.path):
-                if Path(folder).is_relative_to(self.temporary):
+                # What an index is still to be made of: lost with the power, it is noticed and captured again.
+                if Path(folder).is_relative_to(self.temporary) or Path(folder).parent.is_relative_to(self.lineage):
                     continue
                 for path in (*(Path(folder) / name for name in names), Path(folder)):
                     handle = os.open(path, os.O_RDONLY)
@@ -128,6 +134,23 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
     except BaseException:
         _remove_unless_known(folder)
         raise
+    finally:
+        shutil.rmtree(folder.temporary, ignore_errors=True)
+        os.close(lock)
+
+
+@contextmanager
+def locked(folder: RunFolder, waiting: Callable[[], None]) -> Iterator[None]:
+    """The folder of a committed run, for whoever works on its lineage; `waiting` is called where another one does."""
+    with storing(folder.home.path):
+        lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
     finally:
         shutil.rmtree(folder.temporary, ignore_errors=True)
         os.close(lock)

@@ -43,6 +43,18 @@ class VersionScan:
             " UNION ALL ".join(self._one_file(index, columns, rows) for index, rows in by_file.items())
         )
 
+    def ids(self, name: str, positions: Sequence[int] | None = None) -> str:
+        """A column of ids of our own beside each row's rid, as (a, b); of these positions only, where any are given."""
+        if not self.version.files:
+            return "SELECT NULL::BIGINT AS a, NULL::BIGINT AS b WHERE false"
+        odd = any(file.odd for file in self.version.files)
+        scan, position = parquet_scan(self.paths, None if odd else [file.base for file in self.version.files])
+        where = "" if positions is None else f" AND {position} IN ({', '.join(map(str, positions)) or 'NULL'})"
+        if positions is not None and len(self.paths) == 1 and not odd:
+            where = f" AND file_row_number IN ({', '.join(map(str, positions)) or 'NULL'})"
+        text = f"SELECT {column(name)} AS b, {position} AS {RID} FROM {scan} WHERE {column(name)} IS NOT NULL{where}"
+        return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
+
     def files_of(self, positions: Sequence[int]) -> list[int]:
         """Numbers of the files that hold these positions."""
         return sorted({file_of(self.version.files, position) for position in positions})

@@ -1,0 +1,98 @@
+"""The bars of the project, and whether results hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.results import Result, by_case, named
+from benchmarks.techniques import SINGLE
+
+JUDGED = ("auto", "auto-warm")
+NEAR = 1.15  # `auto` may take so many times what the best single strategy takes
+NOISE = 1.05  # it is the dearest only where it takes so many times what the dearest single strategy takes
+LOOKUPS = {"auto": (2.5, 6.0), "auto-hot": (1.0, None)}  # rids of one group: milliseconds, p50 and p95
+ROWS_OF_A_GROUP = 1.2  # times the better of fetch and scan
+COMMAND = 0.8  # seconds
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bar on one result. No value, no bar held. An `aim` is told, and nothing fails by it."""
+
+    result: Result
+    what: str
+    value: float | None
+    bar: float
+    aim: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.value is not None and self.value <= self.bar
+
+    @property
+    def failed(self) -> bool:
+        return not self.holds and not self.aim
+
+    def __str__(self) -> str:
+        value = "no figure" if self.value is None else f"{self.value:.3g}"
+        verdict = "holds" if self.holds else "missed" if self.aim else "FAILS"
+        kind = "aim" if self.aim else "bar"
+        return f"{self.result.case}, {self.result.technique}: {self.what} {value}, {kind} {self.bar:g}: {verdict}"
+
+
+def verdicts(results: Sequence[Result]) -> list[Verdict]:
+    """All bars that these results can be held against, in their order."""
+    found: list[Verdict] = []
+    for (experiment, label), group in by_case(results).items():
+        if experiment == "lookup":
+            found += (verdict for result in group for verdict in _of_lookup(result))
+            continue
+        for result in (each for name in JUDGED if (each := named(group, name))):
+            found += (
+                Verdict(result, what, getattr(result, what), bar) for what, bar in bars(experiment, label).items()
+            )
+            if experiment == "selection":
+                found.append(Verdict(result, "ratio", result.ratio, 1.2, aim=True))
+            found += _against_single(result, group)
+    return found
+
+
+def bars(experiment: str, label: str) -> dict[str, float]:
+    """What the figures of `auto` may be at most."""
+    match experiment:
+        case "tpch":
+            return {"critical_ratio": 1.10, "ratio": 1.5 if label == "Q1" else 1.15}
+        case "groupby" if label.endswith("clustered"):
+            return {"bytes_per_pair_backward": 0.3, "bytes_per_pair_forward": 0.3}
+        case "groupby":
+            random = {"bytes_per_pair_backward": 2.4, "bytes_per_pair_forward": 2.6}
+            return {"critical_ratio": 1.10, "ratio": 2.5, **random}
+        case "pkfk":
+            return {"ratio": 1.41}
+        case "mn":
+            return {"ratio": 1.5}
+        case "selection":
+            return {"ratio": 1.46}
+    return {}
+
+
+def _against_single(auto: Result, group: Sequence[Result]) -> Iterator[Verdict]:
+    """Within 15 % of the best strategy that leaves an index, and not dearer than the dearest. By seconds in all."""
+    took = [each.total_s for name in SINGLE if (each := named(group, name)) and each.total_s is not None]
+    for which, compared, bar in (("best", min, NEAR), ("worst", max, NOISE)):
+        if len(took) > (which == "worst"):  # of one alone there is no worst
+            times = None if auto.total_s is None else auto.total_s / compared(took)
+            yield Verdict(auto, f"seconds to those of the {which} strategy", times, bar)
+
+
+def _of_lookup(result: Result) -> Iterator[Verdict]:
+    if result.technique in LOOKUPS:
+        p50, p95 = LOOKUPS[result.technique]
+        yield Verdict(result, "p50 in ms", result.p50_ms, p50)
+        if p95 is not None:
+            yield Verdict(result, "p95 in ms", result.p95_ms, p95)
+    if result.technique.startswith("auto rows"):
+        yield Verdict(result, "p50 to the better of fetch and scan", result.ratio, ROWS_OF_A_GROUP)
+    if result.technique == "command":
+        yield Verdict(result, "seconds", result.total_s, COMMAND)

@@ -1,0 +1,100 @@
+"""Lineage that is captured only when it is asked for: Spark reads the rows below a breaker again, and keeps those of
+the groups that the question has reached. The pairs found are a temporary file, and the walk goes on over it."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lineage_service.capture.handles import Space
+from lineage_service.errors import QuestionError, SourceError
+from lineage_service.progress import Stages
+from lineage_service.query.ask import Questions
+from lineage_service.query.files import body_of
+from lineage_service.query.graph import Direction, Place, Way
+from lineage_service.query.walk_sql import Start, walk_sql
+from lineage_service.reindex import rereading, versions_of
+from lineage_service.settings import IndexOptions
+from lineage_service.store.layout import HomeLayout, new_run_id
+from lineage_service.store.tables import LineageTables
+from lineage_service.store.versions import has_changed
+
+
+def captured_when_asked(
+    home: HomeLayout,
+    questions: Questions,
+    ways: Sequence[Way],
+    start: Start,
+    begin: Place,
+    direction: Direction,
+    stages: Stages,
+) -> list[Way]:
+    """The same ways, with each lazy one as pairs of what this question reaches."""
+    found: list[Way] = []
+    for way in ways:
+        if way.hop is None or way.hop.form != "lazy":
+            found.append(way)
+            continue
+        before = [each for each in found if _leads_to(each, way.start, found)]
+        ids = _reached(questions, before, start, begin, way.start, direction)
+        folder = _pairs(home, questions, way, ids, direction, stages)
+        path = home.relative(folder)
+        found.append(replace(way, hop=replace(way.hop, form="pairs", backward=path, forward=path)))
+    return found
+
+
+def _leads_to(way: Way, place: Place, ways: Sequence[Way]) -> bool:
+    wanted = {place}
+    for each in reversed(ways):
+        if each.end in wanted:
+            wanted.add(each.start)
+            if each is way:
+                return True
+    return False
+
+
+def _reached(
+    questions: Questions, ways: Sequence[Way], start: Start, begin: Place, place: Place, direction: Direction
+) -> list[int] | None:
+    """The ids at a place that the question has reached; None for all of them."""
+    if place == begin:
+        if start.rids is not None:
+            return list(start.rids)
+        return questions.engine.ids(f"SELECT b FROM {start.table}") if start.table is not None else None
+    if start.rids is None and start.table is None:
+        return None
+    sql = walk_sql(ways, start, begin, place, direction, questions.files, pairs=False)
+    return questions.engine.ids(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
+
+
+def _pairs(
+    home: HomeLayout, questions: Questions, way: Way, ids: list[int] | None, direction: Direction, stages: Stages
+) -> Path:
+    """A folder of files with the pairs (a, b) of a lazy way, of these ids only."""
+    assert way.hop is not None
+    run_id, reader = way.start.run_id, questions.reader
+    run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
+    if run is None or tables is None:
+        raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
+    for space, version in versions_of(reader, run_id).items():
+        for file in version.files if version.kind == "source" else ():
+            if has_changed(file, home.absolute(file.path)):
+                raise SourceError(
+                    f"source '{space.partition(':')[2]}' has changed since run '{run_id}': its lineage was to be "
+                    "captured when asked for, and cannot be any more",
+                    hint="run the workflow again; --capture auto keeps an index",
+                )
+    stage = rereading(home, reader, run, tables, IndexOptions(), stages)
+    body = body_of(way.hop)
+    from lineage_service.spark.asking import write_asked
+
+    folder = home.spill / f"asked-{new_run_id()}"
+    with stages.stage("reading the sources again"):
+        write_asked(
+            stage, Space(body["space"]), str(body["column"]), ids, "a" if direction == "backward" else "b", folder
+        )
+    weakref.finalize(questions, shutil.rmtree, folder, ignore_errors=True)
+    return folder

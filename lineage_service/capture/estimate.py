@@ -1,0 +1,141 @@
+"""How many rows each node will have, before it runs: remembered from an earlier run, else guessed from footers.
+
+Guesses are the textbook ones: a fixed share of rows per kind of predicate, and joins along a foreign key. They choose
+between ways that are all right; nothing rests on their being true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from lineage_service.plan.expressions import Expression
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+PER_ARRAY = 3.0  # elements that an array is taken to have
+OF_GROUPS = 0.1  # groups per row
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is known before a run: rows of sources (None unknown), and per node what its last run gave and read."""
+
+    sources: Mapping[str, int | None] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    members: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Rows of a node: `base` of them but for predicates, of which a share is kept. `scanned`: rows of sources read."""
+
+    base: float
+    share: float
+    scanned: float
+    remembered: bool = False
+
+    @property
+    def rows(self) -> float:
+        return self.base * self.share
+
+
+def estimated(node: Node, below: Sequence[Estimate | None], sizes: Sizes) -> Estimate | None:
+    """None where nothing is known of a source that it reads."""
+    scanned = sum(each.scanned for each in below if each is not None)
+    if node.id in sizes.rows and not isinstance(node, Source):
+        return Estimate(sizes.rows[node.id], 1.0, scanned, remembered=True)
+    known = [each for each in below if each is not None]
+    if len(known) < len(below):
+        return None
+    return _guessed(node, known, scanned, sizes)
+
+
+def _guessed(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) -> Estimate | None:
+    match node:
+        case Source():
+            rows = sizes.sources.get(node.step)
+            return None if rows is None else Estimate(rows, 1.0, rows)
+        case Filter():
+            return Estimate(below[0].base, below[0].share * selectivity(node.where), scanned)
+        case Project() | WithColumns() | Sort() | Window():
+            many = PER_ARRAY if any(expression.generates for expression, _ in node.evaluated()) else 1.0
+            return Estimate(below[0].base * many, below[0].share, scanned)
+        case Limit():
+            return Estimate(min(node.n, below[0].rows), 1.0, scanned)
+        case Explode():
+            return Estimate(below[0].base * PER_ARRAY, below[0].share, scanned)
+        case Aggregate():
+            return Estimate(max(1.0, below[0].rows * OF_GROUPS) if node.keys else 1.0, 1.0, scanned)
+        case Distinct():
+            return Estimate(max(1.0, below[0].rows * OF_GROUPS), 1.0, scanned)
+        case Union():
+            return Estimate(sum(each.rows for each in below), 1.0, scanned)
+        case Intersect() | Difference():
+            return Estimate(below[0].base, below[0].share * 0.5, scanned)
+        case Join():
+            return _joined(node, below[0], below[1], scanned)
+        case _:
+            assert_never(node)
+
+
+def _joined(node: Join, left: Estimate, right: Estimate, scanned: float) -> Estimate:
+    if node.how in ("semi", "anti"):
+        return Estimate(left.base, left.share * 0.5, scanned)
+    if node.keyed is not None and node.keyed.keys:
+        # Along a foreign key: each row of the larger side finds its one partner, unless that was filtered away.
+        matched = Estimate(max(left.base, right.base), left.share * right.share, scanned)
+    else:
+        share = selectivity(node.on) if node.on is not None else 1.0
+        matched = Estimate(left.rows * right.rows, share, scanned)
+    least = {"left": left.rows, "right": right.rows, "full": left.rows + right.rows}.get(node.how, 0.0)
+    return matched if matched.rows >= least else Estimate(least, 1.0, scanned)
+
+
+def selectivity(expression: Expression) -> float:
+    """The share of rows that a predicate is taken to keep."""
+    return _share(expression.tree)
+
+
+def _share(tree: exp.Expr) -> float:
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Paren):
+        return _share(tree.this)
+    if isinstance(tree, exp.And):
+        return _share(tree.left) * _share(tree.right)
+    if isinstance(tree, exp.Or):
+        left, right = _share(tree.left), _share(tree.right)
+        return left + right - left * right
+    if isinstance(tree, exp.Not):
+        return 1 - _share(tree.this)
+    if isinstance(tree, exp.In):
+        return min(0.5, 0.1 * max(1, len(tree.expressions)))
+    for kinds, share in (
+        ((exp.EQ, exp.NullSafeEQ, exp.Is, exp.Like, exp.ILike, exp.RegexpLike), 0.1),
+        ((exp.NEQ,), 0.9),
+        ((exp.Between,), 0.25),
+        ((exp.LT, exp.LTE, exp.GT, exp.GTE), 0.33),
+    ):
+        if isinstance(tree, kinds):
+            return share
+    return 0.33

@@ -1,0 +1,184 @@
+"""Whether reading again gives the same rows: what capturing later, or never, relies on.
+
+A node's rows may differ where which rows there are depends on chance, a clock, an unordered limit, or on values whose
+last bits depend on the plan (a sum of floating-point numbers). Values alone may differ without harm, as long as no
+predicate, key or set operation reads them: those columns are *shaky*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from lineage_service.plan.expressions import Expression, with_stars_expanded
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Named,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+
+# Aggregates that give the same value in whatever order the rows come.
+EXACT = frozenset("any bit_and bit_or bit_xor bool_and bool_or count count_if every max min some".split())  # noqa: SIM905
+EXACT_OVER_ORDER = frozenset({*EXACT, "rank", "dense_rank"})
+EXACT_SUMS = ("tinyint", "smallint", "int", "bigint", "decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Of a node's rows: why they may differ when read again (None: they do not), and the shaky columns."""
+
+    reason: str | None = None
+    shaky: frozenset[str] = frozenset()
+
+
+WRITTEN = Stability()  # rows that lie on disk
+
+
+def stability(node: Node, below: Sequence[Stability]) -> Stability:
+    reason = next((each.reason for each in below if each.reason), None)
+    shaky = frozenset(name for each in below for name in each.shaky)
+    if reason:
+        return Stability(reason, shaky)
+    match node:
+        case Source():
+            return Stability(_collated(node.step, (column.type for column in node.columns.columns)))
+        case Filter():
+            return Stability(_unsafe(node, (node.where,), shaky, "its predicate"), shaky)
+        case Project():
+            return Stability(_generating(node, node.columns, shaky), _computed(node, node.columns, shaky))
+        case WithColumns():
+            kept = shaky - {named.name.lower() for named in node.columns}
+            return Stability(_generating(node, node.columns, shaky), kept | _computed(node, node.columns, shaky))
+        case Aggregate():
+            keys = tuple(named.expression for named in node.keys)
+            inexact = {named.name.lower() for named in node.measures if not _exact_measure(node, named, shaky)}
+            return Stability(_unsafe(node, keys, shaky, "a key"), frozenset(inexact))
+        case Distinct() | Intersect() | Difference():
+            return Stability(_read_whole(node, shaky))
+        case Join():
+            on = (node.on,) if node.on is not None else ()
+            used = {name.lower() for name in node.using} & shaky
+            return Stability(_unsafe(node, on, shaky, "its condition") or _reads(node, used, "its condition"), shaky)
+        case Union():
+            return Stability(None, shaky)
+        case Window():
+            framed = {name.lower() for name in node.partition_by} & shaky
+            order = tuple(key.expression for key in node.order_by)
+            steady = not framed and not _unsafe(node, order, shaky, "")
+            inexact = {
+                named.name.lower()
+                for named in node.measures
+                if not steady or not _within(named.expression, EXACT_OVER_ORDER) or _touches(named, node, shaky)
+            }
+            return Stability(None, (shaky - {named.name.lower() for named in node.measures}) | inexact)
+        case Sort():
+            return Stability(None, shaky)
+        case Limit():
+            return Stability(f"step '{node.step}' takes rows that no order fixes for sure", shaky)
+        case Explode():
+            return Stability(_reads(node, {node.column.lower()} & shaky, "what it explodes"), shaky)
+        case _:
+            assert_never(node)
+
+
+def unsafe_keys(node: Node, below: Sequence[Stability]) -> str | None:
+    """Why the members of a breaker may not be found again: its input differs, or what it groups by does."""
+    reason = next((each.reason for each in below if each.reason), None)
+    shaky = frozenset(name for each in below for name in each.shaky)
+    if reason:
+        return reason
+    match node:
+        case Window():
+            return _reads(node, {name.lower() for name in node.partition_by} & shaky, "a key")
+        case _:
+            return stability(node, below).reason
+
+
+def _unsafe(node: Node, expressions: Iterable[Expression], shaky: frozenset[str], what: str) -> str | None:
+    for expression in expressions:
+        if not expression.repeatable:
+            return f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
+        if "collate" in expression.called:
+            return f"step '{node.step}': {what} is collated text, which has no hash of its own"
+        found = _columns_read(expression, node) & shaky
+        if found:
+            return _reads(node, found, what)
+    return None
+
+
+def _reads(node: Node, found: Iterable[str], what: str) -> str | None:
+    names = sorted(found)
+    if not names:
+        return None
+    return f"step '{node.step}': {what} reads '{names[0]}', whose last bits may differ when it is computed again"
+
+
+def _read_whole(node: Node, shaky: frozenset[str]) -> str | None:
+    return _reads(
+        node, {name.lower() for below in node.inputs for name in below.schema.names} & shaky, "what it compares"
+    )
+
+
+def _collated(step: str, types: Iterable[str | None]) -> str | None:
+    if any(kind and "collate" in kind.lower() for kind in types):
+        return f"source '{step}' has collated text, which has no hash of its own"
+    return None
+
+
+def _computed(node: Node, columns: Iterable[Named], shaky: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        named.name.lower() for named in columns if not named.expression.repeatable or _touches(named, node, shaky)
+    )
+
+
+def _generating(node: Node, columns: Iterable[Named], shaky: frozenset[str]) -> str | None:
+    """Rows that an expression multiplies are only the same where its value is."""
+    return _unsafe(node, [each.expression for each in columns if each.expression.generates], shaky, "a generator")
+
+
+def _touches(named: Named, node: Node, shaky: frozenset[str]) -> bool:
+    return bool(_columns_read(named.expression, node) & shaky)
+
+
+def _columns_read(expression: Expression, node: Node) -> frozenset[str]:
+    """The columns that it may read, in lower case: every word in it that is one, and all behind a star."""
+    names = tuple(dict.fromkeys(name for below in node.inputs for name in below.schema.names))
+    if with_stars_expanded(expression, names) != expression.text:
+        return frozenset(name.lower() for name in names)
+    return expression.words
+
+
+def _within(expression: Expression, known: frozenset[str]) -> bool:
+    from lineage_service.plan import functions
+
+    return all(name in known for name in expression.called if name in functions.AGGREGATES | functions.WINDOW_ONLY)
+
+
+def _exact_measure(node: Aggregate, named: Named, shaky: frozenset[str]) -> bool:
+    expression = named.expression
+    if not expression.repeatable or _touches(named, node, shaky):
+        return False
+    return _within(expression, EXACT) or _is_exact_sum(expression, node)
+
+
+def _is_exact_sum(expression: Expression, node: Aggregate) -> bool:
+    """`sum(column)` of whole or decimal numbers."""
+    words = [token.text for token in expression.tokens]
+    if len(words) != 4 or words[0].lower() != "sum":
+        return False
+    column = node.input.schema.find(words[2])
+    return bool(column and column.type and column.type.startswith(EXACT_SUMS))

@@ -1,0 +1,157 @@
+"""Who makes an index: an engine over a run's lineage tables. DuckDB's is here; Spark's is in spark/indexing.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from lineage_service.capture.direct import Direct
+from lineage_service.store.engine import column, literal, open_duckdb, parquet_scan
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.tables import TableRows
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROW_GROUP = 122_880
+BITS = 63
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large the ids of pairs can get: each is below its bound."""
+
+    a: int
+    b: int
+
+
+class IndexEngine(Protocol):
+    """Works on views (id, h0, h1, …) by SQL that is the same for all engines."""
+
+    def view(self, name: str, rows: TableRows) -> None:
+        """A view of a lineage table."""
+
+    def number(self, query: str) -> float:
+        """The one number that a query gives; 0 for null."""
+
+    def keep(self, name: str, query: str) -> None:
+        """A table of a query's rows, in the place of a view or table of that name."""
+
+    def drop(self, name: str) -> None:
+        """Removes such a table."""
+
+    def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
+        """Writes pairs (a, b), sorted for a direction. Gives where they are: a file, or a folder of files."""
+
+
+@dataclass
+class DuckIndexEngine:
+    """DuckDB within its memory limit; it spills to disk. `versions` are those of sources and datasets, by name."""
+
+    connection: DuckDBPyConnection
+    home: HomeLayout
+    versions: Mapping[str, Version]
+    _kept: set[str] = field(default_factory=set)
+
+    def view(self, name: str, rows: TableRows) -> None:
+        self.drop(name)
+        self.connection.execute(f"CREATE VIEW {name} AS {self._select(rows)}")
+
+    def _select(self, rows: TableRows) -> str:
+        if rows.direct is not None and not rows.files:
+            assert rows.carrier is not None
+            found = direct_pairs(
+                rows.direct, self._scan(f"source:{rows.direct.source}"), self._scan(f"step:{rows.carrier}")
+            )
+            return f"SELECT a AS id, b AS h0 FROM ({found})"
+        files = [self.home.absolute(file) for file in rows.files]
+        if not files:
+            nothing = "".join(f", NULL::BIGINT AS h{index}" for index in range(len(rows.handles)))
+            return f"SELECT NULL::BIGINT AS id{nothing}, NULL::BIGINT AS checked WHERE false"
+        scan, position = parquet_scan(files)
+        identity = position if rows.id is None else column(rows.id)
+        where = "" if rows.where is None else f" WHERE {rows.where}"
+        if rows.nested is not None:
+            members = f"SELECT {identity} AS id, unnest({column(rows.nested)}) AS m FROM {scan}{where}"
+            handles = "".join(f", m.{column(name)} AS h{index}" for index, name in enumerate(rows.handles))
+            return f"SELECT id{handles} FROM ({members})"
+        handles = "".join(f", {column(name)} AS h{index}" for index, name in enumerate(rows.handles))
+        check = "" if rows.check is None else f", {column(rows.check)} AS checked"
+        return f"SELECT {identity} AS id{handles}{check} FROM {scan}{where}"
+
+    def _scan(self, space: str) -> VersionScan:
+        version = self.versions[space]
+        return VersionScan(version, tuple(self.home.absolute(file.path) for file in version.files))
+
+    def number(self, query: str) -> float:
+        row = self.connection.execute(query).fetchone()
+        return float(row[0]) if row and row[0] is not None else 0.0
+
+    def keep(self, name: str, query: str) -> None:
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE kept_now AS {query}")
+        self.drop(name)
+        self.connection.execute(f"ALTER TABLE kept_now RENAME TO {name}")
+        self._kept.add(name)
+
+    def drop(self, name: str) -> None:
+        self.connection.execute(f"DROP {'TABLE' if name in self._kept else 'VIEW'} IF EXISTS {name}")
+        self._kept.discard(name)
+
+    def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
+        path = path.with_name(f"{path.name}.parquet")
+        self.connection.execute(
+            f"COPY ({sorted_pairs(pairs, direction, bounds, distinct=distinct)}) TO {literal(str(path))} "
+            f"(FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+        )
+        return path
+
+
+@contextmanager
+def duckdb_index_engine(spill: Path, home: HomeLayout, versions: Mapping[str, Version]) -> Iterator[DuckIndexEngine]:
+    with open_duckdb(spill) as connection:
+        yield DuckIndexEngine(connection, home, versions)
+
+
+def sorted_pairs(pairs: str, direction: str, bounds: Bounds | None, *, distinct: bool) -> str:
+    """Pairs in the order of a direction. Where both ids fit into one number they are sorted as that: twice as fast."""
+    near, far = ("a", "b") if direction == "backward" else ("b", "a")
+    word = "DISTINCT " if distinct else ""
+    if bounds is None:
+        return f"SELECT {word}a, b FROM ({pairs}) ORDER BY {near}, {far}"
+    bits = {"a": max(1, bounds.a.bit_length()), "b": max(1, bounds.b.bit_length())}
+    if bits["a"] + bits["b"] > BITS:
+        return sorted_pairs(pairs, direction, None, distinct=distinct)
+    kind = "UINTEGER" if bits["a"] + bits["b"] <= 32 else "UBIGINT"
+    shift, mask = bits[far], (1 << bits[far]) - 1
+    packed = f"SELECT {word}CAST(({near}::UBIGINT << {shift}) | {far}::UBIGINT AS {kind}) AS x FROM ({pairs})"
+    split = {near: f"(x >> {shift})::BIGINT", far: f"(x & {mask})::BIGINT"}
+    return f"SELECT {split['a']} AS a, {split['b']} AS b FROM ({packed}) ORDER BY x"
+
+
+def direct_pairs(direct: Direct, source: VersionScan, dataset: VersionScan, rows: str | None = None) -> str:
+    """Pairs (a, b) of a dataset's rows and the source's rows that have their keys.
+
+    `rows`, where not all of the source's are meant, have the columns of `direct_columns` and their rid.
+    """
+    own = rows or source.select(direct_columns(direct, source))
+    shown = dataset.select([name for _, name in direct.keys])
+    where = f" WHERE {' AND '.join(direct.predicates)}" if direct.predicates else ""
+    # Nulls are equal to each other in a key.
+    same = " AND ".join(f"s.{column(one)} IS NOT DISTINCT FROM o.{column(other)}" for one, other in direct.keys)
+    return (
+        f"SELECT o.{RID} AS a, s.{RID} AS b FROM (SELECT * FROM ({own}) x{where}) s "
+        f"JOIN ({shown}) o ON {same or 'true'}"
+    )
+
+
+def direct_columns(direct: Direct, source: VersionScan) -> list[str]:
+    """The source's columns that keys and predicates read."""
+    text = " ".join(direct.predicates).lower()
+    keys = {name.lower() for name, _ in direct.keys}
+    names = [each.name for each in source.version.columns]
+    return [name for name in names if name.lower() in keys or column(name).lower() in text]

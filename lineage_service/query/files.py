@@ -1,0 +1,56 @@
+"""What a walk needs to know of the home: where index files are, the rows and row ids of datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lineage_catalog.records import HopRecord
+
+from lineage_service.query.graph import Place
+from lineage_service.store.engine import file_literal
+from lineage_service.store.scan import VersionScan
+from lineage_service.store.versions import has_changed
+
+
+@dataclass(frozen=True)
+class HomeFiles:
+    """Index files and dataset files of a home. `scan` gives the rows of a place that is a dataset."""
+
+    absolute: Callable[[str], str]
+    scan: Callable[[Place], VersionScan]
+
+    def index(self, path: str | None) -> str:
+        """An index file as a scan names it; an index that Spark made is a folder of files."""
+        found = self.absolute(str(path))
+        return f"read_parquet({index_literal(found)})"
+
+    def rids(self, place: Place) -> str:
+        """All row ids of a dataset, as column b."""
+        return self.scan(place).all_rids()
+
+    def is_unchanged(self, place: Place) -> bool:
+        """Whether the rows of a dataset are what they were."""
+        scan = self.scan(place)
+        if scan.version.kind != "source":
+            return True
+        return not any(has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True))
+
+
+def index_literal(path: str) -> str:
+    if path.endswith(".parquet"):
+        return file_literal(path)
+    return f"{file_literal(path)[:-1]}/*.parquet'"
+
+
+def index_files(path: str) -> list[str]:
+    """The files of an index, in the order of their pairs."""
+    return [path] if path.endswith(".parquet") else sorted(str(file) for file in Path(path).glob("*.parquet"))
+
+
+def body_of(hop: HopRecord) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hop.body or "{}")
+    return found

@@ -1,0 +1,85 @@
+"""The SQL of one hop, whatever form it is kept in: pairs (a, b), a of the dataset or group nearer to the outputs.
+
+Pure text over the files of a home.
+"""
+
+from __future__ import annotations
+
+from lineage_catalog.records import HopRecord
+
+from lineage_service.capture.direct import Direct
+from lineage_service.index.engine import direct_columns, direct_pairs
+from lineage_service.query.files import HomeFiles, body_of
+from lineage_service.query.graph import Direction, Place, Way
+
+
+def ends(way: Way, direction: Direction) -> tuple[Place, Place]:
+    """The places of a way's a and b."""
+    return (way.start, way.end) if direction == "backward" else (way.end, way.start)
+
+
+def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple[int, ...] | None = None) -> str | None:
+    """A relation of pairs (a, b) to look up in; only of the start's `rids`, where they are few and that is cheaper.
+
+    None for forms that are no pairs: they are computed from the rows before them.
+    """
+    hop = way.hop
+    assert hop is not None
+    nearer, farther = ends(way, direction)
+    if hop.form == "pairs":
+        return f"SELECT a, b FROM {files.index(hop.backward if direction == 'backward' else hop.forward)}"
+    if hop.form == "column":
+        if direction == "forward" and hop.forward is not None:
+            return f"SELECT a, b FROM {files.index(hop.forward)}"
+        scan = files.scan(nearer)
+        positions = None
+        if direction == "backward" and rids is not None:
+            positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+        return scan.ids(str(body_of(hop)["column"]), positions)
+    if hop.form == "keyed":
+        return _keyed(hop, nearer, farther, direction, files, rids)
+    return None
+
+
+def _keyed(
+    hop: HopRecord,
+    dataset: Place,
+    source: Place,
+    direction: Direction,
+    files: HomeFiles,
+    rids: tuple[int, ...] | None,
+) -> str:
+    """From the file where there is one, and from the source where that is cheaper and it is what it was."""
+    stored = None if hop.backward is None else f"SELECT a, b FROM {files.index(hop.backward)}"
+    if stored is not None and (direction == "backward" or rids is None or not files.is_unchanged(source)):
+        return stored
+    direct, scan = Direct.from_json(body_of(hop)), files.scan(source)
+    rows = None
+    if direction == "forward" and rids is not None:
+        positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+        rows = scan.select_positions(positions, direct_columns(direct, scan))
+    return direct_pairs(direct, scan, files.scan(dataset), rows)
+
+
+def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -> str:
+    """Pairs that follow from row numbers alone, for the rows in `before` (a, b, role)."""
+    body = body_of(hop)
+    shift, div, mod, low, high = (int(body[key]) for key in ("shift", "div", "mod", "low", "high"))
+    if direction == "backward":
+        value = f"(r.b + {shift})" if div == 1 else f"((r.b + {shift}) // {div})"
+        value = f"({value} % {mod})" if mod else value
+        return f"SELECT r.a, {value} AS b, {role} FROM {before} r WHERE r.b >= {low} AND r.b < {high}"
+    if div == 1 and not mod:
+        there = f"r.b - {shift} >= {low} AND r.b - {shift} < {high}"
+        return f"SELECT r.a, r.b - {shift} AS b, {role} FROM {before} r WHERE {there}"
+    if mod:
+        # The rows low <= a < high with (a + shift) % mod = b: every mod-th, from the first on.
+        first = f"({low} + ((r.b - ({low} + {shift})) % {mod} + {mod}) % {mod})"
+        numbers = f"range({first}, {high}, {mod})"
+        where = f" WHERE r.b >= 0 AND r.b < {mod}"
+    else:
+        numbers = f"range(greatest({low}, r.b * {div} - {shift}), least({high}, (r.b + 1) * {div} - {shift}))"
+        where = ""
+    role_name = "role_here"
+    inner = f"SELECT r.a, unnest({numbers}) AS b, {role.removesuffix(' AS role')} AS {role_name} FROM {before} r{where}"
+    return f"SELECT a, b, {role_name} AS role FROM ({inner})"

@@ -1,0 +1,194 @@
+"""Lineage after the outputs: what a run left is captured where it was deferred, indexed, and committed in one write.
+
+The same work is done by the command that ran the workflow, by `index`, and by a question that needs it. Whoever does it
+holds the lock of the run's folder; who comes second waits, and finds it done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.records import Lineage
+
+from lineage_service.capture.handles import Space
+from lineage_service.errors import LineageError, SourceError
+from lineage_service.index.engine import IndexEngine, duckdb_index_engine
+from lineage_service.index.finish import Finisher, Hop
+from lineage_service.progress import Stages
+from lineage_service.record import Pairs, hop_record
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.tables import LineageTables, TableRows
+from lineage_service.store.versions import Version, has_changed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lineage_service.spark.staging import Writing
+
+ENGINES = ("auto", "duckdb", "spark")
+MOST_FOR_DUCKDB = 400_000_000  # rows of lineage tables: past that Spark makes the index
+
+
+@dataclass
+class Settling:
+    """One run's lineage on its way into the catalog.
+
+    versions: of its sources and datasets, by space · writing: gives the stage that reads again what was deferred;
+    it starts Spark where it is not there yet · engine: who makes the index
+    """
+
+    folder: RunFolder
+    tables: LineageTables
+    versions: Mapping[str, Version]
+    writing: Callable[[], Writing]
+    engine: str = "auto"
+    seconds: dict[str, float] = field(default_factory=lambda: {"capture": 0.0, "index": 0.0})
+    hops: list[Hop] = field(default_factory=list)
+    pairs: Pairs = field(default_factory=dict)
+    members: dict[Space, int] = field(default_factory=dict)
+
+    def settle(self, stages: Stages) -> None:
+        """Captures and indexes; nothing of it is visible yet. LineageError where it cannot be done."""
+        began = time.monotonic()
+        self._refuse_changed()
+        later = self.tables.pending
+        if self.engine == "spark":
+            later += [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
+        if later:
+            self._capture(later, stages)
+        captured = time.monotonic()
+        self.seconds["capture"] = round(captured - began, 3)
+        with stages.stage("indexing lineage") as written:
+            self._index(stages)
+            written.rows, written.bytes = sum(hop.rows for hop in self.hops), sum(hop.bytes for hop in self.hops)
+        self._refuse_changed()
+        self.seconds["index"] = round(time.monotonic() - captured, 3)
+
+    def lineage(self, report: Mapping[str, Any] | None) -> Lineage:
+        """What the catalog will hold of it."""
+        run_id = self.folder.run_id
+        return Lineage(
+            run_id,
+            "complete",
+            None,
+            tuple(hop_record(hop, run_id, self.folder) for hop in self.hops),
+            None if report is None else json.dumps(report),
+            tuple(
+                (space.partition(":")[2], count) for space, count in self.members.items() if space.startswith("group:")
+            ),
+        )
+
+    def clear(self) -> None:
+        """Removes what the index was made from, except for what is only captured when asked for."""
+        lazy = any(rows.kind == "lazy" and rows.direct is None for rows in self.tables.rows.values())
+        if not lazy:
+            shutil.rmtree(self.folder.lineage, ignore_errors=True)
+
+    def _refuse_changed(self) -> None:
+        """Tables that were deferred are only right as long as the sources are what the run read."""
+        if all(rows.kind == "files" for rows in self.tables.rows.values()):
+            return
+        for space, version in self.versions.items():
+            if version.kind != "source":
+                continue
+            for file in version.files:
+                if has_changed(file, self.folder.home.absolute(file.path)):
+                    raise SourceError(
+                        f"source '{space.partition(':')[2]}' has changed since run '{self.folder.run_id}' read it: "
+                        f"file '{file.path}'; its lineage was left for later and cannot be captured any more",
+                        hint="the outputs are kept; run the workflow again, or with --capture stage",
+                    )
+
+    def _capture(self, spaces: list[Space], stages: Stages) -> None:
+        writing = self.writing()
+        writing.stages = stages
+        for space in spaces:
+            writing.captured_later(space)
+        self.tables = replace(
+            self.tables, rows={**self.tables.rows, **{space: writing.tables[space] for space in spaces}}
+        )
+
+    def _index(self, stages: Stages) -> None:
+        try:
+            self._finish()
+        except Exception as error:
+            direct = [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
+            if not direct or not _is_duckdb(error):
+                raise
+            # DuckDB refuses what Spark has read, such as text that is no UTF-8: then Spark finds the pairs.
+            self._capture(direct, stages)
+            self._finish()
+
+    def _finish(self) -> None:
+        shutil.rmtree(self.folder.index, ignore_errors=True)  # of an earlier try: a complete index is never made again
+        self.folder.index.mkdir(parents=True)
+        with self._opened() as engine:
+            finisher = Finisher(
+                self.tables.tables, self._rows(), self.versions, self.folder.home, self.folder.index, engine
+            )
+            self.hops, self.pairs, self.members = finisher.finish(), finisher.pairs, finisher.members
+
+    def _opened(self) -> AbstractContextManager[IndexEngine]:
+        if self.engine == "spark" or (self.engine == "auto" and self._size() > MOST_FOR_DUCKDB):
+            return _spark_engine(self.writing().spark, self.folder)
+        return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
+
+    def _rows(self) -> dict[Space, TableRows]:
+        """Where all tables are: a group that rides in a dataset's rows is in that dataset's files."""
+        found = {}
+        for space, rows in self.tables.rows.items():
+            if rows.nested is not None and rows.carrier is not None:
+                files = tuple(file.path for file in self.versions[f"step:{rows.carrier}"].files)
+                found[space] = replace(rows, files=files)
+            else:
+                found[space] = rows
+        return found
+
+    def _size(self) -> int:
+        from lineage_service.store.versions import parquet_rows
+
+        files = {file for rows in self.tables.rows.values() if rows.carrier is None for file in rows.files}
+        return sum(parquet_rows(self.folder.home.absolute(file)) for file in files)
+
+
+def _is_duckdb(error: Exception) -> bool:
+    import duckdb
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, duckdb.Error) and not isinstance(cause, duckdb.OutOfMemoryException):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+class _spark_engine:  # noqa: N801 (reads as a verb at its one use)
+    """Spark's index engine, whose temporary tables go when it is left."""
+
+    def __init__(self, spark: SparkSession, folder: RunFolder) -> None:
+        from lineage_service.spark.indexing import SparkIndexEngine
+
+        self.folder: Path = folder.lineage / "kept"
+        self.engine = SparkIndexEngine(spark, folder.home, self.folder)
+
+    def __enter__(self) -> IndexEngine:
+        return self.engine
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def settled(settling: Settling, stages: Stages) -> LineageError | None:
+    """Settles; gives the reason instead of raising it where it cannot be done: the outputs are there all the same."""
+    try:
+        settling.settle(stages)
+    except LineageError as error:
+        return error
+    return None

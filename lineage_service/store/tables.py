@@ -1,0 +1,111 @@
+"""Where a run's lineage tables are until they are indexed: a manifest in the run's folder, readable by any process.
+
+A run leaves its tables in `runs/<id>/lineage/` and commits; the index is made from them afterwards, by the same command
+or by a later one. Once it is made the folder goes, except for what is only captured when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from lineage_service.capture.direct import Direct
+from lineage_service.capture.handles import Handle, Role, Space, Table
+from lineage_service.store.layout import RunFolder
+
+Kind = Literal["files", "direct", "later", "lazy"]
+MANIFEST = "tables.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Where the rows of a lineage table are.
+
+    kind: files; direct, to be found in a source's own files; later, to be read again by Spark; lazy, only when asked
+    files: inside the home · id: the column of the ids, None for the position in the files · handles: their columns
+    check: a second hash of what `id` is a hash of · where: which of the rows · nested: a list of members in each row
+    carrier: the dataset whose row ids the ids are, instead of ids of their own
+    """
+
+    kind: Kind
+    files: tuple[str, ...] = ()
+    id: str | None = None
+    handles: tuple[str, ...] = ()
+    check: str | None = None
+    where: str | None = None
+    nested: str | None = None
+    carrier: str | None = None
+    direct: Direct | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        body = asdict(self)
+        body["direct"] = self.direct.to_json() if self.direct else None
+        return {key: value for key, value in body.items() if value not in (None, (), [])}
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> TableRows:
+        direct = Direct.from_json(body["direct"]) if body.get("direct") else None
+        plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier")}
+        return cls(
+            body["kind"], tuple(body.get("files", ())), handles=tuple(body.get("handles", ())), direct=direct, **plain
+        )
+
+
+@dataclass(frozen=True)
+class LineageTables:
+    """All lineage tables of a run. `salt` is in the hashes that stand for keys; `prefix` before our columns' names."""
+
+    prefix: str
+    salt: int
+    tables: tuple[Table, ...]
+    rows: Mapping[Space, TableRows] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> list[Space]:
+        """Tables that Spark has to read again before an index can be made."""
+        return [space for space, rows in self.rows.items() if rows.kind == "later"]
+
+    def save(self, folder: RunFolder) -> None:
+        body = {
+            "prefix": self.prefix,
+            "salt": self.salt,
+            "tables": [_table_json(table) for table in self.tables],
+            "rows": {space: rows.to_json() for space, rows in self.rows.items()},
+        }
+        path = folder.lineage / MANIFEST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        handle = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)  # the salt is nobody else's business
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(body, stream)
+        fresh.replace(path)
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> LineageTables | None:
+        """The tables of a run; None where it has none any more."""
+        try:
+            body = json.loads((folder.lineage / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
+        return cls(body["prefix"], body["salt"], tuple(_table(each) for each in body["tables"]), rows)
+
+
+def _table_json(table: Table) -> dict[str, Any]:
+    handles = [[handle.space, int(handle.role)] for handle in table.handles]
+    return {"space": table.space, "handles": handles, "everything": table.everything, "once": list(table.once)}
+
+
+def _table(body: dict[str, Any]) -> Table:
+    handles = tuple(Handle(Space(space), Role(role)) for space, role in body["handles"])
+    everything = Space(body["everything"]) if body["everything"] else None
+    return Table(Space(body["space"]), handles, everything, tuple(body["once"]))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The files that Spark wrote to a folder, in the order of its rows."""
+    return sorted(folder.glob("*.parquet"))
