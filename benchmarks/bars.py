@@ -87,12 +87,14 @@ def _against_single(auto: Result, group: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _of_lookup(result: Result) -> Iterator[Verdict]:
-    if result.technique in LOOKUPS:
+    if result.p50_ms is None:
+        yield Verdict(result, "p50 in ms", None, 0.0)
+    elif result.technique in LOOKUPS:
         p50, p95 = LOOKUPS[result.technique]
         yield Verdict(result, "p50 in ms", result.p50_ms, p50)
         if p95 is not None:
             yield Verdict(result, "p95 in ms", result.p95_ms, p95)
-    if result.technique.startswith("auto rows"):
+    if result.technique.startswith("auto rows") and result.ratio is not None:
         yield Verdict(result, "p50 to the better of fetch and scan", result.ratio, ROWS_OF_A_GROUP)
     if result.technique == "command":
         yield Verdict(result, "seconds", result.total_s, COMMAND)

@@ -173,7 +173,7 @@ class _Bench:
         """
         tries = {technique.name: Tries() for technique in (Plain(), *techniques)}
         for turn in range(-warmups, rounds):
-            _tell(f"{self.case.experiment} {self.case.label}, {kept}: {_which(turn, rounds, warmups)}")
+            tell(f"{self.case.experiment} {self.case.label}, {kept}: {_which(turn, rounds, warmups)}")
             order = [Plain(), *techniques]
             random.Random(f"{self.case.label} {turn}").shuffle(order)
             for technique in order:
@@ -186,8 +186,8 @@ class _Bench:
             took = measured(technique.ready(job), self._collect)
             outcome = technique.outcome(job, took.returned)
         except Exception as error:  # whatever goes wrong with one technique, the others are measured
-            tries.refused = _reason(error)
-            _tell(f"  {technique.name}: {tries.refused}")
+            tries.refused = reason(error)
+            tell(f"  {technique.name}: {tries.refused}")
         else:
             if counted:
                 tries.seconds.append(took.seconds)
@@ -202,7 +202,7 @@ class _Bench:
         self.spark._jvm.System.gc()  # type: ignore[union-attr]
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [""]
     return lines[0] if isinstance(error, LineageError) else f"{type(error).__name__}: {lines[0]}"
 
@@ -211,5 +211,5 @@ def _which(turn: int, rounds: int, warmups: int) -> str:
     return f"round {turn + 1} of {rounds}" if turn >= 0 else f"warm-up {turn + warmups + 1} of {warmups}"
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -87,7 +87,9 @@ def _pairs(
                     "captured when asked for, and cannot be any more",
                     hint="run the workflow again; --capture auto keeps an index",
                 )
-    stage = rereading(home, reader, run, tables, IndexOptions(), stages)
+    if run_id not in questions.reread:  # the plan of a committed run never changes
+        questions.reread[run_id] = rereading(home, reader, run, tables, IndexOptions(), stages)
+    stage = questions.reread[run_id]
     body = body_of(way.hop)
     from lineage_service.spark.asking import write_asked
 

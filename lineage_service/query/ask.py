@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
@@ -85,6 +86,7 @@ class Questions:
         self.graph = LineageGraph(reader, settle)
         self.files = HomeFiles(home.absolute, self.scan_at)
         self.lazy: Lazily = lazily or _no_lazy
+        self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
         self._scans: dict[str, VersionScan] = {}
 
     # --- rows -------------------------------------------------------------------------------------------------
