@@ -15,7 +15,7 @@ from benchmarks.bars import verdicts
 from benchmarks.figures import Figure, machine, table
 from benchmarks.report import text
 from benchmarks.results import Result, save
-from benchmarks.rounds import Options, measure_case
+from benchmarks.rounds import Options, all_techniques, measure_case
 from benchmarks.session import running_spark
 
 CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
@@ -45,11 +45,14 @@ def main() -> int:
 
 
 def _capture(name: str, folder: Path, options: Options, file: Path | None) -> list[Result]:
-    """The results of all cases. What is known after each case is in `file`: an experiment takes an hour."""
+    """The results of all cases. What is known after each case is in `file`: an experiment may take an hour."""
     cases = import_module(f"benchmarks.{name}").cases(folder / "data", options.scale)
     wanted = [case for case in cases if options.wants_case(case.label)]
     if not wanted:
         raise SystemExit(f"no such case; cases of {name}: {', '.join(case.label for case in cases)}")
+    techniques = [technique.name for technique in all_techniques()]
+    if not options.only <= {*techniques}:
+        raise SystemExit(f"no such technique; techniques: {', '.join(techniques)}")
     results: list[Result] = []
     with running_spark() as spark:
         for number, case in enumerate(wanted):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ class Query:
     def _by(self) -> str:
         return f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
 
-    def _read(self, spark: SparkSession, data: Path, *extra: str) -> dict[str, DataFrame]:
+    def _read(self, spark: SparkSession, data: Path, *extra: str) -> dict[str, Any]:
         tables = {}
         for name in self.tables:
             table = spark.read.parquet(str(data / f"{name}.parquet"))

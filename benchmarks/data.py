@@ -66,7 +66,12 @@ def zipf_folder(folder: Path, **tables: Zipf) -> Path:
     """A folder with a zipf table under each name."""
     # No '=' in it: DuckDB would take the folder for a partition.
     name = "_".join(f"{name}-{table.name}" for name, table in tables.items())
-    return _made(folder / name, lambda new: [table.write(new / f"{name}.parquet") for name, table in tables.items()])
+
+    def write(new: Path) -> None:
+        for name, table in tables.items():
+            table.write(new / f"{name}.parquet")
+
+    return _made(folder / name, write)
 
 
 def joined_folder(folder: Path, table: Zipf) -> Path:
@@ -108,7 +113,7 @@ def _tables(data: Path) -> Iterable[Path]:
     return sorted(data.glob("*.parquet"))
 
 
-def _made(folder: Path, write: Callable[[Path], object]) -> Path:
+def _made(folder: Path, write: Callable[[Path], None]) -> Path:
     """The folder, filled by `write` unless it is there: whole, or not at all."""
     if not folder.is_dir():
         new = folder.with_name(f"{folder.name}.new")

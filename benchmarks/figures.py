@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -63,15 +62,6 @@ def _cells(figure: Figure) -> tuple[str, str, str, str]:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.3g}"
-
-
-def median_and_p95(name: str, seconds: Sequence[float], bar: float | None = None) -> list[Figure]:
-    """Two figures in milliseconds; the bar is one on the median."""
-    p95 = statistics.quantiles(seconds, n=20)[-1]
-    return [
-        Figure(f"{name}, p50", 1000 * statistics.median(seconds), "ms", bar),
-        Figure(f"{name}, p95", 1000 * p95, "ms"),
-    ]
 
 
 def measured(*arguments: str) -> Command:

@@ -11,6 +11,7 @@ import shutil
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ class Built:
         return found
 
     def result(self, technique: str, **figures: Any) -> Result:
-        told = {**self.told, **figures} if technique.startswith("auto") else figures
-        return Result(experiment="lookup", case=self.label, technique=technique, **told)
+        told = self.told if technique in ("auto", "auto rids") else {}
+        return Result(experiment="lookup", case=self.label, technique=technique, **{**figures, **told})
 
 
 def measure(folder: Path, options: Options) -> list[Result]:
@@ -137,15 +138,15 @@ def _rids(built: Built, options: Options) -> Iterator[Result]:
         first, later = [], []
         for number in range(HOMES):
             with Home.open(built.home) as home:
-                took = asked(outs[number * OF_EACH :][: OF_EACH + 1], lambda out, home=home: behind(home, out))
+                took = asked(outs[number * OF_EACH :][: OF_EACH + 1], partial(behind, home))
             first.append(took[0])
             later += took[1:]
         yield built.result("auto", **figures_of(later))
         yield built.result("auto-first", **figures_of(first), note="the first look-up in a home that was just opened")
     with Home.open(built.home) as home:
         if options.wants("auto-hot"):
-            asked(outs[:HEAT], lambda out: behind(home, out))
-            yield built.result("auto-hot", **figures_of(asked(outs[:ASKED], lambda out: behind(home, out))))
+            asked(outs[:HEAT], partial(behind, home))
+            yield built.result("auto-hot", **figures_of(asked(outs[:ASKED], partial(behind, home))))
         if options.wants("auto-forward"):
             rows = sum(size for size, _, _ in groups)
             rids = [chance.randrange(rows) for _ in range(ASKED)]

@@ -10,6 +10,7 @@ from benchmarks.results import Result, by_case
 
 LOGARITHMIC = 10  # where the highest bar is so many times the lowest
 COLUMNS = 3  # pictures beside each other
+BAR_HEIGHT = 0.23  # inches
 
 
 class NoPlot(Exception):
@@ -38,7 +39,8 @@ def plot(results: Sequence[Result], file: Path) -> None:
         return
     columns = min(COLUMNS, len(cases))
     rows = -(-len(cases) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(5.5 * columns, 4 * rows), squeeze=False)
+    height = 1 + BAR_HEIGHT * max(len(group) for group in cases.values())
+    figure, axes = pyplot.subplots(rows, columns, figsize=(5.5 * columns, height * rows), squeeze=False)
     for place in axes.flat[len(cases) :]:
         place.axis("off")
     for place, ((experiment, label), group) in zip(axes.flat, cases.items(), strict=False):
@@ -51,6 +53,8 @@ def plot(results: Sequence[Result], file: Path) -> None:
         place.margins(x=0.12)
         if max(values) > LOGARITHMIC * min(values):
             place.set_xscale("log")
+            place.xaxis.set_major_formatter("{x:g}")
+            place.xaxis.set_minor_formatter("")
         if experiment != "lookup":
             place.axvline(1, color="black", linestyle="--", linewidth=0.8)
         place.set_title(f"{experiment} {label}", fontsize=10)

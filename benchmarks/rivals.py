@@ -50,8 +50,9 @@ class Logic:
         if not self.indexed:
             out = job.scratch / "out"
             return Outcome(_rows(f"{out}/*.parquet") * len(job.case.query.tables), _bytes(out, "*.parquet"))
-        sizes = [_bytes(job.scratch, f"{way}.*.parquet") for way in WAYS]
-        return Outcome(_rows(f"{job.scratch}/backward.*.parquet"), sum(sizes), *sizes, after=returned)
+        backward, forward = (_bytes(job.scratch, f"{way}.*.parquet") for way in WAYS)
+        pairs = _rows(f"{job.scratch}/backward.*.parquet")
+        return Outcome(pairs, backward + forward, backward, forward, after=returned)
 
 
 def annotated(job: Job, *, tuples: bool = False, numbered: bool = False) -> DataFrame:
@@ -107,7 +108,7 @@ class Phys:
             if not query.keys:
                 below = below.withColumn(OUT, F.monotonically_increasing_id())
             keys = query.keys or (OUT,)
-            put = F.arrow_udf(putting(open_store, len(keys)), "boolean").asNondeterministic()
+            put = _udf(putting(open_store, len(keys)), "boolean")
             kept = below.where(put(*keys, *query.rids)).drop(OUT)
             query.grouped(job.spark, kept).write.parquet(str(job.scratch / "out"))
 
@@ -126,15 +127,19 @@ def calls(job: Job) -> int:
 
 def forget(spark: SparkSession) -> None:
     """Empties the memory of Spark's Python workers; those at hand are few, and take turns."""
-    from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-
-    empty = F.arrow_udf(forgetting, "long").asNondeterministic()
+    empty = _udf(forgetting, "long")
     spark.range(0, 32, 1, 32).select(empty("id").alias("id")).write.format("noop").mode("overwrite").save()
 
 
+def _udf(function: Callable[..., Any], returned: str) -> Any:
+    """A Python function for Spark, called for every row even where its value seems not to matter."""
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
+    return arrow_udf(function, returned).asNondeterministic()
+
+
 def _rows(files: str) -> int:
-    (row,) = duckdb.sql(f"SELECT count(*) FROM '{files}'").fetchall()
-    return int(row[0])
+    return len(duckdb.read_parquet(files))
 
 
 def _bytes(folder: Path, pattern: str) -> int:

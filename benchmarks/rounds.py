@@ -56,6 +56,10 @@ class Tries:
     refused: str | None = None
 
 
+def all_techniques() -> list[Technique]:
+    return [Plain(), *ours(), *rivals(), *slow_rivals()]
+
+
 def measure_case(case: Case, options: Options, folder: Path, spark: SparkSession) -> list[Result]:
     """One result per technique, the baseline first. Below `folder` nothing is left."""
     shutil.rmtree(folder, ignore_errors=True)  # of an experiment that was broken off

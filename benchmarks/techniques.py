@@ -106,7 +106,8 @@ class Ours:
         return Outcome(
             sum(each.get("pairs") or 0 for each in found),
             sum(each.get("bytes") or 0 for each in found),
-            *(sum(sizes[way]) if any(sizes.values()) else None for way in WAYS),
+            backward=sum(sizes["backward"]) if any(sizes.values()) else None,
+            forward=sum(sizes["forward"]) if any(sizes.values()) else None,
             after=sum(returned.seconds.get(phase, 0.0) for phase in ("capture", "index")),
             strategy=", ".join(sorted({each["strategy"] for each in found if each.get("strategy")})) or None,
         )

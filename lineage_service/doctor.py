@@ -24,6 +24,7 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 from lineage_service.errors import LineageError, SourceError, listed
 from lineage_service.home import Home
 from lineage_service.progress import in_bytes
+from lineage_service.query.files import index_files
 from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout, is_marked_committed
@@ -232,7 +233,8 @@ def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
         for hop in reader.hops(run.id):
             paths = [path for path in (hop.backward, hop.forward) if path is not None]
             indexes += len(paths)
-            wrong += _index(home, paths, hop.rows, hop.bytes)
+            # A column of the dataset's own files counts among a hop's bytes.
+            wrong += _index(home, paths, hop.rows, None if hop.form == "column" else hop.bytes)
         if wrong:
             broken.append(_broken(home, run, wrong))
     yield from broken[:MOST]
@@ -242,7 +244,21 @@ def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
         yield Check(
             "files", "ok", f"{_number(len(runs), 'run')}: {files:,} data and {indexes:,} index files are as written"
         )
+    yield from _unfinished(home, runs)
     yield from _changed(sources)
+
+
+def _unfinished(home: HomeLayout, runs: list[RunRecord]) -> Iterator[Check]:
+    again = command(home.path, "index", catalog=home.catalog)
+    states: tuple[tuple[str, Status, str], ...] = (
+        ("pending", "note", f"finish it: {again}; a question that needs it does so too"),
+        ("incomplete", "warning", f"try again: {again}"),
+    )
+    for state, level, hint in states:
+        found = [run for run in runs if run.lineage == state]
+        if found:
+            told = listed([f"{run.id} ({run.lineage_note})" if run.lineage_note else run.id for run in found], 3)
+            yield Check("lineage", level, f"{state} in {_number(len(found), 'run')}: {told}", hint)
 
 
 def _broken(home: HomeLayout, run: RunRecord, wrong: list[str]) -> Check:
@@ -281,38 +297,44 @@ def _version(
     return len(found.files), None
 
 
-def _index(home: HomeLayout, paths: list[str], rows: int, size: int) -> list[str]:
+def _index(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> list[str]:
     """What is wrong with the files of a hop: rows and bytes as counted, row groups in the order look-ups rely on."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     found, wrong = 0, []
     for path in paths:
-        file = Path(home.absolute(path))
-        if not file.is_file():
+        files = [Path(each) for each in index_files(home.absolute(path))]
+        if not files or not all(file.is_file() for file in files):
             wrong.append(f"index '{path}' is missing")
             continue
-        found += file.stat().st_size
+        found += sum(file.stat().st_size for file in files)
         try:
-            footer = pq.read_metadata(file)
-            if file.stat().st_size <= READ_WHOLE:
-                pq.read_table(file)
+            footers = [pq.read_metadata(file) for file in files]
+            for file in files:
+                if file.stat().st_size <= READ_WHOLE:
+                    pq.read_table(file)
         except (pa.ArrowException, OSError):
             wrong.append(f"index '{path}' is no readable Parquet file")
             continue
-        if footer.num_rows != rows:
-            wrong.append(f"index '{path}' has {footer.num_rows:,} pairs instead of {rows:,}")
-        elif not _in_order(footer, "forward" if path.endswith("forward.parquet") else "backward"):
+        counted = sum(footer.num_rows for footer in footers)
+        if counted != rows:
+            wrong.append(f"index '{path}' has {counted:,} pairs instead of {rows:,}")
+        elif not _in_order(footers, "forward" if ".forward" in path else "backward"):
             wrong.append(f"index '{path}' is not in order")
-    if not wrong and found != size:
+    if not wrong and size is not None and paths and found != size:
         wrong.append(f"index '{paths[0]}' and its inverse have {found:,} bytes instead of {size:,}")
     return wrong
 
 
-def _in_order(footer: Any, direction: str) -> bool:
+def _in_order(footers: list[Any], direction: str) -> bool:
     """Whether the statistics of row groups follow each other, as they do in a file that was written sorted."""
     column = 0 if direction == "backward" else 1
-    groups = [footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups)]
+    groups = [
+        footer.row_group(number).column(column).statistics
+        for footer in footers
+        for number in range(footer.num_row_groups)
+    ]
     if any(group is None or not group.has_min_max for group in groups):
         return False
     return all(before.max <= behind.min for before, behind in pairwise(groups))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
 from lineage_service.errors import LineageError, Problem
 from lineage_service.picture.graph import origin
@@ -41,6 +42,7 @@ class Explanation:
 
     rows: upper bounds from footers, None unknown · does: what each step does, in a line · places: of the sources
     last_run: sizes of the last run, where there is one · warnings: of the file · notes: for who asked
+    as_run: whether it tells what that run did, instead of what the next one would do
     """
 
     plan: InstrumentedPlan
@@ -52,12 +54,14 @@ class Explanation:
     warnings: tuple[Problem, ...]
     last_run: LastRun | None = None
     notes: tuple[str, ...] = ()
+    as_run: bool = False
 
     def to_json(self) -> dict[str, Any]:
         plan, run = self.plan.plan, self.last_run
         return {
             "workflow": plan.workflow,
             "capture": self.plan.capture,
+            "as_run": self.as_run,
             "last_run": {"run_id": run.run_id, "committed_at": run.committed_at} if run else None,
             "sources": {
                 name: {
@@ -93,10 +97,22 @@ class Explanation:
             "columns": list(node.schema.names),
             "rows_at_most": self.rows.get(node.id),
             "rows_last_run": self.last_run.step_rows(node.id) if self.last_run else None,
-            "capture": {"strategy": each.choice.strategy, "reason": each.choice.reason} if each.choice else None,
+            "capture": self._capture(each),
             "written_once": each.materialised.reason if each.materialised else None,
             "absence": [table.space for table in each.tables if table.space.startswith("side:")],
             "carries": [str(handle) for handle in each.carried],
+        }
+
+    def _capture(self, each: Instrumented) -> dict[str, Any] | None:
+        if each.choice is None:
+            return None
+        node, run = each.node.id, self.last_run
+        return {
+            "strategy": each.choice.strategy,
+            "reason": each.choice.reason,
+            "rows_expected": each.choice.estimate,
+            "rows_read": run.members.get(node) if run else None,
+            "groups": run.counted.get(node) if run else None,
         }
 
 
@@ -107,8 +123,16 @@ def explained(
     warnings: tuple[Problem, ...],
     last_run: LastRun | None = None,
     notes: tuple[str, ...] = (),
+    *,
+    as_run: bool = False,
 ) -> Explanation:
-    instrumented = instrument(plan, capture)
+    chosen = last_run.choices if as_run and last_run else None
+    sizes = Sizes(
+        {name: _known_rows(name, loaded, last_run) for name in loaded.spec.sources},
+        last_run.counted if last_run else {},
+        last_run.members if last_run else {},
+    )
+    instrumented = instrument(plan, capture, sizes, chosen)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
         rows[each.node.id] = _at_most(each.node, rows, loaded)
@@ -123,7 +147,14 @@ def explained(
         warnings,
         last_run,
         notes,
+        as_run,
     )
+
+
+def _known_rows(name: str, loaded: LoadedWorkflow, last_run: LastRun | None) -> int | None:
+    """Rows of a source by its footers, else as many as the last run read."""
+    rows = _source_rows(name, loaded)
+    return last_run.source_rows(name) if rows is None and last_run is not None else rows
 
 
 def _operator(node: Node) -> str:

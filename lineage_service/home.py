@@ -17,18 +17,21 @@ from lineage_service.capture.estimate import Sizes
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
-from lineage_service.query.ask import Questions, Shape
+from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.names import find_dataset, find_run
+from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
+from lineage_service.store.tables import is_left_over
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
+    from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
     from lineage_service.query.diff_result import Diff
@@ -239,13 +242,14 @@ class Home:
         if workflow is not None and not found:
             self._refuse_unknown(workflow)
         return records(
-            ["run_id", "workflow", "status", "capture", "started_at", "committed_at", "workflow_version"],
+            ["run_id", "workflow", "status", "capture", "lineage", "started_at", "committed_at", "workflow_version"],
             [
                 (
                     r.id,
                     r.workflow,
                     r.status,
                     r.capture,
+                    "none" if r.capture == "off" else r.lineage,
                     r.started_at,
                     None if failed else r.committed_at,
                     r.workflow_version,
@@ -290,6 +294,25 @@ class Home:
 
         return last_run(self._catalog, workflow) if self._has_catalog() else None
 
+    def explained_run(self, run: str) -> Explanation:
+        """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
+        from lineage_service.explain import explained
+        from lineage_service.picture.last_run import read_run
+        from lineage_service.plan.build import build_plan
+        from lineage_service.plan.schema import Column, Schema
+        from lineage_service.reindex import versions_of
+        from lineage_service.spec.loader import loaded_again
+
+        found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
+        loaded = loaded_again(self._catalog.content(found.id) or "{}", f"run {found.id}")
+        schemas = {
+            space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+            for space, version in versions_of(self._catalog, found.id).items()
+            if space.startswith("source:")
+        }
+        record = read_run(self._catalog, found)
+        return explained(loaded, build_plan(loaded, schemas), found.capture, (), record, as_run=True)
+
     def gc(self, *, dry_run: bool = False) -> dict[str, int]:
         """Removes what no committed run needs, also runs that failed a check.
 
@@ -299,13 +322,16 @@ class Home:
         # Locks first, then the catalog: a run that commits in between must be seen as committed.
         idle = [folder for folder in folders if not is_at_work(folder)]
         # Runs without a catalog are an error, not rubbish: it may only not have been named.
-        committed = {run.id for run in self._catalog.runs()} if folders or self._has_catalog() else set()
+        known = self._catalog.runs() if folders or self._has_catalog() else []
+        committed, unfinished = {run.id for run in known}, {run.id for run in known if run.lineage != "complete"}
         if idle and not dry_run:
             failed = {run.id for run in self._catalog.runs(status="failed")}
             self._forget([folder.name for folder in idle if folder.name in failed])
         removed = size = 0
         for folder in [*idle, *unfinished_folders(self.layout)]:
             target = folder / "temporary" if folder.name in committed else folder
+            if folder.name in committed - unfinished and is_left_over(self.layout.run_folder(folder.name)):
+                target = folder / "lineage"  # the index was made of it, and then the power went
             if not target.exists() or (target is folder and is_marked_committed(folder)):
                 continue
             size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())

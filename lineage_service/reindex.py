@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,7 @@ def rereading(
 ) -> Writing:
     """The run's plan over what it read and wrote, on Spark; nothing of it is computed yet."""
     with stages.stage("starting Spark"):
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
         from lineage_service.spark.columns import Names
         from lineage_service.spark.lower import lower_plan
         from lineage_service.spark.rereading import Rereading

@@ -38,9 +38,18 @@ def explain_workflow(
     """What a run of the file would do, beside what its last run in the home did. Never starts Spark."""
     from lineage_service.explain import explained
 
-    loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning")
+    loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning", capture=capture)
     run, notes = _last_run(loaded, home, catalog)
     return explained(loaded, plan, capture or loaded.spec.lineage.capture, warnings, run, notes)
+
+
+def explain_run(run: str, home: str | Path | None = None, catalog: str | None = None) -> Explanation:
+    """What a run did: the rows that each breaker was expected to read beside those that it read. `run` is an id, a
+    unique prefix of one, or the name of a workflow, whose latest is meant. Never starts Spark."""
+    from lineage_service.home import Home
+
+    with Home.open(home, catalog=catalog) as opened:
+        return opened.explained_run(run)
 
 
 def picture_of_workflow(
@@ -92,3 +101,10 @@ def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:
             return opened.version_of(name)
 
     return version_of
+
+
+def workflow_name(file: str) -> str:
+    """The name that a workflow file gives itself."""
+    from lineage_service.spec.loader import load_workflow
+
+    return load_workflow(file).spec.name

@@ -21,7 +21,9 @@ def answered(
 ) -> Iterator[T]:
     """The answer; the home is open as long as it is read. A long wait shows, also one for a catalog that is locked."""
     with contextlib.ExitStack() as open_things:
-        with waiting(label):
+        with waiting(label) as told:
             opened = open_things.enter_context(contextlib.closing(options.open_home(home, catalog)))
+            if told is not None:
+                opened.progress = told  # lineage that is not finished yet is finished first
             answer = question(opened)
         yield answer

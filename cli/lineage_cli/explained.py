@@ -29,7 +29,8 @@ def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: boo
         sink.write(f"{line}\n".encode(encoding, errors="replace"))
 
     plan = _Plan(facts)
-    for line in (f"workflow {facts['workflow']}, capture {facts['capture']}", *_about_rows(facts, plan)):
+    what = "as it was run" if facts["as_run"] else f"capture {facts['capture']}"
+    for line in (f"workflow {facts['workflow']}, {what}", *_about_rows(facts, plan)):
         say(line if width is None else cut(_plain(line, ascii), width))
     for line in _tree_lines(plan, width, ascii):
         say(line)
@@ -186,9 +187,21 @@ Section = tuple[str, Sequence[Column], list[Sequence[str | None]]]
 def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
     yield (
         "Pipeline breakers, and how their lineage is captured",
-        [Column("step"), Column("capture"), Column("reason")],
         [
-            [step, node["capture"]["strategy"], node["capture"]["reason"]]
+            Column("step"),
+            Column("capture"),
+            Column("rows expected", right=True),
+            Column("read", right=True),
+            Column("reason"),
+        ],
+        [
+            [
+                step,
+                node["capture"]["strategy"],
+                _counted(node["capture"]["rows_expected"]),
+                _counted(node["capture"]["rows_read"]),
+                node["capture"]["reason"],
+            ]
             for step, nodes in plan.nodes.items()
             for node in nodes
             if node["capture"]
@@ -227,6 +240,10 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             for column, found in output["columns"].items()
         ],
     )
+
+
+def _counted(rows: int | None) -> str:
+    return NOTHING if rows is None else f"{rows:,}"
 
 
 def _listed(names: Sequence[str], between: str = ", ") -> str:

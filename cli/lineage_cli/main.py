@@ -16,7 +16,7 @@ import click
 from lineage_cli.options import State, debug_option
 
 PROGRAM = "smoke-lineage"
-USING_SPARK = {"run", "demo", "doctor"}  # a remote session needs pandas
+USING_SPARK = {"run", "index", "demo", "doctor"}  # a remote session needs pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ VERBS = {
     "explain": Verb("Show what a run would do, and how lineage is captured."),
     "graph": Verb("Draw a workflow, or all of them."),
     "run": Verb("Run a workflow and capture its lineage."),
+    "index": Verb("Finish the lineage of runs that was left for later."),
     "runs": Verb("List the runs."),
     "datasets": Verb("List the datasets."),
     "rows": Verb("Show rows of a dataset, with their row ids."),
@@ -114,7 +115,12 @@ def cli() -> None:
 
 
 class WithoutPandas:
-    """Where pandas and numpy are installed, pyarrow loads them with the first value: most of a second for nothing."""
+    """Where pandas and numpy are installed, pyarrow loads them with the first value: most of a second for nothing.
+
+    A question that has to start Spark takes it away first.
+    """
+
+    until_spark = True
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
         """Nothing here; and those two are not to be found elsewhere."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ENGINES = ("auto", "duckdb", "spark")
 CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
 FORMATS = ("table", "json", "ndjson", "csv", "parquet")
 SUFFIXES = {".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet"}
@@ -97,6 +98,29 @@ def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
         callback=remember,
         help="Show the traceback when something fails.",
     )
+
+
+def spark_options(function: F) -> F:
+    """Where Spark is, and who makes the index."""
+    for option in (
+        click.option(
+            "--index-engine",
+            type=click.Choice(ENGINES),
+            default="auto",
+            help="Who sorts and writes the index; auto: DuckDB, and Spark where it is very large.",
+        ),
+        click.option(
+            "--conf",
+            type=Assignment(),
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Setting of the Spark session; repeatable.",
+        ),
+        click.option("--remote", metavar="URL", help="Spark Connect server, such as sc://host."),
+        click.option("--master", metavar="URL", help="Spark master, such as local[4]."),
+    ):
+        function = option(function)
+    return function
 
 
 def home_options(function: F, *, hidden: bool = False) -> F:

@@ -36,13 +36,16 @@ def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[Event], N
 
 
 @contextlib.contextmanager
-def waiting(label: str) -> Iterator[None]:
-    """A line on a terminal while the body takes longer than two seconds: what goes on, and for how long."""
+def waiting(label: str) -> Iterator[Callable[[Event], None] | None]:
+    """A line on a terminal while the body takes longer than two seconds: what goes on, and for how long.
+
+    Gives what to call with events of that body, None where nobody wants to see them.
+    """
     if not _is_live():
-        yield
+        yield None
         return
-    with _Line(label):
-        yield
+    with _Line(label) as line:
+        yield line.tell
 
 
 def _is_live() -> bool:

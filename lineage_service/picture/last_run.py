@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.capture.handles import source_space, step_space
+from lineage_service.capture.strategies import Choice
 
 if TYPE_CHECKING:
     from lineage_catalog.reader import CatalogReader
@@ -29,7 +30,8 @@ class LastRun:
     """A committed run, as far as a plan is compared with it.
 
     spaces: rows of each space that is a dataset (`source:orders`, `step:totals`) · outputs: rows by output name
-    steps: rows of steps, as they were counted on the way or follow from it
+    steps: rows of steps, as they were counted on the way or follow from it · counted: rows of nodes, as counted
+    members: rows that breakers read · choices: how they were captured
     """
 
     run_id: str
@@ -40,6 +42,9 @@ class LastRun:
     outputs: Mapping[str, int]
     pairs: tuple[Pairs, ...] = field(default=())
     steps: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
+    members: Mapping[str, int] = field(default_factory=dict)
+    choices: Mapping[str, Choice] = field(default_factory=dict)
 
     def source_rows(self, name: str) -> int | None:
         return self.spaces.get(source_space(name))
@@ -82,11 +87,15 @@ def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
         for output, sources in captured.items()
         for source, facts in sources.items()
     )
-    counted = {step.node: step.rows for step in reader.steps(run.id) if step.rows is not None}
+    nodes = reader.steps(run.id)
+    counted = {step.node: step.rows for step in nodes if step.rows is not None}
+    members = {step.node: step.members for step in nodes if step.members is not None}
+    choices = {step.node: Choice(step.strategy, step.reason or "", step.estimate) for step in nodes if step.strategy}
     steps = steps_of(json.loads(reader.content(run.id) or "{}"), counted)
     return LastRun(
-        run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps
-    )
+        run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps,
+        counted, members, choices,
+    )  # fmt: skip
 
 
 def steps_of(content: Mapping[str, Any], counted: Mapping[str, int]) -> dict[str, int]:

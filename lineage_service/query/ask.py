@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import NotFound, QuestionError, SourceError, did_you_mean, listed
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
-from lineage_service.query.engine import QueryEngine
-from lineage_service.query.files import HomeFiles
-from lineage_service.query.gate import checked_order
+from lineage_service.query.engine import QueryEngine, reading_index
+from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
+from lineage_service.query.hop_sql import keyed_rows, stored_file
+from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
+from lineage_service.query.rows import Shape, id_part, refuse_changed, rows_part
 from lineage_service.query.selection import Selection, rids_where
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
-from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
-from lineage_service.store.versions import Version, has_changed
-
-# Up to so many rows are fetched by position, file by file; more by a scan that keeps those wanted.
-BY_POSITION = 1000
-
+from lineage_service.store.versions import Version
 
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
 
@@ -37,38 +33,6 @@ Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
 def _no_lazy(ways: Sequence[Way], start: Start, begin: Place, direction: Direction) -> Sequence[Way]:
     _ = start, begin, direction
     raise QuestionError(f"the lineage of run '{ways[0].start.run_id}' is only captured when asked for, by Spark")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
-
-    limit: int | None = None
-    columns: tuple[str, ...] | None = None
-    order_by: tuple[str, ...] = ()
-    rids: bool = False
-    pairs: bool = False
-    count: bool = False
-    roles: bool = False
-    influence: bool = False
-
-    def __post_init__(self) -> None:
-        if sum((self.rids, self.pairs, self.count)) > 1:
-            raise QuestionError("ask for rids, pairs or a count, not several at once")
-        if self.limit is not None and self.limit < 0:
-            raise QuestionError("a limit cannot be negative")
-        if self.roles and not self.pairs:
-            raise QuestionError("roles are a column of pairs: ask for pairs too")
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """SQL for rows of a dataset, its parameters, how many rows it gives, and whether in order of their rids."""
-
-    query: str
-    parameters: list[object]
-    total: int
-    in_order: bool
 
 
 class Questions:
@@ -85,6 +49,7 @@ class Questions:
         self.home, self.reader, self.engine = home, reader, engine
         self.graph = LineageGraph(reader, settle)
         self.files = HomeFiles(home.absolute, self.scan_at)
+        self.lookups = Lookups()
         self.lazy: Lazily = lazily or _no_lazy
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
         self._scans: dict[str, VersionScan] = {}
@@ -126,6 +91,9 @@ class Questions:
         return answer
 
     def _part(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> Part:
+        found = self._looked_up(walked, start, target, direction, shape)
+        if found is not None:
+            return found
         sql = self._walk_sql(walked, start, target, direction, shape, pairs=shape.pairs)
         if shape.pairs:
             return self._pairs_part(sql, direction, shape)
@@ -135,10 +103,6 @@ class Questions:
         if shape.rids:
             limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
             query = f"SELECT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
-            if sql.presorted and start.rids is not None and len(start.rids) == 1:
-                query = f"SELECT b AS {RID} FROM ({sql.text}){limit}"  # one look-up: distinct and in order as stored
-                if shape.limit is None:
-                    return Part([RID], lambda: self.engine.short(query, sql.parameters, RID))
             part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
             if shape.limit is not None:
                 total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
@@ -146,6 +110,28 @@ class Questions:
             return part
         reached = self.engine.keep(f"SELECT b FROM ({sql.text})", sql.parameters)
         return self.rows_of(target, self.scan(target), Start(table=reached), shape)
+
+    def _looked_up(
+        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape
+    ) -> Part | None:
+        """One row's answer from one index file; None where it takes more than that."""
+        if start.rids is None or len(start.rids) != 1 or shape.pairs or (shape.rids and shape.limit is not None):
+            return None
+        ways = walked.toward(Place(target.run_id, target.space), absence=shape.influence)
+        if len(ways) != 1 or ways[0].hop is None:
+            return None
+        path = stored_file(ways[0].hop, direction)
+        if path is None:
+            return None
+        near, far = ("a", "b") if direction == "backward" else ("b", "a")
+        with reading_index(self.home.path):
+            ids = self.lookups.ids(index_files(self.home.absolute(path)), near, far, start.rids[0])
+        if shape.count:
+            return records(["count"], [(len(ids),)]).parts[0]
+        if shape.rids:
+            return id_part(ids)
+        keyed = keyed_rows(ways[0], start.rids, self.files) if direction == "backward" else None
+        return self.rows_of(target, self.scan(target), Start(ids=ids), shape, keyed)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")
@@ -318,56 +304,14 @@ class Questions:
             self._refuse_unknown_rids(dataset, scan, selection.rid)
         if not selection.reads_rows:
             return Start(rids=selection.rid)
-        self.refuse_changed(dataset, scan, range(len(scan.paths)))
+        refuse_changed(dataset, scan, range(len(scan.paths)))
         return Start(table=rids_where(self.engine, dataset, scan, selection))
 
-    def rows_of(self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape) -> Part:
-        names = [each.name for each in scan.version.columns]
-        chosen = self._chosen(dataset, names, shape.columns)
-        wanted = self._wanted(dataset, scan, start)
-        order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by)
-        if not order and not wanted.in_order:
-            order = RID
-        limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
-        listed_columns = ", ".join(column(name) for name in [RID, *chosen])
-        text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
-        remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
-        part = Part([RID, *chosen], lambda: self.engine.stream(text, wanted.parameters), remaining=remaining)
-        if start.table is not None:
-            weakref.finalize(part, self.engine.drop, start.table)  # the answer may be read at any time until it is gone
-        return part
-
-    def _wanted(self, dataset: DatasetRecord, scan: VersionScan, start: Start) -> _Wanted:
-        """The rows asked for: by position where they are few, by a scan where they are many or all."""
-        everything = range(len(scan.paths))
-        total = scan.version.rows
-        if start.rids is not None:
-            rids, total = list(start.rids), len(start.rids)
-        elif start.table is not None:
-            total = self.engine.scalar(f"SELECT count(*) FROM {start.table}")
-            rids = self.engine.ids(f"SELECT b FROM {start.table}") if total <= BY_POSITION else []
-        if (start.rids is not None or start.table is not None) and total <= BY_POSITION:
-            positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
-            self.refuse_changed(dataset, scan, scan.files_of(positions))
-            return _Wanted(scan.select_positions(positions), [], total, in_order=False)
-        self.refuse_changed(dataset, scan, everything)
-        if total == scan.version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
-            return _Wanted(scan.select(), [], total, in_order=scan.version.rids.dense)
-        relation, parameters = start.relation("")
-        query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN ({relation}) s ON s.b = t.{RID}"
-        return _Wanted(query, parameters, total, in_order=False)
-
-    def _chosen(self, dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
-        if wanted is None:
-            return names
-        by_lower = {name.lower(): name for name in names}
-        unknown = [name for name in wanted if name.lower() not in by_lower and name != RID]
-        if unknown:
-            raise QuestionError(
-                f"unknown column '{unknown[0]}'; columns of '{dataset.full_name}': {listed(names)}",
-                hint=did_you_mean(unknown[0], names),
-            )
-        return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
+    def rows_of(
+        self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: str | None = None
+    ) -> Part:
+        """Rows of a dataset. `keyed` is a query that gives the same rows by a scan of the keys behind them."""
+        return rows_part(self.engine, dataset, scan, start, shape, keyed)
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
         missing = [rid for rid in rids if rid < 0 or scan.version.rids.position(rid) is None]
@@ -378,19 +322,6 @@ class Questions:
             raise NotFound(
                 f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
             )
-
-    def refuse_changed(self, dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
-        """Rows are shown only from files that are what they were: never other rows under the same number."""
-        if scan.version.kind != "source":
-            return
-        for index in files:
-            if has_changed(scan.version.files[index], scan.paths[index]):
-                there = Path(scan.paths[index]).exists()
-                happened = "has changed since" if there else "is no longer where it was in"
-                raise SourceError(
-                    f"source '{dataset.full_name}' {happened} run '{dataset.run_id}': file '{scan.paths[index]}'",
-                    hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
-                )
 
 
 def renamed(version: Version, dataset: DatasetRecord) -> Version:

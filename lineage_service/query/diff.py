@@ -37,6 +37,7 @@ from lineage_service.query.diff_keys import (
 )
 from lineage_service.query.diff_result import Behind, ChangedRows, Counts, Diff, RunSide, SourceIdentity
 from lineage_service.query.names import DatasetName
+from lineage_service.query.rows import refuse_changed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,7 +166,7 @@ def _run(questions: Questions, dataset: DatasetRecord) -> RunRecord:
 def _require_readable(questions: Questions, dataset: DatasetRecord, *, same: bool) -> None:
     if not same:  # one version against itself has no changes, whatever became of its files
         scan = questions.scan(dataset)
-        questions.refuse_changed(dataset, scan, range(len(scan.paths)))
+        refuse_changed(dataset, scan, range(len(scan.paths)))
 
 
 # --- rows -----------------------------------------------------------------------------------------------------

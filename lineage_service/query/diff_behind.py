@@ -17,7 +17,7 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Role
 from lineage_service.errors import QuestionError, SourceError, StoreError, did_you_mean, listed
 from lineage_service.query import diff_sql as sql
-from lineage_service.query.ask import Questions, Shape
+from lineage_service.query.ask import Questions
 from lineage_service.query.diff_keys import (
     Key,
     Versions,
@@ -32,6 +32,7 @@ from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, Ro
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
 from lineage_service.query.names import DatasetName
+from lineage_service.query.rows import Shape, refuse_changed
 from lineage_service.query.walk_sql import Start
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class BehindChanges:
         if any(not Path(path).is_file() for path in scan.paths):
             return False
         try:
-            self.questions.refuse_changed(source, scan, range(len(scan.paths)))
+            refuse_changed(source, scan, range(len(scan.paths)))
         except (SourceError, StoreError):
             return False
         return True

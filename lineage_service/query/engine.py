@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # DuckDB's words for what is no Parquet file.
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
-SHORT = 10_000  # ids up to this number are fetched at once
 SECONDS = 300.0  # a user-written predicate is interrupted after so long
 
 
@@ -51,16 +50,6 @@ class QueryEngine:
         self._reading = weakref.ref(reader)
         return reader
 
-    def short(self, query: str, parameters: Sequence[Any], name: str) -> pa.RecordBatchReader:
-        """One column of ids that are expected to be few: fetched at once, which takes half the time of a stream."""
-        import pyarrow as pa
-
-        ids = self.ids(f"{query} LIMIT {SHORT + 1}", parameters)
-        if len(ids) > SHORT:
-            return self.stream(query, parameters)
-        batch = pa.record_batch({name: pa.array(ids, pa.int64())})
-        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
         with translated(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
@@ -89,8 +78,27 @@ class QueryEngine:
             self.connection.unregister(f"{name}_rows")
         return name
 
+    def keep_ids(self, ids: pa.Array) -> str:
+        """Ids as a table with column b, without a copy of them."""
+        import pyarrow as pa
+
+        self._tables += 1
+        name = f"held{self._tables}"
+        self.connection.register(name, pa.table({"b": ids}))
+        return name
+
+    def id_array(self, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
+        """One column of ids as an Arrow array."""
+        import pyarrow as pa
+
+        with translated(self.spill.parent):
+            found = self.connection.sql(query, params=list(parameters)).to_arrow_table().column(0)
+        return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
+
     def drop(self, table: str) -> None:
-        if self._connection is not None:
+        if self._connection is not None and table.startswith("held"):
+            self._connection.unregister(table)
+        elif self._connection is not None:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def types(self, query: str) -> dict[str, str]:
@@ -165,6 +173,17 @@ def translated(home: Path) -> Iterator[None]:
             raise
         # Without a kind of its own: the Parquet reader has lost its way in a file.
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
+
+
+@contextmanager
+def reading_index(home: Path) -> Iterator[None]:
+    """Errors of reading an index file without DuckDB."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(f"'{error.filename}'" if getattr(error, "filename", None) else str(error), home) from None
 
 
 def _unreadable(text: str, home: Path) -> StoreError:

@@ -11,6 +11,7 @@ from lineage_service.capture.direct import Direct
 from lineage_service.index.engine import direct_columns, direct_pairs
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Direction, Place, Way
+from lineage_service.store.engine import column
 
 
 def ends(way: Way, direction: Direction) -> tuple[Place, Place]:
@@ -83,3 +84,25 @@ def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -
     role_name = "role_here"
     inner = f"SELECT r.a, unnest({numbers}) AS b, {role.removesuffix(' AS role')} AS {role_name} FROM {before} r{where}"
     return f"SELECT a, b, {role_name} AS role FROM ({inner})"
+
+
+def stored_file(hop: HopRecord, direction: Direction) -> str | None:
+    """The file in which a hop's pairs are sorted for a direction; None where there is none."""
+    if hop.form == "pairs" or (hop.form == "column" and direction == "forward"):
+        return hop.backward if direction == "backward" else hop.forward
+    return hop.backward if hop.form == "keyed" and direction == "backward" else None
+
+
+def keyed_rows(way: Way, rids: tuple[int, ...], files: HomeFiles) -> str | None:
+    """Rows of a source by the keys that a dataset's rows show, instead of by their row ids; None where it is not so."""
+    if way.hop is None or way.hop.form != "keyed":
+        return None
+    direct, source, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.end), files.scan(way.start)
+    if not direct.keys:
+        return None
+    positions = [position for rid in rids if (position := dataset.version.rids.position(rid)) is not None]
+    shown = dataset.select_positions(positions, [name for _, name in direct.keys])
+    where = "".join(f" AND {predicate}" for predicate in direct.predicates)
+    same = " AND ".join(f"s.{column(one)} IS NOT DISTINCT FROM o.{column(other)}" for one, other in direct.keys)
+    rows = f"SELECT * FROM ({source.select()}) x WHERE true{where}"
+    return f"SELECT s.* FROM ({rows}) s SEMI JOIN ({shown}) o ON {same}"

@@ -15,8 +15,9 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.errors import NotFound, QuestionError, SourceError, StoreError
-from lineage_service.query.ask import Questions, Shape
+from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Walk, walk
+from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep

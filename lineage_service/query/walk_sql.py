@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
@@ -19,6 +20,7 @@ class Start:
     rids: tuple[int, ...] | None = None
     table: str | None = None
     roles: bool = False  # the table's rows have a role already, in a column of that name
+    ids: Any = None  # the rids as an Arrow array, in order: for rows, not for walks
 
     @property
     def few(self) -> bool:

@@ -197,11 +197,13 @@ def is_marked_committed(folder: Path) -> bool:
 
 
 def unfinished_folders(home: HomeLayout) -> list[Path]:
-    """Folders of runs that were killed while they were being made; one made just now may not be locked yet."""
+    """Folders of runs that were killed while they were being made; one made just now may not be locked yet. And pairs
+    that a question captured and did not live to remove."""
     if not home.spill.is_dir():
         return []
     begun = [folder for folder in home.spill.glob("new-*") if time.time() - folder.stat().st_mtime > 60]
-    return [folder for folder in begun if not is_at_work(folder)]
+    asked = [folder for folder in home.spill.glob("asked-*") if time.time() - folder.stat().st_mtime > 3600]
+    return [folder for folder in begun if not is_at_work(folder)] + asked
 
 
 @contextmanager

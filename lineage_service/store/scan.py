@@ -26,7 +26,7 @@ class VersionScan:
         if not self.version.files:
             return self._nothing(columns)
         if any(file.odd for file in self.version.files):
-            parts = [self._one_file(index, columns, None) for index in range(len(self.paths))]
+            parts = [self._one_file(index, columns) for index in range(len(self.paths))]
             return self._with_gaps(" UNION ALL ".join(parts))
         scan, position = parquet_scan(self.paths, [file.base for file in self.version.files])
         return self._with_gaps(f"SELECT {self._columns(columns, self.version.files)}{position} AS {RID} FROM {scan}")
@@ -40,7 +40,10 @@ class VersionScan:
         if not by_file:
             return self._nothing(columns)
         return self._with_gaps(
-            " UNION ALL ".join(self._one_file(index, columns, rows) for index, rows in by_file.items())
+            " UNION ALL ".join(
+                self._one_file(index, columns, f" WHERE file_row_number IN ({', '.join(map(str, rows))})")
+                for index, rows in by_file.items()
+            )
         )
 
     def ids(self, name: str, positions: Sequence[int] | None = None) -> str:
@@ -55,18 +58,24 @@ class VersionScan:
         text = f"SELECT {column(name)} AS b, {position} AS {RID} FROM {scan} WHERE {column(name)} IS NOT NULL{where}"
         return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
 
-    def files_of(self, positions: Sequence[int]) -> list[int]:
-        """Numbers of the files that hold these positions."""
-        return sorted({file_of(self.version.files, position) for position in positions})
+    def select_joined(self, table: str, files: Sequence[int], columns: Sequence[str] | None = None) -> str:
+        """Just the rows whose positions are in a table (column b), from these files: each row group without any is
+        passed over, since the comparison is with the position in the file itself."""
+        parts = []
+        for index in files:
+            file = self.version.files[index]
+            here = f"SELECT b - {file.base} AS b FROM {table} WHERE b >= {file.base} AND b < {file.base + file.rows}"
+            parts.append(self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = file_row_number"))
+        return self._with_gaps(" UNION ALL ".join(parts)) if parts else self._nothing(columns)
 
-    def _one_file(self, index: int, columns: Sequence[str] | None, rows: Sequence[int] | None) -> str:
+    def _one_file(self, index: int, columns: Sequence[str] | None, only: str = "") -> str:
+        """Rows of one file; `only` is what follows its scan."""
         file = self.version.files[index]
         scan, names = f"read_parquet({file_literal(self.paths[index])}, hive_partitioning = false)", None
         if file.odd:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
-        where = f" WHERE file_row_number IN ({', '.join(map(str, rows))})" if rows is not None else ""
         chosen = self._columns(columns, [file], names)
-        return f"SELECT {chosen}(file_row_number + {file.base}) AS {RID} FROM {scan}{where}"
+        return f"SELECT {chosen}(file_row_number + {file.base}) AS {RID} FROM {scan}{only}"
 
     def _columns(
         self, wanted: Sequence[str] | None, files: Sequence[VersionFile], names: Mapping[str, str] | None = None

@@ -109,3 +109,9 @@ def _table(body: dict[str, Any]) -> Table:
 def parquet_files(folder: Path) -> list[Path]:
     """The files that Spark wrote to a folder, in the order of its rows."""
     return sorted(folder.glob("*.parquet"))
+
+
+def is_left_over(folder: RunFolder) -> bool:
+    """Whether a complete run still has tables that its index was made of; those captured when asked for are needed."""
+    tables = LineageTables.load(folder)
+    return tables is not None and not any(rows.kind == "lazy" for rows in tables.rows.values())

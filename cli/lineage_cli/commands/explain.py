@@ -14,13 +14,21 @@ from lineage_cli.options import CAPTURES, as_mapping, home_options, var_option
 
 
 @click.command("explain")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "--run",
+    is_flag=False,
+    flag_value="",
+    metavar="[RUN]",
+    help="What a run did instead: rows expected beside rows read. RUN is an id; without one, FILE's latest.",
+)
 @click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
 @var_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @home_options
 def command(
-    file: Path,
+    file: Path | None,
+    run: str | None,
     capture: str | None,
     variables: tuple[tuple[str, str], ...],
     as_json: bool,
@@ -33,13 +41,24 @@ def command(
     \b
     Example:
       smoke-lineage explain revenue.yml
+      smoke-lineage explain revenue.yml --run
     """
     from lineage_cli.missing_file import close_files_named
     from lineage_cli.sink import open_sink
-    from lineage_service.workflow import explain_workflow
+    from lineage_service.workflow import explain_run, explain_workflow, workflow_name
 
-    with close_files_named(file):
-        explanation = explain_workflow(file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog)
+    if file is None and not run:
+        raise click.UsageError("Missing argument 'FILE': name a workflow file, or a run with --run.")
+    if run is not None:
+        if capture or variables:
+            raise click.UsageError("--run tells what was done: --capture and --var change nothing of it.")
+        explanation = explain_run(run or workflow_name(str(file)), home=home, catalog=catalog)
+    else:
+        assert file is not None
+        with close_files_named(file):
+            explanation = explain_workflow(
+                file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog
+            )
     for warning in explanation.warnings:
         click.echo(str(warning), err=True)
     for note in explanation.notes:

@@ -11,18 +11,14 @@ from typing import Any
 import click
 
 from lineage_cli import options
-from lineage_cli.options import CAPTURES, Assignment, as_mapping, home_options, var_option
+from lineage_cli.options import CAPTURES, as_mapping, home_options, spark_options, var_option
 
 
 @click.command("run")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
 @var_option
-@click.option("--master", metavar="URL", help="Spark master, such as local[4].")
-@click.option("--remote", metavar="URL", help="Spark Connect server, such as sc://host.")
-@click.option(
-    "--conf", type=Assignment(), multiple=True, metavar="NAME=VALUE", help="Setting of the Spark session; repeatable."
-)
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -34,14 +30,16 @@ def command(
     master: str | None,
     remote: str | None,
     conf: tuple[tuple[str, str], ...],
+    index_engine: str,
     as_json: bool,
     verbose: bool,
     quiet: bool,
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Run a workflow, keep its outputs and capture its lineage. Nothing is kept of a run that fails,
-    except where rows fail a check: then they can be looked at under the run's id, until gc.
+    """Run a workflow, keep its outputs and capture its lineage. The outputs are committed first; what
+    is interrupted after that costs lineage only, and index finishes it. Nothing is kept of a run that
+    fails before, except where rows fail a check: then they can be looked at under the run's id, until gc.
 
     \b
     Example:
@@ -70,6 +68,7 @@ def command(
                 master=master,
                 remote=remote,
                 conf=as_mapping(conf),
+                index_engine=index_engine,
                 progress=progress,
             )
     except ChecksFailed as failed:

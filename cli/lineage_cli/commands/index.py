@@ -1,0 +1,81 @@
+"""`smoke-lineage index`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import as_mapping, home_options, spark_options
+
+
+@click.command("index")
+@click.argument("run", metavar="[RUN]", required=False)
+@spark_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array: the reports of the runs finished.")
+@click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@home_options
+def command(
+    run: str | None,
+    master: str | None,
+    remote: str | None,
+    conf: tuple[tuple[str, str], ...],
+    index_engine: str,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Finish lineage that was left for later, was interrupted, or could not be captured: of RUN (an id or
+    a unique prefix), or of all runs where it is not complete. Spark is started only where it is needed.
+
+    \b
+    Example:
+      smoke-lineage index 3f2a --index-engine spark
+    """
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet contradict each other.")
+    if master and remote:
+        raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
+    from lineage_cli.progress import progress_line, terminated_like_interrupted
+
+    with (
+        terminated_like_interrupted(),
+        closing(options.open_home(home, catalog)) as opened,
+        progress_line(verbose=verbose, quiet=quiet) as progress,
+    ):
+        reports = opened.index(
+            run, master=master, remote=remote, conf=as_mapping(conf), index_engine=index_engine, progress=progress
+        )
+    _print([report.to_json() for report in reports], as_json=as_json)
+
+
+def _print(reports: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    from lineage_cli.sink import open_sink
+    from lineage_cli.tables import Column, write_table
+
+    with open_sink() as sink:
+        if as_json:
+            from lineage_cli.values import json_document
+
+            sink.write_text(json.dumps(json_document(reports), ensure_ascii=False) + "\n")
+            return
+        if not reports:
+            sink.write_text("nothing to finish: all lineage is complete\n")
+            return
+        columns = [Column("run"), Column("output"), Column("source"), Column("capture"), Column("pairs", right=True)]
+        write_table(columns, list(_rows(reports)), sink, terminal=False)
+
+
+def _rows(reports: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str | None]]:
+    for report in reports:
+        for output, sources in report["capture"].items():
+            for source, facts in sources.items():
+                pairs = facts.get("pairs")
+                yield report["run_id"], output, source, facts["strategy"], "-" if pairs is None else f"{pairs:,}"

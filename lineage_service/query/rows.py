@@ -1,0 +1,213 @@
+"""Rows of a dataset version: fetched where they are, or found by a scan, whichever is cheaper.
+
+A fetch by position reads only the row groups that hold a row; a scan by key decodes the key column everywhere, and
+finds the rest as a fetch does. So a fetch is better until the rows lie in most of the row groups.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError, SourceError, did_you_mean, listed
+from lineage_service.query.answer import Part
+from lineage_service.query.engine import QueryEngine
+from lineage_service.query.gate import checked_order
+from lineage_service.query.walk_sql import Start
+from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import has_changed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPELLED = 20  # so few rows are named in the query itself
+MOST_HELD = 5_000_000  # ids of rows that are held in memory
+MOST_TOUCHED = 0.55  # share of the row groups up to which rows are fetched by position
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
+
+    limit: int | None = None
+    columns: tuple[str, ...] | None = None
+    order_by: tuple[str, ...] = ()
+    rids: bool = False
+    pairs: bool = False
+    count: bool = False
+    roles: bool = False
+    influence: bool = False
+
+    def __post_init__(self) -> None:
+        if sum((self.rids, self.pairs, self.count)) > 1:
+            raise QuestionError("ask for rids, pairs or a count, not several at once")
+        if self.limit is not None and self.limit < 0:
+            raise QuestionError("a limit cannot be negative")
+        if self.roles and not self.pairs:
+            raise QuestionError("roles are a column of pairs: ask for pairs too")
+
+
+def rows_part(
+    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: str | None
+) -> Part:
+    """The rows that a start means, in the shape that was asked for."""
+    names = [each.name for each in scan.version.columns]
+    chosen = _chosen(dataset, names, shape.columns)
+    wanted = _wanted(engine, dataset, scan, start, keyed)
+    order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by)
+    if not order and not wanted.in_order:
+        order = RID
+    limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
+    listed_columns = ", ".join(column(name) for name in [RID, *chosen])
+    text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
+    remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
+    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining)
+    for table in (start.table, wanted.table):
+        if table is not None:
+            weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone
+    return part
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """SQL for rows of a dataset, how many it gives, whether in order of their rids; a table that it reads."""
+
+    query: str
+    total: int
+    in_order: bool
+    table: str | None = None
+
+
+def _wanted(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: str | None) -> _Wanted:
+    version, everything = scan.version, range(len(scan.paths))
+    ids, total = _ids(engine, start, version.rows)
+    if total == version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
+        refuse_changed(dataset, scan, everything)
+        return _Wanted(scan.select(), total, in_order=version.rids.dense)
+    if ids is None:
+        refuse_changed(dataset, scan, everything)
+        query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN (SELECT b FROM {start.table}) s ON s.b = t.{RID}"
+        return _Wanted(query, total, in_order=False)
+    positions = ids if version.rids.dense else _positions(scan, ids)
+    files = _by_file(scan, positions)
+    refuse_changed(dataset, scan, [index for index, _ in files])
+    if len(positions) <= SPELLED:
+        return _Wanted(scan.select_positions([int(each) for each in positions.to_pylist()]), total, in_order=False)
+    if keyed is not None and _touches_most(scan, positions):
+        refuse_changed(dataset, scan, everything)
+        return _Wanted(keyed, total, in_order=False)
+    table = engine.keep_ids(positions)
+    return _Wanted(scan.select_joined(table, [index for index, _ in files]), total, in_order=False, table=table)
+
+
+def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None, int]:
+    """The rids in order, and how many; None instead of them where they are all, or too many to hold."""
+    import pyarrow as pa
+
+    if start.ids is not None:
+        return start.ids, len(start.ids)
+    if start.rids is not None:
+        return pa.array(sorted(start.rids), pa.int64()), len(start.rids)
+    if start.table is None:
+        return None, rows
+    total = engine.scalar(f"SELECT count(*) FROM {start.table}")
+    if total > MOST_HELD or total == rows:
+        return None, total
+    return engine.id_array(f"SELECT b FROM {start.table} ORDER BY b"), total
+
+
+def _positions(scan: VersionScan, ids: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    rids = scan.version.rids
+    found = [position for rid in ids.to_pylist() if (position := rids.position(rid)) is not None]
+    return pa.array(found, pa.int64())
+
+
+def _by_file(scan: VersionScan, positions: pa.Array) -> list[tuple[int, int]]:
+    """The files that hold these positions, and how many each."""
+    found = []
+    for index, file in enumerate(scan.version.files):
+        begin, end = _place(positions, file.base), _place(positions, file.base + file.rows)
+        if end > begin:
+            found.append((index, end - begin))
+    return found
+
+
+def _place(positions: pa.Array, value: int) -> int:
+    return bisect_left(positions, value, key=_value)
+
+
+def _value(scalar: Any) -> int:
+    return int(scalar.as_py())
+
+
+def _touches_most(scan: VersionScan, positions: pa.Array) -> bool:
+    """Whether the rows lie in so many row groups that looking into each of them is no saving."""
+    touched = groups = 0
+    for path, file in zip(scan.paths, scan.version.files, strict=True):
+        bounds = _row_groups(path, file.mtime_ns)
+        groups += len(bounds) - 1
+        at = _place(positions, file.base)
+        while at < len(positions) and (row := _value(positions[at]) - file.base) < file.rows:
+            touched += 1
+            at = _place(positions, file.base + bounds[bisect_right(bounds, row)])
+    return touched > MOST_TOUCHED * groups
+
+
+@lru_cache(maxsize=1024)
+def _row_groups(path: str, changed: int) -> tuple[int, ...]:
+    """First rows of a file's row groups, and the number of all rows."""
+    import pyarrow.parquet as pq
+
+    _ = changed
+    metadata = pq.read_metadata(path)
+    sizes = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return tuple(accumulate(sizes, initial=0))
+
+
+def _chosen(dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
+    if wanted is None:
+        return names
+    by_lower = {name.lower(): name for name in names}
+    unknown = [name for name in wanted if name.lower() not in by_lower and name != RID]
+    if unknown:
+        raise QuestionError(
+            f"unknown column '{unknown[0]}'; columns of '{dataset.full_name}': {listed(names)}",
+            hint=did_you_mean(unknown[0], names),
+        )
+    return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
+
+
+def refuse_changed(dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
+    """Rows are shown only from files that are what they were: never other rows under the same number."""
+    if scan.version.kind != "source":
+        return
+    for index in files:
+        if has_changed(scan.version.files[index], scan.paths[index]):
+            there = Path(scan.paths[index]).exists()
+            happened = "has changed since" if there else "is no longer where it was in"
+            raise SourceError(
+                f"source '{dataset.full_name}' {happened} run '{dataset.run_id}': file '{scan.paths[index]}'",
+                hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
+            )
+
+
+def id_part(ids: pa.Array) -> Part:
+    """Row ids that are there already, as an answer."""
+    import pyarrow as pa
+
+    def open_() -> pa.RecordBatchReader:
+        batch = pa.record_batch({RID: ids})
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+    return Part([RID], open_)
