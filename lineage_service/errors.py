@@ -68,6 +68,10 @@ class RunError(LineageError):
     """A run failed after its workflow was accepted; nothing of it is visible."""
 
 
+class CaptureSuspect(RunError):
+    """A run failed in a way that the data does not explain: of memory, or of a limit. What capture adds may be why."""
+
+
 class ChecksFailed(RunError):
     """Rows failed an `error` check. The run is kept under its id alone; `report` is what it did."""
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import Commit, Lineage
 
 from lineage_service.capture.estimate import Sizes
-from lineage_service.capture.instrument import InstrumentedPlan, capture_problems, instrument
-from lineage_service.capture.strategies import Choice
+from lineage_service.capture.instrument import InstrumentedPlan, capture_problems, instrument, read_again
 from lineage_service.errors import Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
@@ -72,10 +71,11 @@ def execute(
     publications: Sequence[Publication],
     stages: Stages,
     started: Callable[[], None],
-    chosen: Mapping[str, Choice] | None = None,
+    *,
+    failed_before: str | None = None,
 ) -> Executed:
     """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
-    time. `chosen` are strategies to take instead of those that capture would choose."""
+    time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
     with stages.stage("starting Spark"):
         from lineage_service.spark.checks import analyse_checks, checks_of, run_checks
         from lineage_service.spark.columns import Names
@@ -95,10 +95,13 @@ def execute(
             sizes = replace(
                 access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
             )
-            problems = [] if chosen else capture_problems(plan, capture, sizes)
+            problems = capture_problems(plan, capture, sizes) if failed_before is None else []
             if problems:
                 raise WorkflowError(problems)
-            instrumented = instrument(plan, capture, sizes, chosen)
+            if failed_before is None or capture == "off":
+                instrumented = instrument(plan, capture, sizes)
+            else:
+                instrumented = read_again(plan, failed_before, sizes)
             names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
             captured = capture != "off"
             relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}
@@ -133,3 +136,10 @@ def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access:
         for name, source in loaded.spec.sources.items()
         if not isinstance(source, BrokenSource)
     }
+
+
+def recovered() -> None:
+    """Brings Spark back after a failure that it may not have survived."""
+    from lineage_service.spark.session import recover
+
+    recover()

@@ -137,6 +137,7 @@ def run_commit(
     done: Executed,
     report: RunReport,
     folder: RunFolder,
+    capture: str,
     note: str | None = None,
 ) -> Commit:
     """All that the catalog will hold of this run but its lineage, which follows; `note`: why that is incomplete."""
@@ -163,12 +164,12 @@ def run_commit(
         workflow,
         loaded.version,
         report.status,
-        plan.capture,
+        capture,
         json.dumps(loaded.variables),
         json.dumps(report.to_json()),
         started.isoformat(timespec="milliseconds"),
         datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "complete" if plan.capture == "off" else "pending",
+        "incomplete" if note else "complete" if capture == "off" else "pending",
         note,
     )
     return Commit(

@@ -10,6 +10,7 @@ no name without that id ever means it, nothing is published, and `gc` removes it
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +21,16 @@ from lineage_service.capture.handles import Space, Table, source_space, step_spa
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
-from lineage_service.errors import ChecksFailed, LineageInterrupted, Problem
-from lineage_service.execute import Access, Executed, RunOptions, execute
+from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem
+from lineage_service.execute import Access, Executed, RunOptions, execute, recovered
 from lineage_service.failed import failed_checks
 from lineage_service.progress import Stages, Tell
 from lineage_service.record import RunReport, indexed_report, run_commit, run_report, with_warnings
 from lineage_service.settings import command
 from lineage_service.settle import Settling, settled
+from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
-from lineage_service.store.publish import discarding, prepare_publications, publish
+from lineage_service.store.publish import Publication, discarding, prepare_publications, publish
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
 
@@ -46,7 +48,7 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
     publications = prepare_publications(loaded)
     stages, clock = Stages(tell), _Clock()
     with discarding(publications), working_folder(home) as folder:
-        done = execute(loaded, options, capture, folder, access, publications, stages, clock.restart)
+        done, lost = _executed(loaded, options, capture, folder, access, publications, stages, clock)
         tables = _tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
@@ -54,17 +56,64 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         with stages.stage("committing"):
             folder.sync()
             folder.hand_over()
-            access.commit(run_commit(started, loaded, done, report, folder))
+            access.commit(run_commit(started, loaded, done, report, folder, capture, lost))
             if status == "committed":
                 folder.mark_committed()
                 publish(publications)
         clock.lap("execute")
-        lost: list[Problem] = []
-        if capture != "off":
-            report, lost = _with_lineage(report, done, tables, folder, options, access, stages, clock)
+        told = [*warnings, *done.warnings, *problems]
+        if lost is not None:
+            told.append(_lost(lost, folder, again=done.plan.capture != "off"))
+        elif capture != "off":
+            report, problem = _with_lineage(report, done, tables, folder, options, access, stages, clock)
+            told += [problem] if problem else []
         if status == "failed":
-            raise ChecksFailed([*warnings, *done.warnings, *problems, *lost], report)
-    return with_warnings(report, [*warnings, *done.warnings, *problems, *lost])
+            raise ChecksFailed(told, report)
+    return with_warnings(report, told)
+
+
+def _executed(
+    loaded: LoadedWorkflow,
+    options: RunOptions,
+    capture: str,
+    folder: RunFolder,
+    access: Access,
+    publications: Sequence[Publication],
+    stages: Stages,
+    clock: _Clock,
+) -> tuple[Executed, str | None]:
+    """What Spark did, and why lineage could not be captured on the way, where it could not.
+
+    Capture must not cost the user the outputs: where a job fails and what capture adds to it may be the reason, the
+    workflow is run with all lineage left for later, and else without any.
+    """
+    reason: str | None = None
+    for wanted in (capture, capture, "off"):
+        try:
+            done = execute(
+                loaded, options, wanted, folder, access, publications, stages, clock.restart, failed_before=reason
+            )
+        except CaptureSuspect as error:
+            if wanted == "off":
+                raise
+            reason = reason or f"capture by {capture} failed{_NEEDS.get(capture, '')}: {error.problems[0].message}"
+            folder.clear()
+            recovered()
+            continue
+        # What could not ride along by our own choice is read again in the same command.
+        return done, None if capture == "auto" and wanted != "off" else reason
+    raise AssertionError("the last try either succeeds or raises")
+
+
+# What a strategy rests on, and perhaps did not get.
+_NEEDS = {"inject": " (the list of a group's rows must fit into memory, and into one Spark row of 2 GiB)"}
+
+
+def _lost(reason: str, folder: RunFolder, *, again: bool) -> Problem:
+    index = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
+    hint = f"capture it another way: {index}" if again else "run the workflow again, with --capture auto"
+    told = f"the outputs of run '{folder.run_id}' are committed, but its lineage is incomplete: {reason}"
+    return Problem(told, None, hint, "warning")
 
 
 def _with_lineage(
@@ -76,7 +125,7 @@ def _with_lineage(
     access: Access,
     stages: Stages,
     clock: _Clock,
-) -> tuple[RunReport, list[Problem]]:
+) -> tuple[RunReport, Problem | None]:
     """The report with the lineage that was indexed; or what was lost of it, and how to get it after all."""
     versions: dict[str, Version] = {
         **{step_space(step): version for step, version in done.writing.versions.items()},
@@ -96,13 +145,12 @@ def _with_lineage(
     if error is not None:
         reason = error.problems[0].message
         access.settle(Lineage(folder.run_id, "incomplete", reason))
-        told = f"the outputs of run '{folder.run_id}' are committed, but its lineage is not: {reason}"
-        return report, [Problem(told, None, f"try again: {again}", "warning")]
+        return report, _lost(reason, folder, again=True)
     report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
     folder.sync()
     access.settle(settling.lineage(report.to_json()))
     settling.clear()
-    return report, []
+    return report, None
 
 
 class _Clock:

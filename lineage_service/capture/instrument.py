@@ -127,7 +127,7 @@ def instrument(
     for node in nodes:
         inputs = tuple(done[below.id] for below in node.inputs)
         rule = Rule((), ()) if capture == "off" else rule_for(node, tuple(each.below for each in inputs))
-        found = surveyed.get(node.id) if rule.tables else None
+        found = surveyed.get(node.id)
         done[node.id] = Instrumented(
             node,
             inputs,
@@ -140,6 +140,13 @@ def instrument(
             found.direct if found else None,
         )
     return InstrumentedPlan(plan, capture, tuple(done.values()))
+
+
+def read_again(plan: Plan, reason: str, sizes: Sizes) -> InstrumentedPlan:
+    """The plan with nothing captured on the way that can be read again: what is done where capture has failed."""
+    found = instrument(plan, "defer", sizes)
+    chosen = {each.node.id: replace(each.choice, reason=reason) for each in found.nodes if each.choice}
+    return instrument(plan, "defer", sizes, chosen)
 
 
 def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> list[Problem]:
@@ -180,7 +187,7 @@ def _survey(plan: Plan, nodes: list[Node], sizes: Sizes) -> dict[str, _Surveyed]
         rule = rule_for(node, tuple(below[each] for each in inputs))
         rows[node.id] = estimated(node, [rows[each] for each in inputs], sizes)
         joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
-        if rule.tables:
+        if any(table.everything is None for table in rule.tables):
             chain = _carried_by(node, datasets, above, plan.checked)
             direct = direct_of(node, chain[1:]) if chain is not None else None
             unstable = unsafe_keys(node, [stable[each] for each in inputs])
@@ -275,8 +282,3 @@ def _cheap(node: Node) -> bool:
             return node.repeatable and _cheap(node.input)
         case _:
             return False
-
-
-def with_choices(choices: Mapping[str, Choice], strategy: str, reason: str) -> dict[str, Choice]:
-    """The same breakers, captured another way."""
-    return {node: replace(choice, strategy=strategy, reason=reason) for node, choice in choices.items()}

@@ -14,7 +14,16 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from lineage_service.errors import LineageError, Position, Problem, RunError, SourceError, StoreError, WorkflowError
+from lineage_service.errors import (
+    CaptureSuspect,
+    LineageError,
+    Position,
+    Problem,
+    RunError,
+    SourceError,
+    StoreError,
+    WorkflowError,
+)
 
 _KINDS = {
     "CAST_INVALID_INPUT": "a value cannot be cast; use try_cast where that is meant",
@@ -72,6 +81,8 @@ def executing(position: Position | None, what: str, home: Path) -> Iterator[None
 
 
 def _is_spark(error: Exception) -> bool:
+    if isinstance(error, ConnectionRefusedError | ConnectionResetError):
+        return True
     return isinstance(error, PySparkException) or type(error).__module__.startswith(("py4j", "pyspark", "grpc"))
 
 
@@ -87,9 +98,16 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
     if program:
         return RunError(Problem(f"{what}: Spark cannot run the program '{program[1]}'", position, "is it on PATH?"))
     if "OutOfMemoryError" in text:
-        return RunError(
+        return CaptureSuspect(
             Problem(f"{what}: Spark ran out of memory", position, "give it more: --conf spark.driver.memory=8g")
         )
+    if any(sign in text for sign in _TOO_LARGE):
+        return CaptureSuspect(Problem(f"{what}: a row or list is too large for Spark (2 GiB)", position))
+    if _is_gone(error, text):
+        return CaptureSuspect(
+            Problem(f"{what}: Spark's process ended, as it does when it runs out of memory", position,
+                    "give it more: --conf spark.driver.memory=8g")
+        )  # fmt: skip
     file = re.search(
         r"(?:FAILED_READ_FILE|Encountered error while reading file|while reading file)[^\n]*?(file:\S+)", text
     )
@@ -100,7 +118,18 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
     condition = _condition(error, text)
     reason = _KINDS.get(condition.partition(".")[0], "")
     told = reason or (f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})")
-    return RunError(Problem(f"{what} failed while running: {told}", position, None if reason else "see --debug"))
+    kind = RunError if reason else CaptureSuspect
+    return kind(Problem(f"{what} failed while running: {told}", position, None if reason else "see --debug"))
+
+
+_TOO_LARGE = ("Cannot grow BufferHolder", "NegativeArraySizeException", "exceeds the maximum array size",
+              "array size exceeding the array size limit", "COLLECTION_SIZE_LIMIT_EXCEEDED")  # fmt: skip
+
+
+def _is_gone(error: Exception, text: str) -> bool:
+    """Whether the Java process that ran the job is no longer there to tell."""
+    gone = ("Connection refused", "Answer from Java side is empty", "Error while sending or receiving")
+    return type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError") or any(sign in text for sign in gone)
 
 
 def _file(uri: str, home: Path) -> str:

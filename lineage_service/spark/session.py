@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -34,6 +36,8 @@ def spark_session(
     if master and remote:
         raise LineageError("give --master or --remote, not both")
     _silence_query_logs()
+    if SparkContext._gateway is not None and not _answers():
+        _forget()
     active = _running()
     if active is not None and not remote:
         for key, value in given.items():
@@ -61,6 +65,40 @@ def spark_session(
     return session
 
 
+def recover() -> None:
+    """After a failure that Spark may not have survived: a session that no longer works is not met again."""
+    active = _running() if _answers() else None
+    try:
+        if active is not None:
+            active.range(1).count()
+            return
+    except Exception:
+        with suppress(Exception):
+            SparkSession.active().stop()
+    _forget()
+
+
+def _forget() -> None:
+    """The Java process of the sessions so far, ended and forgotten; the next session starts another."""
+    gateway: Any = SparkContext._gateway
+    with suppress(Exception):
+        gateway.shutdown()
+    with suppress(Exception):
+        gateway.proc.kill()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _answers() -> bool:
+    gateway: Any = SparkContext._gateway
+    try:
+        gateway.jvm.System.currentTimeMillis()
+    except Exception:
+        return False
+    return True
+
+
 def tried_spark() -> int:
     """Starts Spark and has it count: the rows counted. A session that was there before is left open."""
     already = _running()
@@ -83,7 +121,7 @@ def _running() -> SparkSession | None:
     """The caller's session, also where another thread has made it."""
     try:
         return SparkSession.active()
-    except PySparkException:
+    except (PySparkException, OSError):
         return None
 
 
@@ -96,6 +134,8 @@ def _silence_query_logs() -> None:
 
 def _set(session: SparkSession, key: str, value: str) -> None:
     try:
+        if session.conf.get(key, None) == value:
+            return
         session.conf.set(key, value)
     except PySparkException as error:
         raise RunError(f"cannot set '{key}' on a running Spark session", hint="start a new process") from error

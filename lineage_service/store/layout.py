@@ -110,6 +110,11 @@ class RunFolder:
         with suppress(OSError):
             (self.path / COMMITTED).touch()
 
+    def clear(self) -> None:
+        """Back to an empty folder, for another try."""
+        for part in (self.path / "data", self.path / "sources", self.lineage):
+            shutil.rmtree(part, ignore_errors=True)
+
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 

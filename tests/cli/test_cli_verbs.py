@@ -41,6 +41,7 @@ def test_run_prints_id_rows_and_pairs(call: Call) -> None:
         "master": "local[2]",
         "remote": None,
         "conf": {"spark.x": "1"},
+        "index_engine": "auto",
         "progress": None,
     }
     assert home.closed
