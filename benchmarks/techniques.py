@@ -102,12 +102,14 @@ class Ours:
     def outcome(self, job: Job, returned: RunReport) -> Outcome:
         found = [each for sources in returned.capture.values() for each in sources.values()]
         folder = self._home(job) / "runs" / returned.run_id
-        sizes = {way: [path.stat().st_size for path in folder.rglob(f"*{way}*.parquet")] for way in WAYS}
+        size = sum(each.get("bytes") or 0 for each in found)
+        # Forward lineage is in files of its own or takes nothing; backward lineage may be columns of the output.
+        forward = sum(path.stat().st_size for path in folder.rglob("*forward*.parquet"))
         return Outcome(
             sum(each.get("pairs") or 0 for each in found),
-            sum(each.get("bytes") or 0 for each in found),
-            backward=sum(sizes["backward"]) if any(sizes.values()) else None,
-            forward=sum(sizes["forward"]) if any(sizes.values()) else None,
+            size,
+            backward=max(size - forward, 0),
+            forward=forward,
             after=sum(returned.seconds.get(phase, 0.0) for phase in ("capture", "index")),
             strategy=", ".join(sorted({each["strategy"] for each in found if each.get("strategy")})) or None,
         )

@@ -70,6 +70,8 @@ class Home:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+        if self._questions is not None:
+            self._questions.close()
         self._questions = None
         self._engine.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -52,7 +53,12 @@ class Questions:
         self.lookups = Lookups()
         self.lazy: Lazily = lazily or _no_lazy
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
+        self.asked: list[Path] = []  # pairs that were captured when asked for; they go with the questions
         self._scans: dict[str, VersionScan] = {}
+
+    def close(self) -> None:
+        for folder in self.asked:
+            shutil.rmtree(folder, ignore_errors=True)
 
     # --- rows -------------------------------------------------------------------------------------------------
 

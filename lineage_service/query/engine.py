@@ -70,22 +70,22 @@ class QueryEngine:
 
     def keep_rids(self, reader: pa.RecordBatchReader) -> str:
         """A temporary table, column b, of rids that another connection found."""
+        return self._kept(reader, "_rid")
+
+    def _kept(self, rows: Any, name: str) -> str:
         self._tables += 1
-        name = f"kept{self._tables}"
+        table = f"kept{self._tables}"
         with translated(self.spill.parent):
-            self.connection.register(f"{name}_rows", reader)
-            self.connection.execute(f"CREATE TABLE {name} AS SELECT _rid AS b FROM {name}_rows")
-            self.connection.unregister(f"{name}_rows")
-        return name
+            self.connection.register(f"{table}_rows", rows)
+            self.connection.execute(f"CREATE TABLE {table} AS SELECT {name} AS b FROM {table}_rows")
+            self.connection.unregister(f"{table}_rows")
+        return table
 
     def keep_ids(self, ids: pa.Array) -> str:
-        """Ids as a table with column b, without a copy of them."""
+        """A temporary table of ids, column b."""
         import pyarrow as pa
 
-        self._tables += 1
-        name = f"held{self._tables}"
-        self.connection.register(name, pa.table({"b": ids}))
-        return name
+        return self._kept(pa.table({"b": ids}), "b")
 
     def id_array(self, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
         """One column of ids as an Arrow array."""
@@ -96,9 +96,7 @@ class QueryEngine:
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
 
     def drop(self, table: str) -> None:
-        if self._connection is not None and table.startswith("held"):
-            self._connection.unregister(table)
-        elif self._connection is not None:
+        if self._connection is not None:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def types(self, query: str) -> dict[str, str]:
