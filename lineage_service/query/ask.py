@@ -7,6 +7,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from lineage_catalog.reader import CatalogReader
