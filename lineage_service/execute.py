@@ -84,7 +84,7 @@ def execute(
         from lineage_service.spark.meter import metered
         from lineage_service.spark.publish import write_publication
         from lineage_service.spark.session import spark_session
-        from lineage_service.spark.staging import Rehearsal, Writing
+        from lineage_service.spark.staging import Rehearsal, Writing, new_salt
 
         spark = spark_session(options.master, options.remote, options.conf)
     started()
@@ -105,11 +105,11 @@ def execute(
             names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
             captured = capture != "off"
             relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}
-            rehearsal, checks = Rehearsal(names), list(checks_of(loaded))
+            rehearsal, checks = Rehearsal(names, new_salt()), list(checks_of(loaded))
             analyse_checks(checks, lower_plan(instrumented, relations, rehearsal, names), names)
         stages.of = _how_many(rehearsal, len(checks), publications)
-        writing = Writing(spark, names, folder, stages=stages)
-        lowered = lower_plan(instrumented, relations, writing, names)
+        writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
+        lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
         failed: list[FailedCheck] = []
         if checks:
             with stages.stage("checking rows"):

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from lineage_service import Home
-from lineage_service.capture.direct import translated
+from lineage_service.capture.direct import _Column, translated
 from lineage_service.errors import (
     CaptureSuspect,
     LineageError,
@@ -433,8 +433,8 @@ def test_what_duckdb_cannot_read_is_captured_by_spark(spark, tmp_path):
 TYPES = {"i": "whole", "d": "decimal", "s": "string", "t": "date", "b": "boolean"}
 
 
-def resolve(name):
-    return (name, TYPES[name]) if name in TYPES else None
+def resolve(parts):
+    return _Column(0, parts[0], TYPES[parts[0]]) if parts[0] in TYPES else None
 
 
 @pytest.mark.parametrize(

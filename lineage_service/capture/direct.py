@@ -1,5 +1,5 @@
-"""Group-bys that can be indexed from a source's own files: keys that are plain columns of it, and filters that mean
-the same to Spark and to DuckDB.
+"""Group-bys that can be indexed from the sources' own files: keys that are plain columns of them, below it nothing but
+filters and inner joins that mean the same to Spark and to DuckDB.
 
 Only what is provably alike is taken: comparisons of columns with columns or literals of the same harmless type (whole
 numbers, decimals, text, dates, booleans), IN lists, null tests, AND, OR, NOT. No function, no arithmetic, no cast, no
@@ -18,6 +18,7 @@ from lineage_service.plan.nodes import (
     Aggregate,
     Distinct,
     Filter,
+    Join,
     Limit,
     Named,
     Node,
@@ -37,47 +38,71 @@ LONGEST = 18  # digits of a number that both engines read alike
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Keys as pairs (column of the source, column of the dataset that shows it), and filters in DuckDB's words."""
+    """How the rows of a dataset are found in sources: `sources` as t0, t1, … (one may be there twice), keys as triples
+    (which source, its column, the column of the dataset that shows it), conditions in DuckDB's words."""
 
-    source: str
-    keys: tuple[tuple[str, str], ...]
-    predicates: tuple[str, ...]
+    sources: tuple[str, ...]
+    keys: tuple[tuple[int, str, str], ...]
+    conditions: tuple[str, ...]
+
+    @property
+    def shown(self) -> list[str]:
+        return [shown for _, _, shown in self.keys]
 
     def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "keys": [list(pair) for pair in self.keys], "predicates": list(self.predicates)}
+        keys = [list(key) for key in self.keys]
+        return {"sources": list(self.sources), "keys": keys, "conditions": list(self.conditions)}
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Direct:
-        return cls(body["source"], tuple((own, shown) for own, shown in body["keys"]), tuple(body["predicates"]))
+        keys = tuple((int(number), str(own), str(shown)) for number, own, shown in body["keys"])
+        return cls(tuple(body["sources"]), keys, tuple(body["conditions"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a source: which, its name, the family of its type."""
+
+    source: int
+    name: str
+    family: str
+
+    @property
+    def sql(self) -> str:
+        quoted = self.name.replace('"', '""')
+        return f't{self.source}."{quoted}"'
+
+
+Resolve = Callable[[tuple[str, ...]], _Column | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A pipeline of scans, filters and joins: its sources, what holds of them, and what its columns are."""
+
+    sources: tuple[str, ...]
+    conditions: tuple[str, ...]
+    resolve: Callable[[str], _Column | None]
 
 
 def direct_of(breaker: Node, above: Sequence[Node]) -> Direct | None:
-    """How a group-by is found in its source; `above` are the nodes from it up to the dataset that shows its rows."""
+    """How a group-by is found in its sources; `above` are the nodes from it up to the dataset that shows its rows."""
     if not isinstance(breaker, Aggregate | Distinct):
         return None
     if isinstance(breaker, Aggregate):
         keys = {named.name: _plain(named) for named in breaker.keys}
     else:
         keys = {name: name for name in breaker.schema.names}
-    shown = _shown(list(keys), above)
-    chain = _chain_below(breaker)
-    if shown is None or chain is None:
+    shown, tree = _shown(list(keys), above), _tree(breaker.input, 0)
+    if shown is None or tree is None:
         return None
-    source, nodes = chain
-    pairs = []
-    for name, column in keys.items():
-        own = _origin(column, nodes) if column is not None else None
-        if own is None or not _harmless(source, own):
+    found = []
+    for name, plain in keys.items():
+        column = tree.resolve(plain) if plain is not None else None
+        if column is None:
             return None
-        pairs.append((own, shown[name]))
-    predicates = []
-    for index, node in enumerate(nodes):
-        if isinstance(node, Filter):
-            text = translated(node.where, _resolver(source, nodes[index + 1 :]))
-            if text is None:
-                return None
-            predicates.append(text)
-    return Direct(source.step, tuple(pairs), tuple(predicates))
+        found.append((column.source, column.name, shown[name]))
+    return Direct(tree.sources, tuple(found), tree.conditions)
 
 
 def _plain(named: Named) -> str | None:
@@ -108,36 +133,77 @@ def _shown(keys: Sequence[str], above: Sequence[Node]) -> dict[str, str] | None:
     return names
 
 
-def _chain_below(breaker: Aggregate | Distinct) -> tuple[Source, list[Node]] | None:
-    """The source that is read row by row, and the nodes between, from the breaker down."""
-    nodes: list[Node] = []
-    node: Node = breaker.input
-    while isinstance(node, Filter | Project | WithColumns | Sort):
-        if isinstance(node, Project | WithColumns) and any(each.expression.generates for each in node.columns):
+def _tree(node: Node, first: int) -> _Tree | None:
+    """The pipeline below a breaker, its sources numbered from `first`; None where it holds anything else."""
+    if isinstance(node, Source):
+        return _Tree((node.step,), (), lambda name: _of_source(node, first, name))
+    if isinstance(node, Join):
+        return _joined(node, first)
+    if not isinstance(node, Filter | Project | WithColumns | Sort):
+        return None
+    below = _tree(node.input, first)
+    if below is None or isinstance(node, Sort):
+        return below
+    if isinstance(node, Filter):
+        condition = translated(node.where, lambda parts: below.resolve(parts[0]) if len(parts) == 1 else None)
+        return None if condition is None else _Tree(below.sources, (*below.conditions, condition), below.resolve)
+    if any(each.expression.generates for each in node.columns):
+        return None
+    return _Tree(below.sources, below.conditions, lambda name: _of_columns(node, below, name))
+
+
+def _of_source(node: Source, number: int, name: str) -> _Column | None:
+    column = node.columns.find(name)
+    family = _family(column.type) if column is not None and column.type else None
+    return None if column is None or family is None else _Column(number, column.name, family)
+
+
+def _of_columns(node: Project | WithColumns, below: _Tree, name: str) -> _Column | None:
+    found = next((each for each in node.columns if each.name.lower() == name.lower()), None)
+    if found is None:
+        return below.resolve(name) if isinstance(node, WithColumns) else None
+    plain = _plain(found)
+    return None if plain is None else below.resolve(plain)
+
+
+def _joined(node: Join, first: int) -> _Tree | None:
+    """An inner join along keys; any other has rows that are not a plain combination of rows, or too many of them."""
+    if node.how != "inner" or node.keyed is None or not node.keyed.keys:
+        return None
+    left = _tree(node.left, first)
+    right = _tree(node.right, first + len(left.sources)) if left is not None else None
+    if left is None or right is None:
+        return None
+    shared = {name.lower() for name in node.using}
+
+    def resolve(name: str) -> _Column | None:
+        in_left, in_right = node.left.schema.find(name), node.right.schema.find(name)
+        if in_left and (not in_right or name.lower() in shared):
+            return left.resolve(name)
+        return right.resolve(name) if in_right and not in_left else None
+
+    def resolve_side(parts: tuple[str, ...]) -> _Column | None:
+        if len(parts) == 2 and parts[0] in ("left", "right"):
+            return (left if parts[0] == "left" else right).resolve(parts[1])
+        return resolve(parts[0]) if len(parts) == 1 else None
+
+    conditions = _used(node, left, right)
+    if node.on is not None:
+        on = translated(node.on, resolve_side)
+        conditions = None if on is None else (on,)
+    if conditions is None:
+        return None
+    return _Tree((*left.sources, *right.sources), (*left.conditions, *right.conditions, *conditions), resolve)
+
+
+def _used(node: Join, left: _Tree, right: _Tree) -> tuple[str, ...] | None:
+    found = []
+    for name in node.using:
+        one, other = left.resolve(name), right.resolve(name)
+        if one is None or other is None or not _alike(one.family, other.family):
             return None
-        nodes.append(node)
-        node = node.input
-    return (node, nodes) if isinstance(node, Source) else None
-
-
-def _origin(name: str, nodes: Sequence[Node]) -> str | None:
-    """The source's column that a name is, seen through these nodes."""
-    for node in nodes:
-        if isinstance(node, Project | WithColumns):
-            found = next((each for each in node.columns if each.name.lower() == name.lower()), None)
-            if found is not None:
-                plain = _plain(found)
-                if plain is None:
-                    return None
-                name = plain
-            elif isinstance(node, Project):
-                return None
-    return name
-
-
-def _harmless(source: Source, name: str) -> bool:
-    column = source.columns.find(name)
-    return bool(column and column.type and _family(column.type) is not None)
+        found.append(f"({one.sql} = {other.sql})")
+    return tuple(found)
 
 
 def _family(kind: str) -> str | None:
@@ -147,17 +213,11 @@ def _family(kind: str) -> str | None:
     return "whole" if base in WHOLE else base
 
 
-def _resolver(source: Source, nodes: Sequence[Node]) -> Callable[[str], tuple[str, str] | None]:
-    def resolve(name: str) -> tuple[str, str] | None:
-        own = _origin(name, nodes)
-        column = source.columns.find(own) if own is not None else None
-        family = _family(column.type) if column is not None and column.type else None
-        return None if column is None or family is None else (column.name, family)
-
-    return resolve
+def _alike(one: str, other: str) -> bool:
+    return one == other or {one, other} == {"whole", "decimal"}
 
 
-def translated(expression: Expression, resolve: Callable[[str], tuple[str, str] | None]) -> str | None:
+def translated(expression: Expression, resolve: Resolve) -> str | None:
     """A predicate in DuckDB's words, where it surely means the same there; None else."""
     if "\\" in expression.text:
         return None  # escapes in texts are Spark's own
@@ -173,7 +233,7 @@ class _Unlike(Exception):
 
 @dataclass(frozen=True)
 class _Translator:
-    resolve: Callable[[str], tuple[str, str] | None]
+    resolve: Resolve
 
     def predicate(self, tree: exp.Expr) -> str:
         from sqlglot import exp
@@ -206,8 +266,7 @@ class _Translator:
 
     def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
         (one, family), (other, other_family) = self.value(left), self.value(right)
-        alike = family == other_family or {family, other_family} == {"whole", "decimal"}
-        if not alike:
+        if not _alike(family, other_family):
             raise _Unlike
         return f"({one} {word} {other})"
 
@@ -217,11 +276,11 @@ class _Translator:
 
         if isinstance(tree, exp.Paren):
             return self.value(tree.this)
-        if isinstance(tree, exp.Column) and len(tree.parts) == 1:
-            found = self.resolve(tree.name)
+        if isinstance(tree, exp.Column):
+            found = self.resolve(tuple(part.name for part in tree.parts))
             if found is None:
                 raise _Unlike
-            return '"' + found[0].replace('"', '""') + '"', found[1]
+            return found.sql, found.family
         if isinstance(tree, exp.Boolean):
             return ("true" if tree.this else "false"), "boolean"
         if isinstance(tree, exp.Neg):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,10 +65,8 @@ class DuckIndexEngine:
     def _select(self, rows: TableRows) -> str:
         if rows.direct is not None and not rows.files:
             assert rows.carrier is not None
-            found = direct_pairs(
-                rows.direct, self._scan(f"source:{rows.direct.source}"), self._scan(f"step:{rows.carrier}")
-            )
-            return f"SELECT a AS id, b AS h0 FROM ({found})"
+            sources = [self._scan(f"source:{source}") for source in rows.direct.sources]
+            return direct_members(rows.direct, sources, self._scan(f"step:{rows.carrier}"), {})
         files = [self.home.absolute(file) for file in rows.files]
         if not files:
             nothing = "".join(f", NULL::BIGINT AS h{index}" for index in range(len(rows.handles)))
@@ -133,25 +131,29 @@ def sorted_pairs(pairs: str, direction: str, bounds: Bounds | None, *, distinct:
     return f"SELECT {split['a']} AS a, {split['b']} AS b FROM ({packed}) ORDER BY x"
 
 
-def direct_pairs(direct: Direct, source: VersionScan, dataset: VersionScan, rows: str | None = None) -> str:
-    """Pairs (a, b) of a dataset's rows and the source's rows that have their keys.
+def direct_members(
+    direct: Direct, sources: Sequence[VersionScan], dataset: VersionScan, only: Mapping[int | None, Sequence[int]]
+) -> str:
+    """(id, h0, h1, …): rows of a dataset beside the rows of the sources that have their keys.
 
-    `rows`, where not all of the source's are meant, have the columns of `direct_columns` and their rid.
+    `only` are positions, of one of the sources (by its number) or of the dataset (None), instead of all its rows.
     """
-    own = rows or source.select(direct_columns(direct, source))
-    shown = dataset.select([name for _, name in direct.keys])
-    where = f" WHERE {' AND '.join(direct.predicates)}" if direct.predicates else ""
+    tables = []
+    for number, source in enumerate(sources):
+        columns = direct_columns(direct, number, source)
+        rows = source.select_positions(only[number], columns) if number in only else source.select(columns)
+        tables.append(f"({rows}) t{number}")
+    shown = dataset.select_positions(only[None], direct.shown) if None in only else dataset.select(direct.shown)
     # Nulls are equal to each other in a key.
-    same = " AND ".join(f"s.{column(one)} IS NOT DISTINCT FROM o.{column(other)}" for one, other in direct.keys)
-    return (
-        f"SELECT o.{RID} AS a, s.{RID} AS b FROM (SELECT * FROM ({own}) x{where}) s "
-        f"JOIN ({shown}) o ON {same or 'true'}"
-    )
+    same = [f"t{number}.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for number, own, other in direct.keys]
+    where = " AND ".join([*direct.conditions, *same]) or "true"
+    handles = "".join(f", t{number}.{RID} AS h{number}" for number in range(len(sources)))
+    return f"SELECT o.{RID} AS id{handles} FROM {', '.join(tables)}, ({shown}) o WHERE {where}"
 
 
-def direct_columns(direct: Direct, source: VersionScan) -> list[str]:
-    """The source's columns that keys and predicates read."""
-    text = " ".join(direct.predicates).lower()
-    keys = {name.lower() for name, _ in direct.keys}
+def direct_columns(direct: Direct, number: int, source: VersionScan) -> list[str]:
+    """The columns of a source that keys and conditions read."""
+    text = " ".join(direct.conditions)
+    keys = {own for of, own, _ in direct.keys if of == number}
     names = [each.name for each in source.version.columns]
-    return [name for name in names if name.lower() in keys or column(name).lower() in text]
+    return [name for name in names if name in keys or f"t{number}.{column(name)}" in text]

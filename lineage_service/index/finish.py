@@ -85,6 +85,8 @@ class Finisher:
         for space, rows in self.rows.items():
             if rows.kind != "lazy" or rows.direct is not None:
                 self.engine.view(view_of(space), rows)
+            if rows.kind == "direct" and not rows.files and not self._is_scan(rows):
+                self.engine.keep(view_of(space), f"SELECT * FROM {view_of(space)}")  # joined once, read for each source
         self._refuse_collisions()
         kept: dict[Edge, None] = {}
         for start in graph.datasets():
@@ -97,7 +99,7 @@ class Finisher:
     def _refuse_collisions(self) -> None:
         """An id is a hash of a key: where two keys share one, the second hash tells. Counts members on the way."""
         for space, rows in self.rows.items():
-            if is_dataset(space) or rows.kind != "files":
+            if is_dataset(space) or rows.kind == "lazy" or (rows.kind == "direct" and self._is_scan(rows)):
                 continue
             view = view_of(space)
             if rows.check is not None:
@@ -154,16 +156,28 @@ class Finisher:
             )
 
     def _direct(self, edge: Edge) -> TableRows | None:
+        """Where an edge is found in sources: when asked for, or in one source by its keys."""
         rows = self.rows.get(edge.table)
-        return rows if rows is not None and rows.direct is not None and not rows.files else None
+        if rows is None or rows.direct is None or rows.files:
+            return None
+        return rows if rows.kind == "lazy" or self._is_scan(rows) else None
+
+    def _is_scan(self, rows: TableRows) -> bool:
+        return rows.direct is not None and len(rows.direct.sources) == 1
 
     def _keyed(self, edge: Edge) -> None:
         """Indexed from the source's own files; forward, the source answers for itself."""
         rows = self._direct(edge)
         assert rows is not None and rows.direct is not None
         source, dataset = self.versions[edge.target], self.versions[edge.source]
-        body = rows.direct.to_json()
-        if not rows.direct.keys and not rows.direct.predicates and dataset.rows == 1 and dataset.rids.dense:
+        body = {**rows.direct.to_json(), "handle": edge.column}
+        if (
+            self._is_scan(rows)
+            and not rows.direct.keys
+            and not rows.direct.conditions
+            and dataset.rows == 1
+            and dataset.rids.dense
+        ):
             self.hops.append(Hop(edge.source, edge.target, edge.role, "everything", source.rows))
             self.members[edge.table] = source.rows
             return

@@ -5,10 +5,13 @@ Pure text over the files of a home.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.direct import Direct
-from lineage_service.index.engine import direct_columns, direct_pairs
+from lineage_service.capture.handles import source_space
+from lineage_service.index.engine import direct_members
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column
@@ -54,12 +57,16 @@ def _keyed(
     stored = None if hop.backward is None else f"SELECT a, b FROM {files.index(hop.backward)}"
     if stored is not None and (direction == "backward" or rids is None or not files.is_unchanged(source)):
         return stored
-    direct, scan = Direct.from_json(body_of(hop)), files.scan(source)
-    rows = None
-    if direction == "forward" and rids is not None:
-        positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
-        rows = scan.select_positions(positions, direct_columns(direct, scan))
-    return direct_pairs(direct, scan, files.scan(dataset), rows)
+    body = body_of(hop)
+    direct, handle = Direct.from_json(body), str(body["handle"])
+    scans = [files.scan(Place(source.run_id, source_space(name))) for name in direct.sources]
+    only: dict[int | None, Sequence[int]] = {}
+    if rids is not None:
+        number = None if direction == "backward" else int(handle[1:])
+        near = files.scan(dataset) if number is None else scans[number]
+        only[number] = [position for rid in rids if (position := near.version.rids.position(rid)) is not None]
+    distinct = "DISTINCT " if len(scans) > 1 else ""
+    return f"SELECT {distinct}id AS a, {handle} AS b FROM ({direct_members(direct, scans, files.scan(dataset), only)})"
 
 
 def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -> str:
@@ -98,11 +105,11 @@ def keyed_rows(way: Way, rids: tuple[int, ...], files: HomeFiles) -> str | None:
     if way.hop is None or way.hop.form != "keyed":
         return None
     direct, source, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.end), files.scan(way.start)
-    if not direct.keys:
+    if not direct.keys or len(direct.sources) > 1:
         return None
     positions = [position for rid in rids if (position := dataset.version.rids.position(rid)) is not None]
-    shown = dataset.select_positions(positions, [name for _, name in direct.keys])
-    where = "".join(f" AND {predicate}" for predicate in direct.predicates)
-    same = " AND ".join(f"s.{column(one)} IS NOT DISTINCT FROM o.{column(other)}" for one, other in direct.keys)
-    rows = f"SELECT * FROM ({source.select()}) x WHERE true{where}"
-    return f"SELECT s.* FROM ({rows}) s SEMI JOIN ({shown}) o ON {same}"
+    shown = dataset.select_positions(positions, direct.shown)
+    where = " AND ".join(direct.conditions) or "true"
+    same = " AND ".join(f"t0.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for _, own, other in direct.keys)
+    rows = f"SELECT * FROM ({source.select()}) t0 WHERE {where}"
+    return f"SELECT t0.* FROM ({rows}) t0 SEMI JOIN ({shown}) o ON {same}"

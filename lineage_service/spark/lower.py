@@ -41,19 +41,31 @@ from lineage_service.spark.groups import Members
 from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
-from lineage_service.spark.staging import Stage
+from lineage_service.spark.staging import Rehearsal, Stage
 from lineage_service.spark.strategies import captured_groups, captured_rows, partition_ids
 
 
 def lower_plan(
-    plan: InstrumentedPlan, sources: Mapping[str, Relation], stage: Stage, names: Names
+    plan: InstrumentedPlan,
+    sources: Mapping[str, Relation],
+    stage: Stage,
+    names: Names,
+    rehearsed: Rehearsal | None = None,
 ) -> dict[str, Relation]:
-    """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once."""
+    """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once.
+
+    What a rehearsal has built without anything written below it is not built again: Spark analyses each DataFrame anew.
+    """
 
     def relation_of(each: Instrumented, inputs: list[Relation]) -> Relation:
         node = each.node
         with analysing(node.position, f"step '{node.step}'"):
-            return _materialised(each, _lowered(each, inputs, sources, stage, names), stage, names)
+            lowered = rehearsed.again(each, stage) if rehearsed is not None else None
+            if lowered is None:
+                lowered = _lowered(each, inputs, sources, stage, names)
+            if isinstance(stage, Rehearsal):
+                stage.built(each, lowered)
+            return _materialised(each, lowered, stage, names)
 
     return in_order(plan.nodes, relation_of, stage.cancel)
 

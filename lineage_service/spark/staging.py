@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,10 @@ from lineage_service.store.versions import Version
 from lineage_service.store.written import size_of_folder, version_of_folder
 
 Later = Callable[[DataFrame | None], DataFrame]
+
+
+def new_salt() -> int:
+    return secrets.randbits(62)
 
 
 class Stage(Protocol):
@@ -65,21 +70,43 @@ class Stage(Protocol):
 
 
 class Rehearsal:
-    """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs."""
+    """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs.
 
-    salt = 0
+    What it has built above nothing but sources is what the real thing would build, and is handed on to it.
+    """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, salt: int) -> None:
         self.names = names
+        self.salt = salt
         self.writes: list[str] = []  # what the real thing will write
+        self._built: dict[str, Relation] = {}
+        self._left: dict[str, list[Callable[[Stage], None]]] = {}
+        self._here = threading.local()  # nodes are lowered side by side, each in one thread
+
+    def built(self, each: Instrumented, relation: Relation) -> None:
+        """Takes note of a node's rows, as they are before they are written as a dataset or a copy."""
+        wrote, self._here.wrote = getattr(self._here, "wrote", False), False
+        left, self._here.left = getattr(self._here, "left", []), []
+        below = all(inner.node.id in self._built and inner.materialised is None for inner in each.inputs)
+        if below and not wrote:
+            self._built[each.node.id] = relation
+            self._left[each.node.id] = left
+
+    def again(self, each: Instrumented, stage: Stage) -> Relation | None:
+        """A node's rows as they were built, what it leaves for later left with the stage; None where it was not so."""
+        for leave in self._left.get(each.node.id, ()):
+            leave(stage)
+        return self._built.get(each.node.id)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        self._here.wrote = True
         self.writes.append(label)
         _refuse_unwritable(frame.schema, label, position)  # asking also makes a remote session analyse
         return frame
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         _ = frame, position
+        self._here.wrote = True
         self.writes.append(space)
 
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
@@ -91,10 +118,13 @@ class Rehearsal:
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
-        """Written with the dataset."""
+        self._leave(lambda stage: stage.carried(space, dataset, handles))
 
     def later(self, space: Space, members: Later, each: Instrumented) -> None:
-        """Not written now."""
+        self._leave(lambda stage: stage.later(space, members, each))
+
+    def _leave(self, leave: Callable[[Stage], None]) -> None:
+        self._here.left = [*getattr(self._here, "left", []), leave]
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         self.writes.append(each.node.step)
@@ -129,7 +159,7 @@ class Writing:
     failed: dict[str, Failing] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     relations: dict[str, Relation] = field(default_factory=dict)
-    salt: int = field(default_factory=lambda: secrets.randbits(62))
+    salt: int = 0
     _copies: dict[str, Path] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 

@@ -220,7 +220,7 @@ class _Direct:
         _ = groups
         direct, names = self.each.direct, self.names
         assert direct is not None
-        shown = [column for _, column in direct.keys]
+        shown = direct.shown
 
         def members(dataset: DataFrame | None) -> DataFrame:
             assert dataset is not None
