@@ -13,7 +13,6 @@ from lineage_catalog.engine import connect, hidden, migrate, require_head
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
-from lineage_service.capture.estimate import Sizes
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
@@ -27,10 +26,10 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
-from lineage_service.store.tables import is_left_over
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
+    from lineage_service.capture.estimate import Sizes
     from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
@@ -127,12 +126,12 @@ class Home:
 
     def _settle_for_question(self, run_id: str) -> None:
         """What a question does before it reads the lineage of a run: waits for it, or finishes it; or says why not."""
-        from lineage_service.reindex import incomplete
-
         run = self._catalog.run(run_id)
         if run is None or run.lineage == "complete":
             return
         if run.lineage == "incomplete":
+            from lineage_service.reindex import incomplete
+
             raise incomplete(self.layout, run)
         self._finish(run_id, IndexOptions(), self.progress)
 
@@ -320,6 +319,8 @@ class Home:
 
         A run at work is left alone, and one that another catalog has.
         """
+        from lineage_service.store.tables import is_left_over
+
         folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
         # Locks first, then the catalog: a run that commits in between must be seen as committed.
         idle = [folder for folder in folders if not is_at_work(folder)]
@@ -418,6 +419,8 @@ class Home:
 
     def sizes(self, workflow: str) -> Sizes:
         """What the last run of a workflow says of the rows that its steps give and read."""
+        from lineage_service.capture.estimate import Sizes
+
         run = self._catalog.latest_run(workflow)
         steps = self._catalog.steps(run.id) if run is not None else []
         return Sizes(

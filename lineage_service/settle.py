@@ -25,7 +25,7 @@ from lineage_service.progress import Stages
 from lineage_service.record import Pairs, hop_record
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import LineageTables, TableRows
-from lineage_service.store.versions import Version, has_changed
+from lineage_service.store.versions import Version, has_changed, has_old_dates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,8 +59,7 @@ class Settling:
         began = time.monotonic()
         self._refuse_changed()
         later = self.tables.pending
-        if self.engine == "spark":
-            later += [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
+        later += [space for space, rows in self.tables.rows.items() if rows.kind == "direct" and self._by_spark(rows)]
         if later:
             self._capture(later, stages)
         captured = time.monotonic()
@@ -70,6 +69,15 @@ class Settling:
             written.rows, written.bytes = sum(hop.rows for hop in self.hops), sum(hop.bytes for hop in self.hops)
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
+
+    def _by_spark(self, rows: TableRows) -> bool:
+        """Whether Spark must find in the sources what DuckDB else would: as asked for, or since dates of before 1582
+        in files of Spark 2 mean other days to DuckDB."""
+        if self.engine == "spark":
+            return True
+        names = rows.direct.sources if rows.direct is not None else ()
+        files = [file for name in names for file in self.versions[f"source:{name}"].files]
+        return any(has_old_dates(self.folder.home.absolute(file.path)) for file in files)
 
     def lineage(self, report: Mapping[str, Any] | None) -> Lineage:
         """What the catalog will hold of it."""

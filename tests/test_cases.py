@@ -11,7 +11,7 @@ from lineage_service import Home
 from tests.generate import Plan
 from tests.harness import absence_of, merged_flow, traced_rows
 from tests.judging import same_as_expected
-from tests.strategies import both_layouts, every_capture, lay_out
+from tests.strategies import ASKED_FOR, both_layouts, captures, lay_out
 from tests.test_reference_cases import CASES, load, typed_table
 
 AS_SHIPPED = ("aggregate", "intersect", "window")
@@ -43,8 +43,13 @@ def failures_of(home: Home, run_id: str, prefix: str, case: dict, plan: Plan) ->
     return found
 
 
-@every_capture
-@pytest.mark.parametrize("folder", FOLDERS)
+# Folders whose cases are asked lazily too.
+LAZILY = ("distinct", "difference", "window")
+PARTS = [(folder, capture) for number, folder in enumerate(FOLDERS) for capture in captures(number)]
+PARTS += [(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
+
+
+@pytest.mark.parametrize(("folder", "capture"), PARTS)
 def test_cases(folder: str, capture: str, request, tmp_path: Path):
     # Nested keys and sets are where code generation differs from interpretation; the others run fast.
     request.getfixturevalue("spark_as_shipped" if folder in AS_SHIPPED else "spark")

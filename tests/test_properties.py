@@ -11,15 +11,17 @@ from lineage_service import Home
 from tests.generate import Plan, random_plan
 from tests.harness import merged_flow, traced_rows
 from tests.judging import same_as_oracle
-from tests.strategies import both_layouts, every_capture, lay_out
+from tests.strategies import both_layouts, captures, lay_out
 
 PLANS = int(os.environ.get("SMOKE_PLANS", "80"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
 BATCH = 20
 
 
-@every_capture
-@pytest.mark.parametrize("first", range(SEED, SEED + PLANS, BATCH))
+BATCHES = [(first, capture) for first in range(SEED, SEED + PLANS, BATCH) for capture in captures(first // BATCH, 1)]
+
+
+@pytest.mark.parametrize(("first", "capture"), BATCHES)
 def test_random_plans(first, capture, request, tmp_path):
     # One batch in five runs as Spark is shipped, with code generation and adaptive execution; the others run fast.
     request.getfixturevalue("spark_as_shipped" if first // BATCH % 5 == 4 else "spark")

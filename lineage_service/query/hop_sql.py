@@ -9,9 +9,7 @@ from collections.abc import Sequence
 
 from lineage_catalog.records import HopRecord
 
-from lineage_service.capture.direct import Direct
 from lineage_service.capture.handles import source_space
-from lineage_service.index.engine import direct_members
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column
@@ -57,6 +55,9 @@ def _keyed(
     stored = None if hop.backward is None else f"SELECT a, b FROM {files.index(hop.backward)}"
     if stored is not None and (direction == "backward" or rids is None or not files.is_unchanged(source)):
         return stored
+    from lineage_service.capture.direct import Direct
+    from lineage_service.index.engine import direct_members
+
     body = body_of(hop)
     direct, handle = Direct.from_json(body), str(body["handle"])
     scans = [files.scan(Place(source.run_id, source_space(name))) for name in direct.sources]
@@ -104,6 +105,8 @@ def keyed_rows(way: Way, rids: tuple[int, ...], files: HomeFiles) -> str | None:
     """Rows of a source by the keys that a dataset's rows show, instead of by their row ids; None where it is not so."""
     if way.hop is None or way.hop.form != "keyed":
         return None
+    from lineage_service.capture.direct import Direct
+
     direct, source, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.end), files.scan(way.start)
     if not direct.keys or len(direct.sources) > 1:
         return None

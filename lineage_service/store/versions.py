@@ -198,3 +198,11 @@ def parquet_footer(path: str) -> Footer:
 def parquet_rows(path: str) -> int:
     """Rows of a Parquet file from its footer."""
     return parquet_footer(path).rows
+
+
+def has_old_dates(path: str) -> bool:
+    """Whether a Parquet file counts days before 1582 by the calendar of that time, as Spark 2 wrote them."""
+    import pyarrow.parquet as pq
+
+    keys = pq.read_metadata(path).metadata or {}
+    return b"org.apache.spark.legacyDateTime" in keys
