@@ -9,8 +9,10 @@ floating-point number, no moment in time: in those the two engines differ.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.plan.expressions import Expression
@@ -266,6 +268,11 @@ class _Translator:
 
     def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
         (one, family), (other, other_family) = self.value(left), self.value(right)
+        # Spark reads a text that is compared with a date as a date.
+        if family == "date" and (day := _day(right)):
+            other, other_family = day, "date"
+        if other_family == "date" and (day := _day(left)):
+            one, family = day, "date"
         if not _alike(family, other_family):
             raise _Unlike
         return f"({one} {word} {other})"
@@ -290,11 +297,57 @@ class _Translator:
             return f"-{text}", family
         if isinstance(tree, exp.Literal):
             return _literal(tree)
-        if isinstance(tree, exp.Cast) and tree.to.this.name == "DATE" and isinstance(tree.this, exp.Literal):
-            text = str(tree.this.this)
-            if tree.this.is_string and re.fullmatch(r"[1-9]\d{3}-\d\d-\d\d", text) and type(tree) is exp.Cast:
-                return f"DATE '{text}'", "date"
+        day = _constant_day(tree)
+        if day is not None:
+            return f"DATE '{day.isoformat()}'", "date"
         raise _Unlike
+
+
+def _day(tree: exp.Expr) -> str | None:
+    """A text literal that both engines read as the same day."""
+    found = _text_day(tree)
+    return None if found is None else f"DATE '{found.isoformat()}'"
+
+
+def _text_day(tree: exp.Expr) -> date | None:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Literal) or not tree.is_string or not re.fullmatch(r"[12]\d{3}-\d\d-\d\d", tree.name):
+        return None
+    try:
+        return date.fromisoformat(tree.name)
+    except ValueError:
+        return None
+
+
+def _constant_day(tree: exp.Expr) -> date | None:
+    """A day that is spelled out: `DATE '…'`, or such a day and whole days, months or years added to it."""
+    from sqlglot import exp
+
+    if type(tree) is exp.Cast and tree.to.this.name == "DATE":
+        return _text_day(tree.this)
+    if type(tree) not in (exp.Add, exp.Sub) or not isinstance(tree.expression, exp.Interval):
+        return None
+    day, interval = _constant_day(tree.this), tree.expression
+    count, unit = interval.this, interval.args.get("unit")
+    if day is None or unit is None or not isinstance(count, exp.Literal) or not re.fullmatch(r"\d{1,5}", count.name):
+        return None
+    number = int(count.name) * (1 if type(tree) is exp.Add else -1)
+    match unit.name.upper().removesuffix("S"):
+        case "DAY":
+            return day + timedelta(number)
+        case "MONTH":
+            return _months_later(day, number)
+        case "YEAR":
+            return _months_later(day, 12 * number)
+    return None
+
+
+def _months_later(day: date, months: int) -> date:
+    """The same day of another month, or its last where it is shorter, as Spark counts."""
+    month = day.year * 12 + day.month - 1 + months
+    year, month = divmod(month, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
 def _literal(tree: exp.Literal) -> tuple[str, str]:

@@ -214,7 +214,8 @@ def _reads(node: Node, inputs: list[Estimate | None], sizes: Sizes) -> Estimate 
     if len(known) < len(wanted):
         return None
     remembered = all(each.remembered for each in known)
-    return Estimate(sum(each.rows for each in known), 1.0, scanned, remembered=remembered)
+    base, rows = sum(each.base for each in known), sum(each.rows for each in known)
+    return Estimate(base, rows / base if base else 1.0, scanned, remembered=remembered)
 
 
 def _datasets(plan: Plan) -> set[str]:

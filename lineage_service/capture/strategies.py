@@ -110,7 +110,8 @@ def _cheapest(breaker: Breaker) -> Choice:
     reads = breaker.reads
     if reads is None:
         return Choice("stage", "always sound; nobody knows yet how many rows it reads")
-    rows = reads.rows
+    # A guess may be far too low: what it rests on counts too.
+    rows = reads.rows if reads.remembered else (reads.rows * reads.base) ** 0.5
     known = "as many as last time" if reads.remembered else "by the sources' sizes"
     costs = {"stage": STAGED_JOB + STAGED * rows}
     if refusal(breaker, "inject") is None and rows <= MOST_INJECTED:
@@ -119,7 +120,7 @@ def _cheapest(breaker: Breaker) -> Choice:
         again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
         costs["defer"] = REREAD_JOB + again + REREAD * rows
     pick = min(costs, key=lambda strategy: costs[strategy])
-    about = f"about {rows:,.0f} rows, {known}"
+    about = f"about {reads.rows:,.0f} rows, {known}"
     why = {
         "inject": f"few enough to ride along ({about})",
         "defer": f"many rows ({about}) that are cheap to read again",
