@@ -116,7 +116,7 @@ def execute(
                 failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
         for publication in publications:
             with stages.stage(f"publishing '{publication.output}'"):
-                write_publication(publication, lowered[publication.step], folder.home.path)
+                write_publication(publication, writing.written(publication.step), folder.home.path)
     for source in sources.values():
         source.refuse_changed()
     return Executed(sources, instrumented, names, writing, failed, java_warnings())

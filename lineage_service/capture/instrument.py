@@ -45,7 +45,7 @@ class Instrumented:
 
     carried: handles of the rows as the operator gives them · tables: what it leaves behind
     handles: what readers see; a dataset's readers see its own row ids · choice: of a breaker
-    materialised: whether and why its rows are written before anybody reads them
+    materialised: whether and why its rows are written before anybody reads them · read: whether anybody does
     carrier: of a breaker, the dataset whose rows are its groups, each at most once · direct: how that dataset's rows
     are found in the source
     """
@@ -57,6 +57,7 @@ class Instrumented:
     tables: tuple[Table, ...]
     choice: Choice | None
     materialised: Materialised | None
+    read: bool = True
     carrier: str | None = None
     direct: Direct | None = None
 
@@ -136,6 +137,7 @@ def instrument(
             rule.tables,
             choices[node.id] if found else None,
             _materialised(node, datasets, readers[node.id]),
+            readers[node.id] > 0,
             found.carrier if found else None,
             found.direct if found else None,
         )

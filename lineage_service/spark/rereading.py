@@ -18,7 +18,7 @@ from lineage_service.capture.instrument import Instrumented
 from lineage_service.errors import Position
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
-from lineage_service.spark.staging import Writing, dataset_relation
+from lineage_service.spark.staging import Writing
 from lineage_service.store.tables import TableRows
 from lineage_service.store.written import version_of_folder
 
@@ -64,5 +64,5 @@ class Rereading(Writing):
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         step = each.node.step
-        self.relations[step] = dataset_relation(each, relation, self.versions[step], self.folder, self.names)
-        return self.relations[step]
+        self._written[step] = (each, relation)
+        return self.written(step)

@@ -161,6 +161,7 @@ class Writing:
     relations: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
     _copies: dict[str, Path] = field(default_factory=dict)
+    _written: dict[str, tuple[Instrumented, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
@@ -208,7 +209,7 @@ class Writing:
     def captured_later(self, space: Space) -> None:
         """Reads again what was left for later, and writes it as a table."""
         rows, members = self.tables[space], self.pending[space]
-        dataset = self.relations[rows.carrier].frame if rows.carrier is not None else None
+        dataset = self.written(rows.carrier).frame if rows.carrier is not None else None
         self.table(space, lambda: members(dataset), None)
         self.tables[space] = replace(self.tables[space], carrier=rows.carrier)
 
@@ -217,7 +218,14 @@ class Writing:
         folder = self.folder.dataset(step)
         self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles)
         self.versions[step] = version_of_folder(folder, relation.schema_types(), self.folder)
-        self.relations[step] = dataset_relation(each, relation, self.versions[step], self.folder, self.names)
+        self._written[step] = (each, relation)
+        return self.written(step) if each.read else relation
+
+    def written(self, step: str) -> Relation:
+        """A dataset's rows as its readers see them; opened once somebody reads them."""
+        if step not in self.relations:
+            each, relation = self._written[step]
+            self.relations[step] = dataset_relation(each, relation, self.versions[step], self.folder, self.names)
         return self.relations[step]
 
     def is_dataset(self, step: str) -> bool:
