@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -87,15 +87,18 @@ class _Tree:
     resolve: Callable[[str], _Column | None]
 
 
-def direct_of(breaker: Node, above: Sequence[Node]) -> Direct | None:
-    """How a group-by is found in its sources; `above` are the nodes from it up to the dataset that shows its rows."""
+def direct_of(breaker: Node, above: Sequence[Node], datasets: Set[str]) -> Direct | None:
+    """How a group-by is found in its sources; `above` are the nodes from it up to the dataset that shows its rows.
+
+    Nodes that are `datasets` have rows of their own: lineage ends there, and so nothing behind them is looked for.
+    """
     if not isinstance(breaker, Aggregate | Distinct):
         return None
     if isinstance(breaker, Aggregate):
         keys = {named.name: _plain(named) for named in breaker.keys}
     else:
         keys = {name: name for name in breaker.schema.names}
-    shown, tree = _shown(list(keys), above), _tree(breaker.input, 0)
+    shown, tree = _shown(list(keys), above), _tree(breaker.input, 0, datasets)
     if shown is None or tree is None:
         return None
     found = []
@@ -135,15 +138,17 @@ def _shown(keys: Sequence[str], above: Sequence[Node]) -> dict[str, str] | None:
     return names
 
 
-def _tree(node: Node, first: int) -> _Tree | None:
+def _tree(node: Node, first: int, datasets: Set[str]) -> _Tree | None:
     """The pipeline below a breaker, its sources numbered from `first`; None where it holds anything else."""
     if isinstance(node, Source):
         return _Tree((node.step,), (), lambda name: _of_source(node, first, name))
+    if node.id in datasets:
+        return None
     if isinstance(node, Join):
-        return _joined(node, first)
+        return _joined(node, first, datasets)
     if not isinstance(node, Filter | Project | WithColumns | Sort):
         return None
-    below = _tree(node.input, first)
+    below = _tree(node.input, first, datasets)
     if below is None or isinstance(node, Sort):
         return below
     if isinstance(node, Filter):
@@ -168,12 +173,12 @@ def _of_columns(node: Project | WithColumns, below: _Tree, name: str) -> _Column
     return None if plain is None else below.resolve(plain)
 
 
-def _joined(node: Join, first: int) -> _Tree | None:
+def _joined(node: Join, first: int, datasets: Set[str]) -> _Tree | None:
     """An inner join along keys; any other has rows that are not a plain combination of rows, or too many of them."""
     if node.how != "inner" or node.keyed is None or not node.keyed.keys:
         return None
-    left = _tree(node.left, first)
-    right = _tree(node.right, first + len(left.sources)) if left is not None else None
+    left = _tree(node.left, first, datasets)
+    right = _tree(node.right, first + len(left.sources), datasets) if left is not None else None
     if left is None or right is None:
         return None
     shared = {name.lower() for name in node.using}

@@ -191,7 +191,11 @@ def _survey(plan: Plan, nodes: list[Node], sizes: Sizes) -> dict[str, _Surveyed]
         joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
         if any(table.everything is None for table in rule.tables):
             chain = _carried_by(node, datasets, above, plan.checked)
-            direct = direct_of(node, chain[1:]) if chain is not None else None
+            direct = direct_of(node, chain[1:], datasets) if chain is not None else None
+            if direct and [source_space(each) for each in direct.sources] != [
+                each.space for each in rule.tables[0].handles
+            ]:
+                raise AssertionError(f"members of '{node.id}' are not rows of just these sources")
             unstable = unsafe_keys(node, [stable[each] for each in inputs])
             reads = _reads(node, [rows[each] for each in inputs], sizes)
             breaker = Breaker(node, unstable, direct is not None, len(rule.tables[0].handles), reads, joins[node.id])
