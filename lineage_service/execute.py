@@ -111,6 +111,7 @@ def execute(
         writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
         lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
         failed: list[FailedCheck] = []
+        lowered |= {check.step: writing.written(check.step) for check in checks if writing.is_dataset(check.step)}
         if checks:
             with stages.stage("checking rows"):
                 failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})

@@ -357,10 +357,10 @@ def test_two_runs_at_once(spark, tmp_path):
 
 
 def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
-    from lineage_service.index.finish import Finisher
+    """Before the outputs are committed; what comes after is in test_capture.py."""
     from lineage_service.spark.staging import Writing
 
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     table(tmp_path / "t.parquet")
@@ -368,11 +368,11 @@ def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
         {"name": "totals", "op": "aggregate", "input": "s", "by": ["name"], "measures": {"n": "sum(n)"}},
         {"name": "out", "op": "filter", "input": "totals", "where": "n > 0"},
     ]
-    for place, name in ((Writing, "dataset"), (Writing, "table"), (Finisher, "finish")):
+    for name in ("dataset", "once", "_write"):
         with monkeypatch.context() as patch, Home.open(tmp_path / "home") as home:
-            patch.setattr(place, name, interrupt)
+            patch.setattr(Writing, name, interrupt)
             with pytest.raises(KeyboardInterrupt):
-                home.run(flow(tmp_path, steps=steps))
+                home.run(flow(tmp_path, steps=steps), capture="stage")
             assert home.runs().count() == 0
             assert left_in(tmp_path / "home") == []
 
