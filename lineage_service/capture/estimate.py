@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 PER_ARRAY = 3.0  # elements that an array is taken to have
-OF_GROUPS = 0.1  # groups per row
+OF_GROUPS = 0.3  # groups per row
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,11 @@ def _guessed(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) ->
         case Explode():
             return Estimate(below[0].base * PER_ARRAY, below[0].share, scanned)
         case Aggregate():
-            return Estimate(max(1.0, below[0].rows * OF_GROUPS) if node.keys else 1.0, 1.0, scanned)
+            return (
+                Estimate(below[0].base, below[0].share * OF_GROUPS, scanned) if node.keys else Estimate(1, 1.0, scanned)
+            )
         case Distinct():
-            return Estimate(max(1.0, below[0].rows * OF_GROUPS), 1.0, scanned)
+            return Estimate(below[0].base, below[0].share * OF_GROUPS, scanned)
         case Union():
             return Estimate(sum(each.rows for each in below), 1.0, scanned)
         case Intersect() | Difference():

@@ -26,6 +26,7 @@ SCANNED, JOINED = 0.12e-6, 0.3e-6
 REREAD, REREAD_JOB = 0.35e-6, 0.25
 INDEXED_DIRECTLY = 0.09e-6
 MOST_INJECTED = 2_000_000  # rows: a list costs some 80 bytes of memory per row while it is built
+MOST_GUESSED = 1_000_000  # as long as nobody has counted them
 BYTES_A_MEMBER = 16  # of a list, and 8 more per handle
 
 
@@ -114,7 +115,7 @@ def _cheapest(breaker: Breaker) -> Choice:
     rows = reads.rows if reads.remembered else (reads.rows * reads.base) ** 0.5
     known = "as many as last time" if reads.remembered else "by the sources' sizes"
     costs = {"stage": STAGED_JOB + STAGED * rows}
-    if refusal(breaker, "inject") is None and rows <= MOST_INJECTED:
+    if refusal(breaker, "inject") is None and rows <= (MOST_INJECTED if reads.remembered else MOST_GUESSED):
         costs["inject"] = (INJECTED + INJECTED_HANDLE * breaker.handles) * rows
     if refusal(breaker, "defer") is None:
         again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
