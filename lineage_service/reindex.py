@@ -121,7 +121,7 @@ def rereading(
         if step.strategy is not None
     }
     instrumented = instrument(plan, run.capture, chosen=chosen)
-    stage = Rereading(spark, names, folder, stages=stages, salt=tables.salt, recorded=tables.rows)
+    stage = Rereading(spark, names, folder, stages=stages, salt=tables.salt)
     stage.versions = {
         space.removeprefix("step:"): version
         for space, version in versions_of(reader, run.id).items()

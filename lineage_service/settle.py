@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from lineage_service.spark.staging import Writing
 
-ENGINES = ("auto", "duckdb", "spark")
 MOST_FOR_DUCKDB = 400_000_000  # rows of lineage tables: past that Spark makes the index
 
 

@@ -78,7 +78,6 @@ class _Pairs:
                 self.low.append(statistics.min)
                 self.high.append(statistics.max)
         self.bytes = rows * 9  # the far side, and the runs of the near one
-        self._empty = None
 
     def ids(self, rid: int) -> pa.Array:
         import pyarrow as pa

@@ -6,8 +6,8 @@ they are still there. All else is read again from the sources, which must be wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -19,15 +19,12 @@ from lineage_service.errors import Position
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.spark.staging import Writing
-from lineage_service.store.tables import TableRows
 from lineage_service.store.written import version_of_folder
 
 
 @dataclass
 class Rereading(Writing):
-    """A stage that writes nothing on its way. `recorded` are the run's tables as it left them."""
-
-    recorded: Mapping[Space, TableRows] = field(default_factory=dict)
+    """A stage that writes nothing on its way."""
 
     def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         _ = position
