@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import Commit, Lineage
 
 from lineage_service.capture.estimate import Sizes
-from lineage_service.capture.instrument import InstrumentedPlan, capture_problems, instrument, read_again
+from lineage_service.capture.instrument import (
+    InstrumentedPlan,
+    capture_problems,
+    forced_problem,
+    instrument,
+    read_again,
+)
+from lineage_service.capture.strategies import Choice
 from lineage_service.errors import Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
@@ -20,8 +27,9 @@ from lineage_service.store.publish import Publication
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from lineage_service.spark.checks import FailedCheck
+    from lineage_service.spark.checks import Check, FailedCheck
     from lineage_service.spark.columns import Names
+    from lineage_service.spark.relation import Relation
     from lineage_service.spark.sources import OpenSource
     from lineage_service.spark.staging import Rehearsal, Writing
 
@@ -77,14 +85,14 @@ def execute(
     """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
     time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
     with stages.stage("starting Spark"):
-        from lineage_service.spark.checks import analyse_checks, checks_of, run_checks
+        from lineage_service.spark.checks import checks_of, run_checks
         from lineage_service.spark.columns import Names
         from lineage_service.spark.java import java_warnings
         from lineage_service.spark.lower import lower_plan
         from lineage_service.spark.meter import metered
         from lineage_service.spark.publish import write_publication
         from lineage_service.spark.session import spark_session
-        from lineage_service.spark.staging import Rehearsal, Writing, new_salt
+        from lineage_service.spark.staging import Writing
 
         spark = spark_session(options.master, options.remote, options.conf)
     started()
@@ -95,18 +103,18 @@ def execute(
             sizes = replace(
                 access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
             )
-            problems = capture_problems(plan, capture, sizes) if failed_before is None else []
-            if problems:
-                raise WorkflowError(problems)
-            if failed_before is None or capture == "off":
-                instrumented = instrument(plan, capture, sizes)
-            else:
-                instrumented = read_again(plan, failed_before, sizes)
+            if failed_before is None:
+                refuse_forced(capture_problems(plan, capture, sizes))
             names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
-            captured = capture != "off"
-            relations = {name: source.relation(names, captured=captured) for name, source in sources.items()}
-            rehearsal, checks = Rehearsal(names, new_salt()), list(checks_of(loaded))
-            analyse_checks(checks, lower_plan(instrumented, relations, rehearsal, names), names)
+            checks = list(checks_of(loaded))
+
+            def planned(chosen: Mapping[str, Choice]) -> InstrumentedPlan:
+                if failed_before is None or capture == "off":
+                    return instrument(plan, capture, sizes, chosen)
+                return read_again(plan, failed_before, sizes, chosen)
+
+            forced = capture != "auto" and failed_before is None
+            instrumented, relations, rehearsal = _rehearsed(planned, sources, names, checks, forced=forced)
         stages.of = _how_many(rehearsal, len(checks), publications)
         writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
         lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
@@ -121,6 +129,54 @@ def execute(
     for source in sources.values():
         source.refuse_changed()
     return Executed(sources, instrumented, names, writing, failed, java_warnings())
+
+
+def _rehearsed(
+    planned: Callable[[Mapping[str, Choice]], InstrumentedPlan],
+    sources: Mapping[str, OpenSource],
+    names: Names,
+    checks: Sequence[Check],
+    *,
+    forced: bool,
+) -> tuple[InstrumentedPlan, dict[str, Relation], Rehearsal]:
+    """The plan as it will be captured, its sources' rows, and what rehearsing it has built.
+
+    Only Spark knows the types of keys: a breaker that these leave one way for is planned anew, with that.
+    """
+    from lineage_service.spark.checks import analyse_checks
+    from lineage_service.spark.lower import lower_plan
+    from lineage_service.spark.staging import Rehearsal, new_salt
+    from lineage_service.spark.strategies import MustStage
+
+    chosen: dict[str, Choice] = {}
+    while True:
+        plan, rehearsal = planned(chosen), Rehearsal(names, new_salt())
+        relations = {
+            name: source.relation(names, captured=plan.capture != "off", placed=name in plan.placed)
+            for name, source in sources.items()
+        }
+        try:
+            analyse_checks(checks, lower_plan(plan, relations, rehearsal, names), names)
+        except MustStage as found:
+            node, choice = found.each.node, found.each.choice
+            if forced:
+                refuse_forced([forced_problem(node, plan.capture, found.reason)])
+            chosen[node.id] = Choice("stage", found.reason, choice.estimate if choice else None)
+        else:
+            return plan, relations, rehearsal
+
+
+def refuse_forced(problems: Sequence[Problem]) -> None:
+    """WorkflowError for breakers that cannot be captured the way that was asked for."""
+    if problems:
+        raise WorkflowError(problems)
+
+
+def reread(done: Executed, folder: RunFolder) -> Writing:
+    """The stage that captures what an execution has left for later, its rows now with their ids."""
+    from lineage_service.spark.rereading import reread_plan
+
+    return reread_plan(done.plan, done.sources, done.writing.versions, folder, done.names, done.writing.salt)
 
 
 def _how_many(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:

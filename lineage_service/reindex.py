@@ -99,8 +99,7 @@ def rereading(
     with stages.stage("starting Spark"):
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
         from lineage_service.spark.columns import Names
-        from lineage_service.spark.lower import lower_plan
-        from lineage_service.spark.rereading import Rereading
+        from lineage_service.spark.rereading import reread_plan
         from lineage_service.spark.session import spark_session
         from lineage_service.spark.sources import SourceOpener
 
@@ -121,15 +120,12 @@ def rereading(
         if step.strategy is not None
     }
     instrumented = instrument(plan, run.capture, chosen=chosen)
-    stage = Rereading(spark, names, folder, stages=stages, salt=tables.salt)
-    stage.versions = {
+    versions = {
         space.removeprefix("step:"): version
         for space, version in versions_of(reader, run.id).items()
         if space.startswith("step:")
     }
-    relations = {name: source.relation(names, captured=True) for name, source in sources.items()}
-    lower_plan(instrumented, relations, stage, names)
-    return stage
+    return reread_plan(instrumented, sources, versions, folder, names, tables.salt)
 
 
 def _version(reader: CatalogReader, dataset: DatasetRecord) -> Version:

@@ -22,7 +22,7 @@ from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
 from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem
-from lineage_service.execute import Access, Executed, RunOptions, execute, recovered
+from lineage_service.execute import Access, Executed, RunOptions, execute, recovered, reread
 from lineage_service.failed import failed_checks
 from lineage_service.progress import Stages, Tell
 from lineage_service.record import RunReport, indexed_report, run_commit, run_report, with_warnings
@@ -131,7 +131,7 @@ def _with_lineage(
         **{step_space(step): version for step, version in done.writing.versions.items()},
         **{source_space(name): source.version for name, source in done.sources.items()},
     }
-    settling = Settling(folder, tables, versions, lambda: done.writing, options.index_engine)
+    settling = Settling(folder, tables, versions, lambda: reread(done, folder), options.index_engine)
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
         error = settled(settling, stages)

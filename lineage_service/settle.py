@@ -52,6 +52,7 @@ class Settling:
     hops: list[Hop] = field(default_factory=list)
     pairs: Pairs = field(default_factory=dict)
     members: dict[Space, int] = field(default_factory=dict)
+    _stage: Writing | None = None
 
     def settle(self, stages: Stages) -> None:
         """Captures and indexes; nothing of it is visible yet. LineageError where it cannot be done."""
@@ -114,13 +115,17 @@ class Settling:
                     )
 
     def _capture(self, spaces: list[Space], stages: Stages) -> None:
-        writing = self.writing()
+        writing = self._writing()
         writing.stages = stages
         for space in spaces:
             writing.captured_later(space)
         self.tables = replace(
             self.tables, rows={**self.tables.rows, **{space: writing.tables[space] for space in spaces}}
         )
+
+    def _writing(self) -> Writing:
+        self._stage = self._stage or self.writing()
+        return self._stage
 
     def _index(self, stages: Stages) -> None:
         try:
@@ -144,7 +149,7 @@ class Settling:
 
     def _opened(self) -> AbstractContextManager[IndexEngine]:
         if self.engine == "spark" or (self.engine == "auto" and self._size() > MOST_FOR_DUCKDB):
-            return _spark_engine(self.writing().spark, self.folder)
+            return _spark_engine(self._writing().spark, self.folder)
         return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
 
     def _rows(self) -> dict[Space, TableRows]:

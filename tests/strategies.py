@@ -42,7 +42,7 @@ def where_sound() -> Iterator[None]:
     """While in force, a forced strategy that is refused for a step gives way to `stage` there, instead of an error."""
     with (
         patch("lineage_service.checked.capture_problems", lambda *_: []),
-        patch("lineage_service.execute.capture_problems", lambda *_: []),
+        patch("lineage_service.execute.refuse_forced", lambda _: None),
     ):
         yield
 

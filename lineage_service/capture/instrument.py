@@ -13,6 +13,7 @@ from typing import Literal
 from lineage_service.capture.direct import Direct, direct_of
 from lineage_service.capture.estimate import Estimate, Sizes, estimated
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
+from lineage_service.capture.placed import placed_sources
 from lineage_service.capture.rules import Below, Rule, rule_for
 from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
 from lineage_service.capture.strategies import LATER, Breaker, Choice, choose, refusals
@@ -106,6 +107,11 @@ class InstrumentedPlan:
     def datasets(self) -> tuple[Instrumented, ...]:
         return tuple(each for each in self.nodes if each.is_dataset)
 
+    @property
+    def placed(self) -> frozenset[str]:
+        """The sources whose rids are read while rows are written; of all others they are only read again."""
+        return placed_sources(self.nodes, self.plan.checked)
+
     def tables(self) -> tuple[Table, ...]:
         """Every lineage table of the run: of datasets and of breakers."""
         of_datasets = [Table(step_space(each.node.step), each.carried) for each in self.datasets if each.carried]
@@ -144,11 +150,11 @@ def instrument(
     return InstrumentedPlan(plan, capture, tuple(done.values()))
 
 
-def read_again(plan: Plan, reason: str, sizes: Sizes) -> InstrumentedPlan:
+def read_again(plan: Plan, reason: str, sizes: Sizes, chosen: Mapping[str, Choice] | None = None) -> InstrumentedPlan:
     """The plan with nothing captured on the way that can be read again: what is done where capture has failed."""
     found = instrument(plan, "defer", sizes)
-    chosen = {each.node.id: replace(each.choice, reason=reason) for each in found.nodes if each.choice}
-    return instrument(plan, "defer", sizes, chosen)
+    again = {each.node.id: replace(each.choice, reason=reason) for each in found.nodes if each.choice}
+    return instrument(plan, "defer", sizes, {**again, **(chosen or {})})
 
 
 def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> list[Problem]:
@@ -157,14 +163,13 @@ def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> li
         return []
     surveyed = _survey(plan, plan.nodes(), sizes or Sizes())
     found = refusals([each.breaker for each in surveyed.values()], capture)
-    return [
-        Problem(
-            f"step '{node.step}' cannot be captured by {capture}: {reason}",
-            node.position,
-            "leave it at auto, which picks a way per step",
-        )
-        for node, reason in found
-    ]
+    return [forced_problem(node, capture, reason) for node, reason in found]
+
+
+def forced_problem(node: Node, capture: str, reason: str) -> Problem:
+    """What is told of a strategy that was asked for and is refused."""
+    hint = "leave it at auto, which picks a way per step"
+    return Problem(f"step '{node.step}' cannot be captured by {capture}: {reason}", node.position, hint)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ _KINDS = {
 }
 
 
+OWN_FAULT = "smoke-lineage: "  # what our own expressions stop a job with begins so
+
 # Why a file cannot be read, by what Spark says of it.
 _UNREADABLE = {
     "PARQUET_COLUMN_DATA_TYPE_MISMATCH": "a column is of another type than declared, or than in the other files",
@@ -88,6 +90,9 @@ def _is_spark(error: Exception) -> bool:
 
 def _runtime_error(error: Exception, position: Position | None, what: str, home: Path) -> LineageError:
     text = str(error)
+    own = re.search(re.escape(OWN_FAULT) + r"[a-z ]+", text)
+    if own:
+        return RunError(Problem(f"{what}: {own[0].removeprefix(OWN_FAULT)}", position, "this is a bug; see --debug"))
     if "No space left on device" in text:
         return StoreError(f"cannot write to the home '{home}': the disk is full")
     if "Read-only file system" in text:

@@ -6,7 +6,7 @@ they are still there. All else is read again from the sources, which must be wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space
-from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
 from lineage_service.errors import Position
+from lineage_service.spark.columns import Names
+from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.spark.sources import OpenSource
 from lineage_service.spark.staging import Writing
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.versions import Version
 from lineage_service.store.written import version_of_folder
 
 
@@ -63,3 +68,19 @@ class Rereading(Writing):
         step = each.node.step
         self._written[step] = (each, relation)
         return self.written(step)
+
+
+def reread_plan(
+    plan: InstrumentedPlan,
+    sources: Mapping[str, OpenSource],
+    versions: Mapping[str, Version],
+    folder: RunFolder,
+    names: Names,
+    salt: int,
+) -> Rereading:
+    """The plan over what it read and wrote (`versions`, by step), every row with its id; nothing is computed yet."""
+    spark = next(iter(sources.values())).frame.sparkSession
+    stage = Rereading(spark, names, folder, versions=dict(versions), salt=salt)
+    relations = {name: source.relation(names, captured=True) for name, source in sources.items()}
+    lower_plan(plan, relations, stage, names)
+    return stage

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
 from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
+from lineage_service.spark.faults import OWN_FAULT
 from lineage_service.store.rids import RidMap
 from lineage_service.store.versions import Version
 
@@ -67,7 +68,7 @@ def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], na
         return frame.select(*columns, index.alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
     # A file nobody knows must stop the run: a wrong rid is worse.
-    stop = F.raise_error(F.lit("smoke-lineage: a file appeared in the scan that was not listed")).cast("bigint")
+    stop = _stop("a file appeared in the scan that was not listed")
     if len(bases) <= MOST_BRANCHES:
         leaves = [
             (scanned, F.when(path == F.lit(scanned), F.lit(first).cast("bigint")).otherwise(stop))
@@ -79,6 +80,15 @@ def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], na
     joined = placed.join(F.broadcast(table), f"{name}_path", "left")
     position = F.coalesce(col(f"{name}_base"), stop) + col(f"{name}_index")
     return joined.select(*[col(c.name) for c in version.columns], position.alias(name))
+
+
+def unread_rids() -> Column:
+    """In the place of rids that nobody reads: gone from every plan where that is so, else the end of the run."""
+    return _stop("ids of rows are read that were left out")
+
+
+def _stop(told: str) -> Column:
+    return F.raise_error(F.lit(f"{OWN_FAULT}{told}")).cast("bigint")
 
 
 def with_gaps(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:

@@ -17,7 +17,7 @@ from lineage_service.spark.columns import Names, col, cols, common_key_type
 from lineage_service.spark.groups import Members
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
-from lineage_service.spark.strategies import Hashed, captured_groups
+from lineage_service.spark.strategies import Hashed, captured_groups, staged_only
 
 
 def lower_semi_join(
@@ -27,6 +27,7 @@ def lower_semi_join(
         types = _key_types(node.keyed, left, right)
         if types is not None:
             return _by_key(each, node, node.keyed, types, left, right, stage, names)
+    staged_only(each, "its keys are compared in a type that may merge them")
     return _by_pair(node, left, right, stage, names)
 
 

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
 from lineage_service.plan.schema import Column, Schema
-from lineage_service.spark.columns import Names
+from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import in_utc, read_files, rows_with_rids
+from lineage_service.spark.scan import in_utc, read_files, rows_with_rids, unread_rids
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.known import refuse_unlike, renamed
@@ -51,11 +51,15 @@ class OpenSource:
     def schema(self) -> Schema:
         return Schema(tuple(Column(column.name, column.type) for column in self.version.columns))
 
-    def relation(self, names: Names, *, captured: bool) -> Relation:
-        """The rows, with their rid as the one handle where lineage is captured."""
+    def relation(self, names: Names, *, captured: bool, placed: bool = True) -> Relation:
+        """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
+        may read."""
         columns = tuple(column.name for column in self.version.columns)
-        rows = rows_with_rids(self.frame, self.version, self.paths, names.handle(0))
-        return Relation(rows if captured else rows.drop(names.handle(0)), columns, int(captured))
+        if captured and placed:
+            return Relation(rows_with_rids(self.frame, self.version, self.paths, names.handle(0)), columns, 1)
+        handles = [unread_rids().alias(names.handle(0))] if captured else []
+        shown = [col(column.original).alias(column.name) for column in self.version.columns]
+        return Relation(self.frame.select(*shown, *handles), columns, len(handles))
 
     def refuse_changed(self) -> None:
         """SourceError where a file is no longer what it was when the run began."""

@@ -23,6 +23,22 @@ from lineage_service.spark.keys import hashable, key_hashes
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
 
+UNHASHABLE = "a key has a type without a hash of its own"
+
+
+class MustStage(Exception):
+    """A breaker that can only be staged, as the types of its keys show, while another strategy was chosen for it."""
+
+    def __init__(self, each: Instrumented, reason: str) -> None:
+        super().__init__(reason)
+        self.each = each
+        self.reason = reason
+
+
+def staged_only(each: Instrumented, reason: str) -> None:
+    if each.choice is not None and each.choice.strategy != "stage":
+        raise MustStage(each, reason)
+
 
 class Captured(Protocol):
     """Groups of rows under capture."""
@@ -54,10 +70,11 @@ def captured_groups(
         return _Injected(each, below, tuple(keys), members, stage, names)
     types = field_types(below, keys)
     if not all(map(hashable, types)):
+        staged_only(each, UNHASHABLE)
         numbered = below.withColumn(names.row, F.monotonically_increasing_id())
         staged = stage.once(each.label_below, numbered, each.node.position)
         return _Numbered(each, grouped(staged, keys, members, names), stage)
-    return Hashed(each, _with_hashes(below, keys, types, stage, names), tuple(keys), members, stage, names)
+    return Hashed(each, below, tuple(keys), members, stage, names)
 
 
 def partition_ids(
@@ -80,10 +97,15 @@ def captured_rows(
     assert each.choice is not None
     space, handles = group_space(each.node.id), names.handles(below.handles)
     hashed = names.check in computed.columns
-    if hashed and each.choice.strategy in LATER:
-        members = _with_hashes(below.frame, keys, field_types(below.frame, keys), stage, names)
-        table = members.select(col(names.group), col(names.check), *cols(handles))
-        stage.later(space, lambda _: table, each)
+    if not hashed:
+        staged_only(each, UNHASHABLE)
+    if each.choice.strategy in LATER:
+
+        def members(_: DataFrame | None) -> DataFrame:
+            rows = _with_hashes(below.frame, keys, field_types(below.frame, keys), stage, names)
+            return rows.select(col(names.group), col(names.check), *cols(handles))
+
+        stage.later(space, members, each)
         return computed.frame
     staged = stage.once(each.node.id, computed.frame, each.node.position)
     if hashed:
@@ -114,7 +136,10 @@ class Hashed:
     def __post_init__(self) -> None:
         self.later = self.each.choice is not None and self.each.choice.strategy in LATER
         if not self.later:
-            self.below = self.stage.once(self.each.label_below, self.below, self.each.node.position)
+            self.below = self.stage.once(self.each.label_below, self._hashed(), self.each.node.position)
+
+    def _hashed(self) -> DataFrame:
+        return _with_hashes(self.below, self.keys, field_types(self.below, self.keys), self.stage, self.names)
 
     @property
     def rows(self) -> DataFrame:
@@ -133,8 +158,12 @@ class Hashed:
         _ = groups  # members of groups that nobody shows are left out of the index anyway
         space, members, names = group_space(self.each.node.id), self.members, self.names
         if self.later:
-            table = members.of(self.below, names).select(col(names.group), col(names.check), *members.renumbered(names))
-            self.stage.later(space, lambda _: table, self.each)
+
+            def found(_: DataFrame | None) -> DataFrame:
+                rows = members.of(self._hashed(), names)
+                return rows.select(col(names.group), col(names.check), *members.renumbered(names))
+
+            self.stage.later(space, found, self.each)
         else:
             where = None if members.side is None else f"{names.side} = {members.side}"
             self.stage.same_rows(space, self.each.label_below, members.columns(names), where)
