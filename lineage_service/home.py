@@ -23,7 +23,7 @@ from lineage_service.query.names import find_dataset, find_run
 from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
-from lineage_service.settings import IndexOptions, catalog_url, home_path
+from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
 from lineage_service.store.versions import Version
@@ -96,6 +96,7 @@ class Home:
         from lineage_service.execute import Access, RunOptions
         from lineage_service.run import run_workflow
 
+        check_index_engine(index_engine)
         self._prepare()
         access = Access(self.version_of, self._known_version, self.sizes, self._commit, self._settle)
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
@@ -112,6 +113,7 @@ class Home:
         progress: Tell | None = None,
     ) -> list[RunReport]:
         """Finishes the lineage of a run, or of all whose lineage is not finished; gives the reports of those."""
+        check_index_engine(index_engine)
         if run is not None:
             wanted = [find_run(self._catalog, run, str(self.layout.path)).id]
         else:

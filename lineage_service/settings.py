@@ -16,6 +16,15 @@ CATALOG_VARIABLE = "SMOKE_CATALOG"
 HOME_NAME = ".smoke"
 
 
+INDEX_ENGINES = ("auto", "duckdb", "spark")
+
+
+def check_index_engine(engine: str) -> None:
+    """StoreError for an index engine that does not exist."""
+    if engine not in INDEX_ENGINES:
+        raise StoreError(f"unknown index engine '{engine}'; engines: {', '.join(INDEX_ENGINES)}")
+
+
 @dataclass(frozen=True)
 class IndexOptions:
     """Where Spark is, should it be needed, and who makes the index."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import Lineage
 
 from lineage_service.capture.handles import Space
-from lineage_service.errors import LineageError, SourceError
+from lineage_service.errors import LineageError, SourceError, StoreError
 from lineage_service.index.engine import IndexEngine, duckdb_index_engine
 from lineage_service.index.finish import Finisher, Hop
 from lineage_service.progress import Stages
@@ -203,4 +203,8 @@ def settled(settling: Settling, stages: Stages) -> LineageError | None:
         settling.settle(stages)
     except LineageError as error:
         return error
+    except Exception as error:
+        if not _is_duckdb(error):
+            raise
+        return StoreError(f"the index could not be made: DuckDB reports {type(error).__name__}", hint="see --debug")
     return None

@@ -19,6 +19,7 @@ from lineage_service.errors import (
     SourceError,
     WorkflowError,
 )
+from lineage_service.index.engine import DuckIndexEngine
 from lineage_service.plan.expressions import Expression
 from lineage_service.settle import Settling
 
@@ -117,6 +118,29 @@ def test_a_fault_of_capture_is_told_by_every_question_and_can_be_tried_again(spa
     with Home.open(tmp_path / "home") as home:
         home.index()
         assert len(pairs(home)) == 30
+
+
+def test_whatever_duckdb_says_the_outputs_are_there_and_the_lineage_is_incomplete(spark, tmp_path, monkeypatch):
+    path = flow(tmp_path, [COMPUTED])
+    with Home.open(tmp_path / "home") as home:
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                DuckIndexEngine, "number", lambda self, _: self.connection.execute("SELECT error('secret')")
+            )
+            report = home.run(path, capture="stage")
+        assert state(home) == "incomplete"
+        assert "DuckDB reports InvalidInputException" in report.warnings[-1]
+        assert "secret" not in report.warnings[-1]
+        home.index()
+        assert len(pairs(home)) == 30
+
+
+def test_an_engine_that_does_not_exist_is_refused(tmp_path):
+    with Home.open(tmp_path / "home") as home:
+        with pytest.raises(LineageError, match="unknown index engine 'polars'; engines: auto, duckdb, spark"):
+            home.index(index_engine="polars")
+        with pytest.raises(LineageError, match="unknown index engine 'polars'"):
+            home.run(flow(tmp_path, [GROUPED]), index_engine="polars")
 
 
 def test_two_that_finish_the_same_index_do_no_harm(spark, tmp_path, monkeypatch):
