@@ -24,17 +24,24 @@ outputs:
 """
 
 
-def grouped_home(folder: Path, rows: int, groups: int) -> tuple[Path, list[Figure]]:
-    """The home below `folder`, made unless it is there; and what making it took."""
-    home, known = folder / "home", folder / "figures.json"
-    if known.is_file():
-        return home, [Figure(**each) for each in json.loads(known.read_text(encoding="utf-8"))]
+def rows_folder(folder: Path, rows: int, groups: int) -> Path:
+    """A folder with the rows and the workflow."""
+    folder.mkdir(parents=True, exist_ok=True)
     with duckdb.connect() as connection:
         connection.execute(
             f"COPY (SELECT (hash(range) % {groups})::BIGINT AS k, (range % 1000)::INTEGER AS v FROM range({rows})) "
             f"TO '{folder / 'rows.parquet'}' (FORMAT parquet)"
         )
     (folder / "grouped.yml").write_text(FLOW, encoding="utf-8")
+    return folder
+
+
+def grouped_home(folder: Path, rows: int, groups: int) -> tuple[Path, list[Figure]]:
+    """The home below `folder`, made unless it is there; and what making it took."""
+    home, known = folder / "home", folder / "figures.json"
+    if known.is_file():
+        return home, [Figure(**each) for each in json.loads(known.read_text(encoding="utf-8"))]
+    rows_folder(folder, rows, groups)
     with Home.open(home) as opened:
         began = time.monotonic()
         report = opened.run(folder / "grouped.yml")

@@ -5,9 +5,12 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
@@ -22,6 +25,7 @@ from lineage_service.errors import (
 from lineage_service.index.engine import DuckIndexEngine
 from lineage_service.plan.expressions import Expression
 from lineage_service.settle import Settling
+from lineage_service.workflow import explain_workflow
 
 GROUPED = {"name": "t", "op": "aggregate", "input": "a", "by": ["k"], "measures": {"n": "count(*)", "s": "sum(v)"}}
 COMPUTED = {**GROUPED, "by": {"k": "k % 3"}}
@@ -246,6 +250,20 @@ def test_auto_goes_by_what_it_remembers(spark, tmp_path):
         assert "as many as last time" in reason
         steps = {each["name"]: each for each in home.explained_run("flow").to_json()["steps"]}
         assert steps["t"]["capture"]["rows_expected"] == steps["t"]["capture"]["rows_read"] == 5
+
+
+def test_explain_says_before_what_the_run_picks(spark, tmp_path):
+    """Also for columns whose types Arrow names otherwise than Spark."""
+    path = flow(tmp_path, [{**GROUPED, "by": ["k", "d"]}])
+    columns = {"k": pa.array(["x", "y"], pa.string_view()), "v": pa.array([1, 2]), "d": [Decimal("1.50"), Decimal(2)]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with Home.open(tmp_path / "home") as home:
+        (told,) = [
+            step for step in explain_workflow(path, home=home.layout.path).to_json()["steps"] if "capture" in step
+        ]
+        assert "indexed from the source's own files" in told["capture"]["reason"]
+        strategy, reason, _ = choice(home, home.run(path))
+        assert (strategy, reason) == (told["capture"]["strategy"], told["capture"]["reason"])
 
 
 def test_the_same_from_a_command(spark, tmp_path):

@@ -92,10 +92,12 @@ def _from_footer(path: str) -> list[Column]:
 
 def _spark_type(kind: object) -> str | None:
     """The few types whose Spark name is beyond doubt; of others only Spark knows."""
-    plain = {"int32": "int", "int64": "bigint", "string": "string", "large_string": "string", "double": "double",
-             "float": "float", "bool": "boolean", "date32[day]": "date", "int16": "smallint", "int8": "tinyint",
-             "binary": "binary"}  # fmt: skip
-    return plain.get(str(kind))
+    plain = {"int32": "int", "int64": "bigint", "double": "double", "float": "float", "bool": "boolean",
+             "string": "string", "large_string": "string", "string_view": "string", "binary": "binary",
+             "large_binary": "binary", "binary_view": "binary", "date32[day]": "date", "int16": "smallint",
+             "int8": "tinyint"}  # fmt: skip
+    decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", str(kind))
+    return f"decimal({decimal[1]},{decimal[2]})" if decimal else plain.get(str(kind))
 
 
 def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
