@@ -81,7 +81,7 @@ def _pairs(
         for file in version.files if version.kind == "source" else ():
             if has_changed(file, home.absolute(file.path)):
                 raise SourceError(
-                    f"source '{space.partition(':')[2]}' has changed since run '{run_id}': its lineage was to be "
+                    f"source '{space.partition(':')[2]}' has changed since run '{run_id}': lineage was to be "
                     "captured when asked for, and cannot be any more",
                     hint="run the workflow again; --capture auto keeps an index",
                 )

@@ -195,6 +195,13 @@ def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access:
     }
 
 
+def session_conf(done: Executed) -> dict[str, str]:
+    """The settings under which Spark evaluated the workflow's expressions."""
+    from lineage_service.spark.session import sql_conf
+
+    return sql_conf(done.writing.spark)
+
+
 def recovered() -> None:
     """Brings Spark back after a failure that it may not have survived."""
     from lineage_service.spark.session import recover

@@ -100,10 +100,11 @@ def rereading(
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
         from lineage_service.spark.columns import Names
         from lineage_service.spark.rereading import reread_plan
-        from lineage_service.spark.session import spark_session
+        from lineage_service.spark.session import session_under, spark_session
         from lineage_service.spark.sources import SourceOpener
 
-        spark = spark_session(options.master, options.remote, options.conf)
+        # Expressions must mean what they meant to the run.
+        spark = session_under(spark_session(options.master, options.remote, options.conf), tables.conf)
     folder, names = home.run_folder(run.id), Names(tables.prefix)
     loaded = loaded_again(reader.content(run.id) or "{}", f"run {run.id}")
     records = {each.name: each for each in reader.datasets(run.id)}

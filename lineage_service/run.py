@@ -10,7 +10,7 @@ no name without that id ever means it, nothing is published, and `gc` removes it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
 from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem
-from lineage_service.execute import Access, Executed, RunOptions, execute, recovered, reread
+from lineage_service.execute import Access, Executed, RunOptions, execute, recovered, reread, session_conf
 from lineage_service.failed import failed_checks
 from lineage_service.progress import Stages, Tell
 from lineage_service.record import RunReport, indexed_report, run_commit, run_report, with_warnings
@@ -179,10 +179,15 @@ def _tables(done: Executed, folder: RunFolder) -> LineageTables:
             version = writing.versions[table.space.removeprefix("step:")]
             handles = tuple(names.handles(len(table.handles)))
             rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
-    noted = LineageTables(names.prefix, writing.salt, tables, rows)
+    noted = LineageTables(names.prefix, writing.salt, tables, rows, session_conf(done) if _is_left(rows) else {})
     if plan.capture != "off":
         noted.save(folder)
     return noted
+
+
+def _is_left(rows: Mapping[Space, TableRows]) -> bool:
+    """Whether anything is left that Spark may have to read again."""
+    return any(each.kind != "files" for each in rows.values())
 
 
 def _failing_tables(plan: InstrumentedPlan, writing: Writing) -> list[Table]:

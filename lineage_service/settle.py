@@ -25,7 +25,7 @@ from lineage_service.progress import Stages
 from lineage_service.record import Pairs, hop_record
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import LineageTables, TableRows
-from lineage_service.store.versions import Version, has_changed, has_old_dates
+from lineage_service.store.versions import Version, has_changed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,8 @@ class Settling:
         began = time.monotonic()
         self._refuse_changed()
         later = self.tables.pending
-        later += [space for space, rows in self.tables.rows.items() if rows.kind == "direct" and self._by_spark(rows)]
+        if self._by_spark():
+            later += self._direct()
         if later:
             self._capture(later, stages)
         captured = time.monotonic()
@@ -70,14 +71,12 @@ class Settling:
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
 
-    def _by_spark(self, rows: TableRows) -> bool:
-        """Whether Spark must find in the sources what DuckDB else would: as asked for, or since dates of before 1582
-        in files of Spark 2 mean other days to DuckDB."""
-        if self.engine == "spark":
-            return True
-        names = rows.direct.sources if rows.direct is not None else ()
-        files = [file for name in names for file in self.versions[f"source:{name}"].files]
-        return any(has_old_dates(self.folder.home.absolute(file.path)) for file in files)
+    def _by_spark(self) -> bool:
+        """Whether Spark makes the index: as asked for, or since it is large. It finds members in sources by itself."""
+        return self.engine == "spark" or (self.engine == "auto" and self._size() > MOST_FOR_DUCKDB)
+
+    def _direct(self) -> list[Space]:
+        return [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
 
     def lineage(self, report: Mapping[str, Any] | None) -> Lineage:
         """What the catalog will hold of it."""
@@ -119,6 +118,8 @@ class Settling:
         writing.stages = stages
         for space in spaces:
             writing.captured_later(space)
+            if writing.tables[space].carrier != self.tables.rows[space].carrier:
+                raise AssertionError(f"the members of '{space}' are now found another way than the run had planned")
         self.tables = replace(
             self.tables, rows={**self.tables.rows, **{space: writing.tables[space] for space in spaces}}
         )
@@ -131,7 +132,7 @@ class Settling:
         try:
             self._finish()
         except Exception as error:
-            direct = [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
+            direct = self._direct()
             if not direct or not _is_duckdb(error):
                 raise
             # DuckDB refuses what Spark has read, such as text that is no UTF-8: then Spark finds the pairs.
@@ -148,7 +149,7 @@ class Settling:
             self.hops, self.pairs, self.members = finisher.finish(), finisher.pairs, finisher.members
 
     def _opened(self) -> AbstractContextManager[IndexEngine]:
-        if self.engine == "spark" or (self.engine == "auto" and self._size() > MOST_FOR_DUCKDB):
+        if self._by_spark() and not self._direct():
             return _spark_engine(self._writing().spark, self.folder)
         return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
 
@@ -166,8 +167,14 @@ class Settling:
     def _size(self) -> int:
         from lineage_service.store.versions import parquet_rows
 
-        files = {file for rows in self.tables.rows.values() if rows.carrier is None for file in rows.files}
-        return sum(parquet_rows(self.folder.home.absolute(file)) for file in files)
+        """Rows that the index is made from: of tables, and of sources that are looked through."""
+        tables = self.tables.rows.values()
+        files = {file for rows in tables if rows.carrier is None for file in rows.files}
+        sources = {
+            f"source:{name}" for rows in tables if rows.direct and not rows.files for name in rows.direct.sources
+        }
+        read = sum(self.versions[source].rows for source in sources)
+        return read + sum(parquet_rows(self.folder.home.absolute(file)) for file in files)
 
 
 def _is_duckdb(error: Exception) -> bool:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.capture.direct import _Column, translated
 from lineage_service.errors import (
     CaptureSuspect,
     LineageError,
@@ -23,7 +22,6 @@ from lineage_service.errors import (
     WorkflowError,
 )
 from lineage_service.index.engine import DuckIndexEngine
-from lineage_service.plan.expressions import Expression
 from lineage_service.settle import Settling
 from lineage_service.workflow import explain_workflow
 
@@ -458,9 +456,6 @@ def test_both_engines_give_the_same_pairs(spark, tmp_path, capture, monkeypatch)
 
 def test_what_duckdb_cannot_read_is_captured_by_spark(spark, tmp_path):
     """Text that is no UTF-8: Spark takes it, DuckDB refuses it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = flow(tmp_path, [GROUPED])
     texts = pa.array([b"good", b"\xff\xfe bad", b"good"], pa.binary()).view(pa.utf8())
     pq.write_table(pa.table({"k": texts, "v": [1, 2, 3]}), tmp_path / "a.parquet", write_statistics=False)
@@ -468,43 +463,6 @@ def test_what_duckdb_cannot_read_is_captured_by_spark(spark, tmp_path):
         report = home.run(path)
         assert report.warnings == ()
         assert sorted(len([1 for o, _ in pairs(home) if o == out]) for out in (0, 1)) == [1, 2]
-
-
-# --- what is provably the same ----------------------------------------------------------------------------------
-
-TYPES = {"i": "whole", "d": "decimal", "s": "string", "t": "date", "b": "boolean"}
-
-
-def resolve(parts):
-    return _Column(0, parts[0], TYPES[parts[0]]) if parts[0] in TYPES else None
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["i = 3", "i <> -3 AND s = 'its'", "t < DATE '1998-12-01'", "i IN (1, 2) OR NOT b", "d >= 0.05 AND d < 7",
-     "t >= '1998-12-01'", "s IS NOT NULL", "i BETWEEN 1 AND 3", "i <=> 3", "(i = 1)", "s = s"],
-)  # fmt: skip
-def test_predicates_that_duckdb_may_evaluate(text):
-    assert translated(Expression(text), resolve) is not None
-
-
-@pytest.mark.parametrize(
-    ("text", "day"),
-    [("DATE '1998-12-01' - INTERVAL '90' DAY", "1998-09-02"), ("DATE '1993-10-31' + INTERVAL 1 MONTH", "1993-11-30"),
-     ("DATE '2024-02-29' + INTERVAL '1' YEAR", "2025-02-28"), ("DATE '2024-01-31' - INTERVAL 2 MONTHS", "2023-11-30")],
-)  # fmt: skip
-def test_days_that_are_spelled_out_are_what_spark_makes_of_them(spark, text, day):
-    assert translated(Expression(f"t < {text}"), resolve) == f"(t0.\"t\" < DATE '{day}')"
-    assert str(spark.sql(f"SELECT CAST({text} AS STRING)").first()[0]).startswith(day)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["i + 1 = 3", "s = 3", "t < '1998-2-1'", "t < '1998-02-31'", "lower(s) = 'a'", "s LIKE 'a%'", "x = 1", "i = 1e3", "i / 2 = 1",
-     r"s = 'a\tb'", "i = 99999999999999999999", "s IN ('a', NULL)", "cast(s as int) = 3", "t = DATE '98-1-1'", "i"],
-)  # fmt: skip
-def test_predicates_that_only_spark_may_evaluate(text):
-    assert translated(Expression(text), resolve) is None
 
 
 # --- memory -----------------------------------------------------------------------------------------------------

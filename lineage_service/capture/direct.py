@@ -3,7 +3,8 @@ filters and inner joins that mean the same to Spark and to DuckDB.
 
 Only what is provably alike is taken: comparisons of columns with columns or literals of the same harmless type (whole
 numbers, decimals, text, dates, booleans), IN lists, null tests, AND, OR, NOT. No function, no arithmetic, no cast, no
-floating-point number, no moment in time: in those the two engines differ.
+floating-point number, no moment in time: in those the two engines differ. Nor decimals that no common type holds, which
+Spark rounds; nor columns whose type is not the one that the files name (store/alike.py).
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from lineage_service.plan.nodes import (
 if TYPE_CHECKING:
     from sqlglot import exp
 
-WHOLE = ("tinyint", "smallint", "int", "bigint")
+WHOLE = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # digits that Spark takes each to have
 HARMLESS = (*WHOLE, "string", "date", "boolean", "decimal")
 LONGEST = 18  # digits of a number that both engines read alike
+MOST_DIGITS = 38  # of a decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,21 @@ class Direct:
 
 
 @dataclass(frozen=True, slots=True)
+class _Kind:
+    """The family of a type; of a number, its digits before and behind the point."""
+
+    family: str
+    whole: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of a source: which, its name, the family of its type."""
+    """A column of a source: which, its name, its type."""
 
     source: int
     name: str
-    family: str
+    kind: _Kind
 
     @property
     def sql(self) -> str:
@@ -75,6 +86,7 @@ class _Column:
         return f't{self.source}."{quoted}"'
 
 
+DATE = _Kind("date")
 Resolve = Callable[[tuple[str, ...]], _Column | None]
 
 
@@ -161,8 +173,8 @@ def _tree(node: Node, first: int, datasets: Set[str]) -> _Tree | None:
 
 def _of_source(node: Source, number: int, name: str) -> _Column | None:
     column = node.columns.find(name)
-    family = _family(column.type) if column is not None and column.type else None
-    return None if column is None or family is None else _Column(number, column.name, family)
+    kind = kind_of(column.type) if column is not None and column.type and column.alike else None
+    return None if column is None or kind is None else _Column(number, column.name, kind)
 
 
 def _of_columns(node: Project | WithColumns, below: _Tree, name: str) -> _Column | None:
@@ -207,21 +219,31 @@ def _used(node: Join, left: _Tree, right: _Tree) -> tuple[str, ...] | None:
     found = []
     for name in node.using:
         one, other = left.resolve(name), right.resolve(name)
-        if one is None or other is None or not _alike(one.family, other.family):
+        if one is None or other is None or not _alike(one.kind, other.kind):
             return None
         found.append(f"({one.sql} = {other.sql})")
     return tuple(found)
 
 
-def _family(kind: str) -> str | None:
-    base = kind.partition("(")[0]
-    if base not in HARMLESS or "collate" in kind:
+def kind_of(text: str) -> _Kind | None:
+    """A harmless type of Spark's; None for all others."""
+    base = text.partition("(")[0]
+    if base not in HARMLESS or "collate" in text:
         return None
-    return "whole" if base in WHOLE else base
+    if base in WHOLE:
+        return _Kind("whole", WHOLE[base])
+    if base != "decimal":
+        return _Kind(base)
+    digits = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", text)
+    return _Kind(base, int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
 
 
-def _alike(one: str, other: str) -> bool:
-    return one == other or {one, other} == {"whole", "decimal"}
+def _alike(*kinds: _Kind) -> bool:
+    """Whether values of these types are compared with each other alike by both engines."""
+    families = {kind.family for kind in kinds}
+    if len(families) > 1 and families != {"whole", "decimal"}:
+        return False
+    return max(kind.whole for kind in kinds) + max(kind.scale for kind in kinds) <= MOST_DIGITS
 
 
 def translated(expression: Expression, resolve: Resolve) -> str | None:
@@ -253,8 +275,8 @@ class _Translator:
         if isinstance(tree, exp.Not):
             return f"(NOT {self.predicate(tree.this)})"
         if isinstance(tree, exp.Column):
-            text, family = self.value(tree)
-            if family == "boolean":
+            text, kind = self.value(tree)
+            if kind.family == "boolean":
                 return text
         if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
             return f"({self.value(tree.this)[0]} IS NULL)"
@@ -262,28 +284,39 @@ class _Translator:
             low, high = tree.args["low"], tree.args["high"]
             return f"({self.compared(tree.this, '>=', low)} AND {self.compared(tree.this, '<=', high)})"
         if isinstance(tree, exp.In) and tree.expressions and not tree.args.get("query"):
+            # Spark compares all of them in one type.
+            if not _alike(*(kind for each in tree.expressions for kind in self.kinds(tree.this, each))):
+                raise _Unlike
             return f"({' OR '.join(self.compared(tree.this, '=', each) for each in tree.expressions)})"
-        for kind, word in (
+        for operator, word in (
             (exp.EQ, "="), (exp.NEQ, "<>"), (exp.LT, "<"), (exp.LTE, "<="), (exp.GT, ">"), (exp.GTE, ">="),
             (exp.NullSafeEQ, "IS NOT DISTINCT FROM"),
         ):  # fmt: skip
-            if type(tree) is kind:
+            if type(tree) is operator:
                 return self.compared(tree.this, word, tree.expression)
         raise _Unlike
 
     def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
-        (one, family), (other, other_family) = self.value(left), self.value(right)
-        # Spark reads a text that is compared with a date as a date.
-        if family == "date" and (day := _day(right)):
-            other, other_family = day, "date"
-        if other_family == "date" and (day := _day(left)):
-            one, family = day, "date"
-        if not _alike(family, other_family):
+        (one, kind), (other, other_kind) = self.both(left, right)
+        if not _alike(kind, other_kind):
             raise _Unlike
         return f"({one} {word} {other})"
 
-    def value(self, tree: exp.Expr) -> tuple[str, str]:
-        """A column or a literal, and its family."""
+    def kinds(self, left: exp.Expr, right: exp.Expr) -> tuple[_Kind, _Kind]:
+        (_, one), (_, other) = self.both(left, right)
+        return one, other
+
+    def both(self, left: exp.Expr, right: exp.Expr) -> tuple[tuple[str, _Kind], tuple[str, _Kind]]:
+        """Two values that are compared. Spark reads a text that is compared with a date as a date."""
+        one, other = self.value(left), self.value(right)
+        if one[1] == DATE and (day := _day(right)):
+            other = (day, DATE)
+        if other[1] == DATE and (day := _day(left)):
+            one = (day, DATE)
+        return one, other
+
+    def value(self, tree: exp.Expr) -> tuple[str, _Kind]:
+        """A column or a literal, and its type."""
         from sqlglot import exp
 
         if isinstance(tree, exp.Paren):
@@ -292,19 +325,19 @@ class _Translator:
             found = self.resolve(tuple(part.name for part in tree.parts))
             if found is None:
                 raise _Unlike
-            return found.sql, found.family
+            return found.sql, found.kind
         if isinstance(tree, exp.Boolean):
-            return ("true" if tree.this else "false"), "boolean"
+            return ("true" if tree.this else "false"), _Kind("boolean")
         if isinstance(tree, exp.Neg):
-            text, family = self.value(tree.this)
-            if family not in ("whole", "decimal") or not isinstance(tree.this, exp.Literal):
+            text, kind = self.value(tree.this)
+            if kind.family not in ("whole", "decimal") or not isinstance(tree.this, exp.Literal):
                 raise _Unlike
-            return f"-{text}", family
+            return f"-{text}", kind
         if isinstance(tree, exp.Literal):
             return _literal(tree)
         day = _constant_day(tree)
         if day is not None:
-            return f"DATE '{day.isoformat()}'", "date"
+            return f"DATE '{day.isoformat()}'", DATE
         raise _Unlike
 
 
@@ -338,13 +371,16 @@ def _constant_day(tree: exp.Expr) -> date | None:
     if day is None or unit is None or not isinstance(count, exp.Literal) or not re.fullmatch(r"\d{1,5}", count.name):
         return None
     number = int(count.name) * (1 if type(tree) is exp.Add else -1)
-    match unit.name.upper().removesuffix("S"):
-        case "DAY":
-            return day + timedelta(number)
-        case "MONTH":
-            return _months_later(day, number)
-        case "YEAR":
-            return _months_later(day, 12 * number)
+    try:
+        match unit.name.upper().removesuffix("S"):
+            case "DAY":
+                return day + timedelta(number)
+            case "MONTH":
+                return _months_later(day, number)
+            case "YEAR":
+                return _months_later(day, 12 * number)
+    except (ValueError, OverflowError):
+        return None  # a year that Python does not have
     return None
 
 
@@ -355,12 +391,13 @@ def _months_later(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _literal(tree: exp.Literal) -> tuple[str, str]:
+def _literal(tree: exp.Literal) -> tuple[str, _Kind]:
     text = str(tree.this)
     if tree.is_string:
-        return "'" + text.replace("'", "''") + "'", "string"
+        return "'" + text.replace("'", "''") + "'", _Kind("string")
     if re.fullmatch(r"\d+", text) and len(text) <= LONGEST:
-        return text, "whole"
+        return text, _Kind("whole", WHOLE["int"] if int(text) < 1 << 31 else WHOLE["bigint"])
     if re.fullmatch(r"\d*\.\d+", text) and len(text) <= LONGEST:
-        return text, "decimal"
+        whole, _, scale = text.partition(".")
+        return text, _Kind("decimal", len(whole), len(scale))
     raise _Unlike

@@ -20,10 +20,14 @@ class ColumnError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name, and its Spark type as text where it is known without Spark."""
+    """A column's name, and its Spark type as text where it is known without Spark.
+
+    `alike`, of a source: whether every engine reads the same values from its files.
+    """
 
     name: str
     type: str | None = None
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)

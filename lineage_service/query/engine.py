@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # DuckDB's words for what is no Parquet file.
+_NO_TEXT = re.compile("Invalid string encoding|UTF-?8", re.IGNORECASE)
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
 SECONDS = 300.0  # a user-written predicate is interrupted after so long
 
@@ -163,6 +164,11 @@ def translated(home: Path) -> Iterator[None]:
         text = str(error).splitlines()[0]
         raise QuestionError(f"the question cannot be asked like this: {text}") from None
     except (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.TypeMismatchException) as error:
+        if _NO_TEXT.search(str(error)):
+            raise QuestionError(
+                "a text in the data is no valid UTF-8, which cannot be shown",
+                hint="turn it into binary in the workflow, or ask for other columns",
+            ) from None
         if _NO_PARQUET.search(str(error)):
             raise _unreadable(str(error), home) from None
         raise QuestionError(f"the question fails on the data ({type(error).__name__})") from None

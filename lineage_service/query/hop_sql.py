@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
+from lineage_service.errors import SourceError
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column
@@ -53,14 +54,26 @@ def _keyed(
 ) -> str:
     """From the file where there is one, and from the source where that is cheaper and it is what it was."""
     stored = None if hop.backward is None else f"SELECT a, b FROM {files.index(hop.backward)}"
-    if stored is not None and (direction == "backward" or rids is None or not files.is_unchanged(source)):
+    if stored is not None and (direction == "backward" or rids is None):
         return stored
     from lineage_service.capture.direct import Direct
     from lineage_service.index.engine import direct_members
 
     body = body_of(hop)
     direct, handle = Direct.from_json(body), str(body["handle"])
-    scans = [files.scan(Place(source.run_id, source_space(name))) for name in direct.sources]
+    places = [Place(source.run_id, source_space(name)) for name in direct.sources]
+    changed = next(
+        (name for name, each in zip(direct.sources, places, strict=True) if not files.is_unchanged(each)), None
+    )
+    if changed is not None:
+        if stored is not None:
+            return stored
+        raise SourceError(
+            f"source '{changed}' has changed since run '{source.run_id}': lineage was to be captured when asked for, "
+            "and cannot be any more",
+            hint="run the workflow again; --capture auto keeps an index",
+        )
+    scans = [files.scan(place) for place in places]
     only: dict[int | None, Sequence[int]] = {}
     if rids is not None:
         number = None if direction == "backward" else int(handle[1:])

@@ -35,6 +35,7 @@ class SparkIndexEngine:
 
     def _frame(self, rows: TableRows) -> DataFrame:
         paths = [self.home.absolute(file) for file in rows.files]
+        assert rows.kind == "files", "members are captured before Spark indexes them"
         if not paths:
             columns = ", ".join(["id BIGINT", *(f"h{index} BIGINT" for index in range(len(rows.handles)))])
             return self.spark.createDataFrame([], columns)

@@ -65,6 +65,24 @@ def spark_session(
     return session
 
 
+ZONE = "spark.sql.session.timeZone"
+
+
+def sql_conf(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session that expressions may depend on: those that were made, and the time zone."""
+    made = {key: value for key, value in spark.conf.getAll.items() if key.startswith("spark.sql.")}
+    return {**made, ZONE: str(spark.conf.get(ZONE))}
+
+
+def session_under(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session beside the given one, with these settings; the caller's own keeps its."""
+    beside = spark.newSession()
+    for key, value in conf.items():
+        if beside.conf.isModifiable(key):
+            beside.conf.set(key, value)
+    return beside
+
+
 def recover() -> None:
     """After a failure that Spark may not have survived: a session that no longer works is not met again."""
     active = _running() if _answers() else None

@@ -19,6 +19,7 @@ from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import in_utc, read_files, rows_with_rids, unread_rids
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
+from lineage_service.store.alike import read_alike
 from lineage_service.store.known import refuse_unlike, renamed
 from lineage_service.store.layout import RunFolder, storing
 from lineage_service.store.listing import Listing, listing
@@ -36,20 +37,27 @@ from lineage_service.store.versions import (
 )
 from lineage_service.store.written import version_of_folder
 
+# Settings that make Spark count the days of before 1582 by the old calendar, reading or writing.
+REBASE = tuple(f"spark.sql.parquet.datetimeRebaseModeIn{way}" for way in ("Read", "Write"))
+
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source ready to be read: its version, and its files as Spark sees them (partition columns included)."""
+    """A source ready to be read: its version, and its files as Spark sees them (partition columns included).
+
+    `alike` are the columns of which every engine reads the same values.
+    """
 
     name: str
     version: Version
     paths: tuple[str, ...]
     frame: DataFrame
     position: Position | None
+    alike: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> Schema:
-        return Schema(tuple(Column(column.name, column.type) for column in self.version.columns))
+        return Schema(tuple(Column(each.name, each.type, each.name in self.alike) for each in self.version.columns))
 
     def relation(self, names: Names, *, captured: bool, placed: bool = True) -> Relation:
         """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
@@ -142,7 +150,8 @@ class SourceOpener:
         footers = [parquet_footer(path) for path in found.files]
         frame, columns = self._opened(name, source, found, footers, position)
         files = _files(found, states, footers, columns, frame)
-        return OpenSource(name, Version(identity, "source", files, columns), found.files, frame, position)
+        version = Version(identity, "source", files, columns)
+        return OpenSource(name, version, found.files, frame, position, self._alike(source, columns, footers))
 
     def _opened(
         self, name: str, source: SourceSpec, found: Listing, footers: Sequence[Footer], position: Position | None
@@ -233,7 +242,18 @@ class SourceOpener:
                 schema=copied.schema_ if copied else None,
                 options=copied.reader_options if copied else None,
             )
-        return OpenSource(name, version, paths, frame, position)
+        # What Spark wrote is of the types it names; only of days the files themselves must tell.
+        written = copied is None and not any(column.type == "date" for column in version.columns)
+        footers = [] if written else [parquet_footer(path) for path in paths]
+        return OpenSource(name, version, paths, frame, position, self._alike(copied, version.columns, footers))
+
+    def _alike(
+        self, source: SourceSpec | None, columns: Sequence[VersionColumn], footers: Sequence[Footer]
+    ) -> frozenset[str]:
+        options = {name.lower(): value for name, value in (source.reader_options if source else {}).items()}
+        modes = [options.get("datetimerebasemode", ""), *(self.spark.conf.get(key) for key in REBASE)]
+        rebased = any(str(mode).upper() == "LEGACY" for mode in modes)
+        return frozenset(each.name for each in columns if read_alike(each, footers, rebased=rebased))
 
 
 def _base(version: Version, paths: Sequence[str]) -> str | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
+from lineage_service.store.alike import read_alike, spark_type
 from lineage_service.store.listing import Listing, listing
-from lineage_service.store.versions import Footer, Version
+from lineage_service.store.versions import Footer, Version, VersionColumn, parquet_footer
 
 UNKNOWN = Schema(known=False)
 TYPES = ("array", "bigint", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "int", "integer",
@@ -26,7 +28,7 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
     """
     if source.output is not None:
         version = version_of(source.output)
-        return renamed([Column(column.name, column.type) for column in version.columns], source.rename)
+        return renamed([Column(column.name, column.type, alike=True) for column in version.columns], source.rename)
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
     if columns is None:
@@ -38,7 +40,8 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
 
 def _columns(source: SourceSpec, found: Listing) -> list[Column] | None:
     if source.schema_ is not None:
-        return _declared(source.schema_)
+        columns = _declared(source.schema_)
+        return columns if columns is None or source.file_format != "parquet" else _compared(columns, found.files[0])
     if source.file_format == "parquet":
         return _from_footer(found.files[0]) if not _merges(source.reader_options) else None
     if source.file_format == "csv":
@@ -87,17 +90,16 @@ def _from_footer(path: str) -> list[Column]:
         raise SourceError(
             f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
         ) from None
-    return [Column(field.name, _spark_type(field.type)) for field in schema]
+    return [Column(field.name, spark_type(str(field.type)), alike=True) for field in schema]
 
 
-def _spark_type(kind: object) -> str | None:
-    """The few types whose Spark name is beyond doubt; of others only Spark knows."""
-    plain = {"int32": "int", "int64": "bigint", "double": "double", "float": "float", "bool": "boolean",
-             "string": "string", "large_string": "string", "string_view": "string", "binary": "binary",
-             "large_binary": "binary", "binary_view": "binary", "date32[day]": "date", "int16": "smallint",
-             "int8": "tinyint"}  # fmt: skip
-    decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", str(kind))
-    return f"decimal({decimal[1]},{decimal[2]})" if decimal else plain.get(str(kind))
+def _compared(columns: Sequence[Column], path: str) -> list[Column]:
+    """Declared columns, each with whether it is what the file says."""
+    footers = [parquet_footer(path)]
+    return [
+        replace(each, alike=read_alike(VersionColumn(each.name, each.type or "", each.name), footers, rebased=False))
+        for each in columns
+    ]
 
 
 def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
@@ -150,6 +152,6 @@ def renamed(columns: Sequence[Column], rename: Mapping[str, str]) -> Schema:
         names = ", ".join(column.name for column in columns)
         raise SourceError(f"rename: no column '{missing[0]}'; columns here: {names}")
     try:
-        return Schema(tuple(Column(by_old.get(column.name.lower(), column.name), column.type) for column in columns))
+        return Schema(tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in columns))
     except ColumnError as error:
         raise SourceError(error.message, hint=error.hint or "give one of them another name with `rename`") from None

@@ -57,12 +57,14 @@ class TableRows:
 
 @dataclass(frozen=True)
 class LineageTables:
-    """All lineage tables of a run. `salt` is in the hashes that stand for keys; `prefix` before our columns' names."""
+    """All lineage tables of a run. `salt` is in the hashes that stand for keys; `prefix` before our columns' names;
+    `conf` are Spark's settings in which expressions were evaluated, and must be again."""
 
     prefix: str
     salt: int
     tables: tuple[Table, ...]
     rows: Mapping[Space, TableRows] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[Space]:
@@ -75,6 +77,7 @@ class LineageTables:
             "salt": self.salt,
             "tables": [_table_json(table) for table in self.tables],
             "rows": {space: rows.to_json() for space, rows in self.rows.items()},
+            "conf": dict(self.conf),
         }
         path = folder.lineage / MANIFEST
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +95,8 @@ class LineageTables:
         except FileNotFoundError:
             return None
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
-        return cls(body["prefix"], body["salt"], tuple(_table(each) for each in body["tables"]), rows)
+        tables = tuple(_table(each) for each in body["tables"])
+        return cls(body["prefix"], body["salt"], tables, rows, body.get("conf", {}))
 
 
 def _table_json(table: Table) -> dict[str, Any]:

@@ -169,10 +169,15 @@ def private_id(identity: str, run_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a Parquet file says of itself: its rows, and its columns with their types in Arrow's words."""
+    """What a Parquet file says of itself: its rows, its columns with their types in Arrow's words, and whether it
+    counts days before 1582 by the calendar of that time, as Spark 2 wrote them."""
 
     rows: int
     types: dict[str, str]
+    old_days: bool = False
+
+    def type_of(self, name: str) -> str | None:
+        return next((kind for own, kind in self.types.items() if own.lower() == name.lower()), None)
 
     def is_odd(self, wanted: Iterable[str]) -> bool:
         """Whether the file cannot just be scanned for these columns (see VersionFile)."""
@@ -192,17 +197,15 @@ def parquet_footer(path: str) -> Footer:
         raise SourceError(
             f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
         ) from None
-    return Footer(int(metadata.num_rows), {field.name: str(field.type) for field in fields})
+    return Footer(int(metadata.num_rows), {field.name: str(field.type) for field in fields}, _counts_old_days(metadata))
+
+
+def _counts_old_days(metadata: Any) -> bool:
+    keys = metadata.metadata or {}
+    writer = keys.get(b"org.apache.spark.version", b"")
+    return b"org.apache.spark.legacyDateTime" in keys or writer.split(b".")[0] in (b"1", b"2")
 
 
 def parquet_rows(path: str) -> int:
     """Rows of a Parquet file from its footer."""
     return parquet_footer(path).rows
-
-
-def has_old_dates(path: str) -> bool:
-    """Whether a Parquet file counts days before 1582 by the calendar of that time, as Spark 2 wrote them."""
-    import pyarrow.parquet as pq
-
-    keys = pq.read_metadata(path).metadata or {}
-    return b"org.apache.spark.legacyDateTime" in keys

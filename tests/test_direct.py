@@ -1,0 +1,230 @@
+"""Group-bys that DuckDB finds in the sources' own files: only where it surely reads and compares what Spark does.
+
+Every case was once a wrong pair: both ways must give what `stage` gives, which evaluates everything in Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_service import Home, settle
+from lineage_service.capture.direct import _Column, kind_of, translated
+from lineage_service.errors import QuestionError, SourceError
+from lineage_service.plan.expressions import Expression
+from tests.test_capture import GROUPED, choice, flow, pairs
+
+COUNTED = {"op": "aggregate", "measures": {"n": "count(*)"}}
+
+
+def workflow(folder: Path, *steps: dict, sources: Mapping[str, dict]) -> Path:
+    body = {"version": 1, "name": "flow", "sources": dict(sources), "steps": list(steps), "outputs": {"t": {}}}
+    path = folder / "flow.yml"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    return path
+
+
+def found(home: Home, file: Path, capture: str, sources: Mapping[str, dict], conf=None) -> dict[str, list]:
+    """Per source, the members of each output row, by that row's values: its number may differ from run to run."""
+    home.run(file, capture=capture, conf=conf or {})
+    rows = {row.pop("_rid"): tuple(row.values()) for row in home.rows("t").to_pylist()}
+    return {source: sorted((str(rows[out]), rid) for out, rid in pairs(home, source)) for source in sources}
+
+
+def same_as_staged(folder: Path, *steps: dict, sources: Mapping[str, dict], conf=None) -> dict[str, list]:
+    file = workflow(folder, *steps, sources=sources)
+    with Home.open(folder / "home") as home:
+        expected = found(home, file, "stage", sources, conf)
+        for capture in ("defer", "auto", "lazy"):
+            assert found(home, file, capture, sources, conf) == expected, capture
+    return expected
+
+
+def decimals(precision: int, scale: int, *values: str) -> pa.Array:
+    return pa.array([Decimal(value) for value in values], pa.decimal128(precision, scale))
+
+
+A = {"a": {"path": "a.parquet"}}
+GROUPS = {**COUNTED, "name": "t", "input": "f", "by": ["k"]}
+
+
+# --- decimals that no common type holds -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["d > 0.5", "d IN (0.5, 2)", "d NOT IN (0.5, 2)", "d BETWEEN 0.5 AND 1"])
+def test_decimals_that_spark_rounds_before_it_compares(spark, tmp_path, where):
+    table = pa.table({"k": [1, 1, 2, 2], "d": decimals(38, 0, "0", "1", "1", "2")})
+    pq.write_table(table, tmp_path / "a.parquet")
+    same_as_staged(tmp_path, {"name": "f", "op": "filter", "input": "a", "where": where}, GROUPS, sources=A)
+
+
+def test_decimals_joined_with_whole_numbers(spark, tmp_path):
+    table = pa.table({"k": [1, 2, 3], "d": decimals(30, 20, "1.00000000000000000001", "1", "2")})
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(pa.table({"i": [1, 1, 2], "z": [1, 2, 3]}), tmp_path / "b.parquet")
+    join = {"name": "f", "op": "join", "left": "a", "right": "b", "on": "d = i"}
+    assert same_as_staged(tmp_path, join, GROUPS, sources={**A, "b": {"path": "b.parquet"}})["b"]
+
+
+# --- files that Spark reads as something else -----------------------------------------------------------------------
+
+DAYS = pa.array([-141500, -141500, -140000, 0], pa.int32()).view(pa.date32())
+LEGACY = "spark.sql.parquet.datetimeRebaseModeInRead"
+
+
+@pytest.mark.parametrize("way", ["old writer", "old key", "option", "setting"])
+def test_days_of_the_old_calendar(spark, tmp_path, way):
+    written = {"old writer": {"org.apache.spark.version": "2.4.6"},
+               "old key": {"org.apache.spark.version": "3.1.0", "org.apache.spark.legacyDateTime": ""}}  # fmt: skip
+    table = pa.table({"x": [1, 2, 1, 2], "d": DAYS}).replace_schema_metadata(written.get(way))
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = {"path": "a.parquet", **({"options": {"datetimeRebaseMode": "LEGACY"}} if way == "option" else {})}
+    early = {"name": "f", "op": "filter", "input": "a", "where": "d < DATE '1582-08-01'"}
+    try:
+        conf = {LEGACY: "LEGACY"} if way == "setting" else None
+        assert same_as_staged(tmp_path, early, {**GROUPS, "by": ["d"]}, sources={"a": source}, conf=conf)["a"]
+        (tmp_path / "x").mkdir()
+        pq.write_table(table, tmp_path / "x" / "a.parquet")
+        assert same_as_staged(tmp_path / "x", early, {**GROUPS, "by": ["x"]}, sources={"a": source}, conf=conf)["a"]
+    finally:
+        spark.conf.unset(LEGACY)
+
+
+def test_binary_that_is_declared_as_text(spark, tmp_path):
+    table = pa.table({"k": pa.array([rb"\x41", b"A", b"A", b"b", None], pa.binary())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = {"a": {"path": "a.parquet", "schema": "k STRING"}}
+    expected = same_as_staged(tmp_path, {**GROUPS, "input": "a"}, sources=source)
+    assert len(expected["a"]) == 5
+
+
+def test_numbers_that_are_declared_wider_or_narrower(spark, tmp_path):
+    pq.write_table(pa.table({"k": pa.array([1, 2, 2], pa.int32())}), tmp_path / "a.parquet")
+    for kind, direct in (("BIGINT", True), ("INT", True), ("SMALLINT", False)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        source = {"a": {"path": str(tmp_path / "a.parquet"), "schema": f"k {kind}"}}
+        same_as_staged(folder, {**GROUPS, "input": "a"}, sources=source)
+        with Home.open(folder / "home") as home:
+            reason = choice(home, home.run(folder / "flow.yml"))[1]
+        assert ("indexed from the source's own files" in reason) is direct
+
+
+def test_folders_that_are_declared_as_decimals(spark, tmp_path):
+    for folder, x in (("k=1.25", 1), ("k=1.2", 2)):
+        (tmp_path / "a" / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"x": pa.array([x, x], pa.int32())}), tmp_path / "a" / folder / "p.parquet")
+    source = {"a": {"path": "a", "schema": "x INT, k DECIMAL(10,2)"}}
+    assert len(same_as_staged(tmp_path, {**GROUPS, "input": "a"}, sources=source)["a"]) == 4
+
+
+# --- what else there was --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "day",
+    [
+        "DATE '2020-01-01' + INTERVAL 9999 YEARS",
+        "DATE '1000-01-01' - INTERVAL 1000 YEARS",
+        "DATE '2020-01-01' + INTERVAL 99999 MONTHS",
+        "DATE '1000-01-01' - INTERVAL '99999' DAYS - INTERVAL 99999 DAYS - INTERVAL 99999 DAYS - INTERVAL 99999 DAYS",
+    ],
+)
+def test_days_that_python_does_not_have(spark, tmp_path, day):
+    pq.write_table(pa.table({"k": [1, 2], "d": [date(2020, 1, 1), date(1999, 1, 1)]}), tmp_path / "a.parquet")
+    same_as_staged(tmp_path, {"name": "f", "op": "filter", "input": "a", "where": f"d < {day}"}, GROUPS, sources=A)
+
+
+def test_lazy_says_so_where_any_of_its_sources_has_changed(spark, tmp_path):
+    """Also of a join, asked for the source that has not."""
+    for name in "ab":
+        pq.write_table(pa.table({"k": [1, 2, 2], name: [1, 2, 3]}), tmp_path / f"{name}.parquet")
+    join = {"name": "f", "op": "join", "left": "a", "right": "b", "using": ["k"]}
+    sources = {name: {"path": f"{name}.parquet"} for name in "ab"}
+    with Home.open(tmp_path / "home") as home:
+        home.run(workflow(tmp_path, join, GROUPS, sources=sources), capture="lazy")
+        assert len(pairs(home, "b")) == 3
+        pq.write_table(pa.table({"k": [2, 1, 1], "a": [1, 2, 3]}), tmp_path / "a.parquet")
+        for ask in (lambda: pairs(home, "b"), lambda: home.forward("b", to="t", rid=[0], rids=True).arrow()):
+            with pytest.raises(SourceError, match="source 'a' has changed since"):
+                ask()
+
+
+def test_settings_of_the_run_are_those_of_reading_again(spark, tmp_path):
+    """A moment is another day elsewhere: what is read again later is read as the run read it."""
+    hours = [0, 8, 14, 15, 16, 22, 23]
+    moments = pa.array([1577836800_000000 + hour * 3600_000000 for hour in hours], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": moments, "v": list(range(7))}), tmp_path / "a.parquet")
+    early = {"name": "f", "op": "filter", "input": "a", "where": "ts < TIMESTAMP '2020-01-02 00:00:00'"}
+    groups = {**GROUPS, "by": {"odd": "v % 2"}}
+    zone, before = "spark.sql.session.timeZone", spark.conf.get("spark.sql.session.timeZone")
+    try:
+        with Home.open(tmp_path / "home") as home:
+            home.run(workflow(tmp_path, early, groups, sources=A), capture="lazy", conf={zone: "Asia/Tokyo"})
+            spark.conf.set(zone, "UTC")
+            assert sorted(rid for _, rid in pairs(home)) == [0, 1, 2]
+            assert spark.conf.get(zone) == "UTC"
+    finally:
+        spark.conf.set(zone, before)
+
+
+def test_what_is_too_large_for_duckdb_is_found_by_spark(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(settle, "MOST_FOR_DUCKDB", 10)
+    with Home.open(tmp_path / "home") as home:
+        report = home.run(flow(tmp_path, [GROUPED]))
+        assert report.warnings == ()
+        assert len(pairs(home)) == 30
+
+
+def test_a_text_that_is_none_is_told_as_that(spark, tmp_path):
+    texts = pa.array([b"good", b"\xff\xfe bad", b"good"], pa.binary()).view(pa.utf8())
+    pq.write_table(pa.table({"k": texts}), tmp_path / "a.parquet", write_statistics=False)
+    with Home.open(tmp_path / "home") as home:
+        home.run(workflow(tmp_path, {**GROUPS, "input": "a"}, sources=A))
+        with pytest.raises(QuestionError, match="no valid UTF-8"):
+            home.rows("t").arrow()
+
+
+# --- predicates -----------------------------------------------------------------------------------------------------
+
+
+TYPES = {"i": "bigint", "d": "decimal(15,2)", "w": "decimal(38,20)", "s": "string", "t": "date", "b": "boolean"}
+
+
+def resolve(parts):
+    return _Column(0, parts[0], kind_of(TYPES[parts[0]])) if parts[0] in TYPES else None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["i = 3", "i <> -3 AND s = 'its'", "t < DATE '1998-12-01'", "i IN (1, 2) OR NOT b", "d >= 0.05 AND d < 7",
+     "t >= '1998-12-01'", "s IS NOT NULL", "i BETWEEN 1 AND 3", "i <=> 3", "(i = 1)", "s = s"],
+)  # fmt: skip
+def test_predicates_that_duckdb_may_evaluate(text):
+    assert translated(Expression(text), resolve) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [("DATE '1998-12-01' - INTERVAL '90' DAY", "1998-09-02"), ("DATE '1993-10-31' + INTERVAL 1 MONTH", "1993-11-30"),
+     ("DATE '2024-02-29' + INTERVAL '1' YEAR", "2025-02-28"), ("DATE '2024-01-31' - INTERVAL 2 MONTHS", "2023-11-30")],
+)  # fmt: skip
+def test_days_that_are_spelled_out_are_what_spark_makes_of_them(spark, text, day):
+    assert translated(Expression(f"t < {text}"), resolve) == f"(t0.\"t\" < DATE '{day}')"
+    assert str(spark.sql(f"SELECT CAST({text} AS STRING)").first()[0]).startswith(day)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["i + 1 = 3", "s = 3", "t < '1998-2-1'", "t < '1998-02-31'", "lower(s) = 'a'", "s LIKE 'a%'", "x = 1", "i = 1e3", "i / 2 = 1",
+     r"s = 'a\tb'", "i = 99999999999999999999", "s IN ('a', NULL)", "cast(s as int) = 3", "t = DATE '98-1-1'", "i", "w = i", "w > 0.000000000000000000001", "i IN (1, w)"],
+)  # fmt: skip
+def test_predicates_that_only_spark_may_evaluate(text):
+    assert translated(Expression(text), resolve) is None
