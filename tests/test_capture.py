@@ -1,6 +1,7 @@
 """What capture promises beside exact pairs: outputs first, lineage after; choices, refusals, faults, two engines."""
 
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from lineage_service.errors import (
     SourceError,
     WorkflowError,
 )
+from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.engine import DuckIndexEngine
 from lineage_service.settle import Settling
 from lineage_service.workflow import explain_workflow
@@ -384,6 +386,34 @@ def test_a_cross_product_and_a_union_of_whole_inputs_are_formulas(spark, tmp_pat
         assert forms(home) == {("source:a", "formula"), ("source:b", "formula")}
         assert pairs(home, "b") == [(30 + rid, rid) for rid in range(30)]
         assert home.forward("b", to="t", rid=4, rids=True).arrow().column("_rid").to_pylist() == [34]
+
+
+@pytest.mark.parametrize("largest", [0, 9, 70_000, 2**33])
+def test_a_column_of_ids_is_turned_round_as_a_sort_would(tmp_path, largest):
+    chance = random.Random(largest)
+    ids = [None if chance.random() < 0.1 else chance.randrange(largest + 1) for _ in range(5_000)]
+    files = []
+    for number, part in enumerate((ids[:1_234], ids[1_234:])):
+        files.append(str(tmp_path / f"{number}.parquet"))
+        pq.write_table(pa.table({"h": pa.array(part, pa.int64())}), files[-1])
+    turned = pq.read_table(write_turned(files, "h", tmp_path / "turned")).to_pylist()
+    expected = sorted((each, row) for row, each in enumerate(ids) if each is not None)
+    assert [(pair["b"], pair["a"]) for pair in turned] == expected
+
+
+def test_what_does_not_fit_into_memory_is_turned_round_by_the_engine(spark, tmp_path, monkeypatch):
+    monkeypatch.setenv("SMOKE_MEMORY", "1kB")
+    assert not fits(30)
+    monkeypatch.delenv("SMOKE_MEMORY")
+    assert fits(30)
+    found = []
+    for inside in (True, False):
+        monkeypatch.setattr("lineage_service.index.finish.fits", lambda _, inside=inside: inside)
+        with Home.open(tmp_path / f"home-{inside}") as home:
+            home.run(flow(tmp_path, [{"name": "t", "op": "sort", "input": "a", "by": ["v DESC"]}]))
+            assert forms(home) == {("source:a", "column")}
+            found.append(home.forward("a", to="t", all=True, pairs=True).arrow().to_pydict())
+    assert found[0] == found[1]
 
 
 def test_a_keyed_index_answers_forward_when_the_source_has_changed(spark, tmp_path):

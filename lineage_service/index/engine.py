@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lineage_service.capture.direct import Direct
+from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.store.engine import column, open_duckdb, parquet_scan
 from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.scan import RID, VersionScan
@@ -18,7 +19,6 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ROW_GROUP = 122_880
 BITS = 63
 
 
@@ -31,7 +31,11 @@ class Bounds:
 
 
 class IndexEngine(Protocol):
-    """Works on views (id, h0, h1, …) by SQL that is the same for all engines."""
+    """Works on views (id, h0, h1, …) by SQL that is the same for all engines. `is_near`: in this process, so that what
+    fits into its memory may be done without SQL."""
+
+    @property
+    def is_near(self) -> bool: ...
 
     def view(self, name: str, rows: TableRows) -> None:
         """A view of a lineage table."""
@@ -56,6 +60,7 @@ class DuckIndexEngine:
     connection: DuckDBPyConnection
     home: HomeLayout
     versions: Mapping[str, Version]
+    is_near: bool = True
     _kept: set[str] = field(default_factory=set)
 
     def view(self, name: str, rows: TableRows) -> None:
@@ -101,22 +106,9 @@ class DuckIndexEngine:
         self._kept.discard(name)
 
     def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
-        # By Arrow: it packs 32 differences to a width, DuckDB 256, of which one is the way back to a small id.
-        from pyarrow.parquet import ParquetWriter
-
-        path = path.with_name(f"{path.name}.parquet")
         rows = self.connection.sql(sorted_pairs(pairs, direction, bounds, distinct=distinct))
-        batches = rows.to_arrow_reader(ROW_GROUP)
-        packed = dict.fromkeys(batches.schema.names, "DELTA_BINARY_PACKED")
-        with (
-            storing(self.home.path),
-            ParquetWriter(
-                path, batches.schema, compression="zstd", use_dictionary=False, column_encoding=packed
-            ) as writer,
-        ):
-            for batch in batches:
-                writer.write_batch(batch, row_group_size=ROW_GROUP)
-        return path
+        with storing(self.home.path):
+            return write_pairs(path, rows.to_arrow_reader(ROW_GROUP))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
 from lineage_service.errors import LineageError
+from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.compose import (
     chained_pairs,
     composable,
@@ -27,8 +28,8 @@ from lineage_service.index.compose import (
 )
 from lineage_service.index.edges import Edge, Graph, graph_of, leading_to, through_absence
 from lineage_service.index.engine import Bounds, IndexEngine
-from lineage_service.index.shapes import shape_of
-from lineage_service.store.layout import HomeLayout
+from lineage_service.index.shapes import Shape, shape_of
+from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.tables import TableRows
 from lineage_service.store.versions import Version
 
@@ -148,12 +149,18 @@ class Finisher:
         elif shape.ascending or not is_dataset(edge.target):
             self.hops.append(hop)
         else:
-            bounds = Bounds(self.versions[edge.source].rows, shape.largest + 1)
-            forward = self._written(pairs_of(edge), "forward", bounds, distinct=False)
+            forward = self._turned(edge, files, name, shape)
             size = shape.bytes + _size(forward)
             self.hops.append(
                 Hop(edge.source, edge.target, edge.role, "column", shape.count, size, None, forward, {"column": name})
             )
+
+    def _turned(self, edge: Edge, files: list[str], name: str, shape: Shape) -> Path:
+        if self.engine.is_near and fits(shape.count):
+            with storing(self.home.path):
+                return write_turned(files, name, self.folder / f"{len(self.hops)}.forward")
+        bounds = Bounds(self.versions[edge.source].rows, shape.largest + 1)
+        return self._written(pairs_of(edge), "forward", bounds, distinct=False)
 
     def _direct(self, edge: Edge) -> TableRows | None:
         """Where an edge is found in sources: when asked for, or in one source by its keys."""

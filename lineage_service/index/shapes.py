@@ -50,7 +50,7 @@ def shape_of(files: Sequence[str], column: str, modulo: int) -> Shape:
     size = 0
     for file in files:
         size += _bytes(file, column)
-        for batch in _batches(file, column):
+        for batch in batches_of(file, column):
             looked.at(batch)
     return Shape(looked.count, looked.formula(), looked.ascending, looked.last, size)
 
@@ -64,7 +64,7 @@ def _bytes(file: str, column: str) -> int:
     return sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _batches(file: str, column: str) -> Iterator[pa.Array]:
+def batches_of(file: str, column: str) -> Iterator[pa.Array]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as opened:

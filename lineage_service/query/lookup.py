@@ -6,31 +6,19 @@ binary search. Loading it happens beside the questions, which go on over the fil
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.store.engine import DEFAULT_MEMORY, MEMORY_VARIABLE
+from lineage_service.store.engine import memory_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 HOT = 8  # so often asked, an index is loaded
 SHARE = 0.5  # of the memory limit: what loaded indexes may take
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-def memory_limit() -> int:
-    """The memory limit in bytes; what cannot be read counts as the default."""
-    for text in (os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY), DEFAULT_MEMORY):
-        found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)i?b?\s*", text.lower())
-        if found:
-            return int(float(found[1]) * UNITS[found[2]])
-    return 10**9
 
 
 @dataclass

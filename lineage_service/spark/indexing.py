@@ -28,6 +28,7 @@ class SparkIndexEngine:
     spark: SparkSession
     home: HomeLayout
     folder: Path
+    is_near: bool = False
     _numbers: Any = field(default_factory=count)
 
     def view(self, name: str, rows: TableRows) -> None:

@@ -6,6 +6,7 @@ Text only where it must be (file names, column names), always quoted; values are
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, count
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
 MEMORY_VARIABLE = "SMOKE_MEMORY"
 DEFAULT_MEMORY = "1GB"
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def memory_limit() -> int:
+    """The memory limit in bytes; what cannot be read counts as the default."""
+    for text in (os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY), DEFAULT_MEMORY):
+        found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)i?b?\s*", text.lower())
+        if found:
+            return int(float(found[1]) * UNITS[found[2]])
+    return 10**9
 
 
 def literal(text: str) -> str:
