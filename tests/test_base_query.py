@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service import Home
 from lineage_service.errors import LineageError
-from lineage_service.spark import staging
+from lineage_service.spark import scan, staging
 from lineage_service.spark.strategies import UNHASHABLE
 from tests.strategies import where_sound
 from tests.test_capture import choice, flow, pairs
@@ -101,3 +101,21 @@ def test_keys_that_have_no_hash_cannot_be_read_again(spark, tmp_path, capture):
         with where_sound():
             assert choice(home, home.run(file, capture=capture))[:2] == ("stage", UNHASHABLE)
         assert len(pairs(home)) == 30
+
+
+def test_rows_of_one_file_get_their_positions_without_a_struct(spark, tmp_path, written):
+    file = flow(tmp_path, [{"name": "t", "op": "filter", "input": "a", "where": "v > 5"}])
+    with Home.open(tmp_path / "home") as home:
+        home.run(file)
+        assert "named_struct" not in written[0]
+        assert pairs(home) == [(out, out + 6) for out in range(24)]
+
+
+def test_a_spark_that_gives_no_positions_stops_the_run(spark, tmp_path, monkeypatch):
+    """The column is asked for by a name that nobody promises: a row without a position must never be written."""
+    monkeypatch.setattr(scan, "ROW_INDEX", "no_such_column")
+    file = flow(tmp_path, [{"name": "t", "op": "filter", "input": "a", "where": "v > 5"}])
+    with Home.open(tmp_path / "home") as home:
+        with pytest.raises(LineageError, match="Spark gives rows no positions"):
+            home.run(file)
+        assert home.runs().to_pylist() == []

@@ -11,13 +11,17 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
 from lineage_service.store.rids import RidMap
 from lineage_service.store.versions import Version
+
+# A column of this name that a schema asks for is filled with the row's position in its file: it is what Spark's
+# `_metadata.row_index` is made from, without a struct around it. Nobody promises it, so each value is looked at.
+ROW_INDEX = "_tmp_metadata_row_index"
 
 # Up to so many files (or gaps) the look-up is an expression; beyond, a broadcast join.
 MOST_BRANCHES = 128
@@ -45,6 +49,13 @@ def read_files(
     return reader.parquet(*[escaped(file) for file in files])
 
 
+def with_row_index(schema: StructType, files: Sequence[str]) -> StructType:
+    """The schema with a column of positions, where they are all that a rid needs: of one file."""
+    if len(files) != 1 or any(field.name.lower() == ROW_INDEX for field in schema.fields):
+        return schema
+    return StructType([*schema.fields, StructField(ROW_INDEX, LongType())])
+
+
 def in_utc(spark: SparkSession, text: str | None) -> str | None:
     """A moment that a folder's name spells in the session's time zone, as one that means the same everywhere."""
     if text is None:
@@ -61,9 +72,12 @@ def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], nam
 
 
 def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
+    columns = [col(column.original).alias(column.name) for column in version.columns]
+    if len(paths) == 1 and ROW_INDEX in frame.columns:
+        index = F.coalesce(col(ROW_INDEX), _stop("Spark gives rows no positions"))
+        return frame.select(*columns, index.alias(name))
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
-    columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1:
         return frame.select(*columns, index.alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from lineage_service.plan.schema import Column, Schema
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import in_utc, read_files, rows_with_rids, unread_rids
+from lineage_service.spark.scan import in_utc, read_files, rows_with_rids, unread_rids, with_row_index
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike
@@ -45,7 +45,7 @@ REBASE = tuple(f"spark.sql.parquet.datetimeRebaseModeIn{way}" for way in ("Read"
 class OpenSource:
     """A source ready to be read: its version, and its files as Spark sees them (partition columns included).
 
-    `alike` are the columns of which every engine reads the same values.
+    `alike` are the columns of which every engine reads the same values; `options` are the reader's.
     """
 
     name: str
@@ -54,6 +54,7 @@ class OpenSource:
     frame: DataFrame
     position: Position | None
     alike: frozenset[str] = frozenset()
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -64,10 +65,19 @@ class OpenSource:
         may read."""
         columns = tuple(column.name for column in self.version.columns)
         if captured and placed:
-            return Relation(rows_with_rids(self.frame, self.version, self.paths, names.handle(0)), columns, 1)
+            return Relation(rows_with_rids(self._numbered(), self.version, self.paths, names.handle(0)), columns, 1)
         handles = [unread_rids().alias(names.handle(0))] if captured else []
         shown = [col(column.original).alias(column.name) for column in self.version.columns]
         return Relation(self.frame.select(*shown, *handles), columns, len(handles))
+
+    def _numbered(self) -> DataFrame:
+        """The rows with their positions, where those can be asked for; a folder's name is better not read twice."""
+        if any(column.partition is not None for column in self.version.columns):
+            return self.frame
+        schema = with_row_index(self.frame.schema, self.paths)
+        if schema == self.frame.schema:
+            return self.frame
+        return read_files(self.frame.sparkSession, self.paths, schema=schema, options=self.options)
 
     def refuse_changed(self) -> None:
         """SourceError where a file is no longer what it was when the run began."""
@@ -151,7 +161,8 @@ class SourceOpener:
         frame, columns = self._opened(name, source, found, footers, position)
         files = _files(found, states, footers, columns, frame)
         version = Version(identity, "source", files, columns)
-        return OpenSource(name, version, found.files, frame, position, self._alike(source, columns, footers))
+        alike = self._alike(source, columns, footers)
+        return OpenSource(name, version, found.files, frame, position, alike, source.reader_options)
 
     def _opened(
         self, name: str, source: SourceSpec, found: Listing, footers: Sequence[Footer], position: Position | None
@@ -245,7 +256,8 @@ class SourceOpener:
         # What Spark wrote is of the types it names; only of days the files themselves must tell.
         written = copied is None and not any(column.type == "date" for column in version.columns)
         footers = [] if written else [parquet_footer(path) for path in paths]
-        return OpenSource(name, version, paths, frame, position, self._alike(copied, version.columns, footers))
+        alike = self._alike(copied, version.columns, footers)
+        return OpenSource(name, version, paths, frame, position, alike, copied.reader_options if copied else {})
 
     def _alike(
         self, source: SourceSpec | None, columns: Sequence[VersionColumn], footers: Sequence[Footer]
@@ -266,10 +278,10 @@ def _columns(frame: DataFrame, found: Listing) -> tuple[VersionColumn, ...]:
     """The columns as Spark sees them; where files and folders both have one, the folders' value counts."""
     folders = {name.lower(): name for name in found.partitions}
     columns = []
-    for field in frame.schema.fields:
-        folder = folders.get(field.name.lower())
-        stored = field.name if folder is None else None
-        columns.append(VersionColumn(field.name, field.dataType.simpleString(), stored, folder))
+    for each in frame.schema.fields:
+        folder = folders.get(each.name.lower())
+        stored = each.name if folder is None else None
+        columns.append(VersionColumn(each.name, each.dataType.simpleString(), stored, folder))
     return tuple(columns)
 
 

@@ -24,7 +24,7 @@ from lineage_service.progress import Stages, silent
 from lineage_service.spark.columns import Names, col, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.spark.scan import read_files, rows_with_rids, with_row_index
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import Kind, TableRows, parquet_files
 from lineage_service.store.versions import Version
@@ -285,7 +285,8 @@ def dataset_relation(
 ) -> Relation:
     """A dataset's rows as its readers see them, read from its files; `relation` is what was written."""
     paths = [folder.home.absolute(file.path) for file in version.files]
-    frame = read_files(relation.frame.sparkSession, paths, schema=relation.frame.schema)
+    schema = with_row_index(relation.frame.schema, paths)
+    frame = read_files(relation.frame.sparkSession, paths, schema=schema)
     rows = with_nullability(rows_with_rids(frame, version, paths, names.handle(0)), relation.frame.schema)
     if keeps_order(each.node):
         rows = rows.orderBy(names.handle(0))  # files are not read back in order
