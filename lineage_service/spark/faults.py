@@ -90,7 +90,7 @@ def _is_spark(error: Exception) -> bool:
 
 def _runtime_error(error: Exception, position: Position | None, what: str, home: Path) -> LineageError:
     text = str(error)
-    own = re.search(re.escape(OWN_FAULT) + r"[a-z ]+", text)
+    own = re.search(re.escape(OWN_FAULT) + r"[A-Za-z ]+", text)
     if own:
         return RunError(Problem(f"{what}: {own[0].removeprefix(OWN_FAULT)}", position, "this is a bug; see --debug"))
     if "No space left on device" in text:
