@@ -123,8 +123,8 @@ def _with_hashes(
 
 
 @dataclass
-class Hashed:
-    """Groups whose ids are hashes of their keys: members need no join. Written once, or read again later."""
+class _Grouped:
+    """Rows below a breaker, and the columns they are grouped by."""
 
     each: Instrumented
     below: DataFrame
@@ -133,6 +133,19 @@ class Hashed:
     stage: Stage
     names: Names
 
+    @property
+    def rows(self) -> DataFrame:
+        return self.below
+
+    @property
+    def space(self) -> Space:
+        return group_space(self.each.node.id)
+
+
+@dataclass
+class Hashed(_Grouped):
+    """Groups whose ids are hashes of their keys: members need no join. Written once, or read again later."""
+
     def __post_init__(self) -> None:
         self.later = self.each.choice is not None and self.each.choice.strategy in LATER
         if not self.later:
@@ -140,10 +153,6 @@ class Hashed:
 
     def _hashed(self) -> DataFrame:
         return _with_hashes(self.below, self.keys, field_types(self.below, self.keys), self.stage, self.names)
-
-    @property
-    def rows(self) -> DataFrame:
-        return self.below
 
     def ids(self, frame: DataFrame, keys: Sequence[Column], types: Sequence[DataType]) -> Column:
         """The ids of the groups that rows with these keys are in."""
@@ -156,7 +165,7 @@ class Hashed:
 
     def leave(self, groups: DataFrame | None = None) -> None:
         _ = groups  # members of groups that nobody shows are left out of the index anyway
-        space, members, names = group_space(self.each.node.id), self.members, self.names
+        space, members, names = self.space, self.members, self.names
         if self.later:
 
             def found(_: DataFrame | None) -> DataFrame:
@@ -190,23 +199,8 @@ class _Numbered:
 
 
 @dataclass
-class _Injected:
+class _Injected(_Grouped):
     """Groups whose members ride along in their rows, as a list: to the dataset that shows them, or written once."""
-
-    each: Instrumented
-    below: DataFrame
-    keys: tuple[str, ...]
-    members: Members
-    stage: Stage
-    names: Names
-
-    @property
-    def rows(self) -> DataFrame:
-        return self.below
-
-    @property
-    def space(self) -> Space:
-        return group_space(self.each.node.id)
 
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
         names = self.names
@@ -226,19 +220,8 @@ class _Injected:
 
 
 @dataclass
-class _Direct:
+class _Direct(_Grouped):
     """Groups that are found again in the source by the key columns of the dataset that shows them."""
-
-    each: Instrumented
-    below: DataFrame
-    keys: tuple[str, ...]
-    members: Members
-    stage: Stage
-    names: Names
-
-    @property
-    def rows(self) -> DataFrame:
-        return self.below
 
     def aggregated(self, measures: Sequence[Column]) -> DataFrame:
         # The id is the row's own in that dataset, and known only there: here the column just keeps its place.
@@ -255,4 +238,4 @@ class _Direct:
             assert dataset is not None
             return keyed_by_dataset(self.below, self.keys, dataset, shown, self.members, names)
 
-        self.stage.later(group_space(self.each.node.id), members, self.each)
+        self.stage.later(self.space, members, self.each)
