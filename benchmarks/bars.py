@@ -9,6 +9,7 @@ from benchmarks.results import Result, by_case, named
 from benchmarks.techniques import SINGLE
 
 JUDGED = ("auto", "auto-warm")
+NO_BREAKER = "none"
 NEAR = 1.15  # `auto` may take so many times what the best single strategy takes
 NOISE = 1.05  # it is the dearest only where it takes so many times what the dearest single strategy takes
 LOOKUPS = {"auto": (2.5, 6.0), "auto-hot": (1.0, None)}  # rids of one group: milliseconds, p50 and p95
@@ -78,7 +79,12 @@ def bars(experiment: str, label: str) -> dict[str, float]:
 
 
 def _against_single(auto: Result, group: Sequence[Result]) -> Iterator[Verdict]:
-    """Within 15 % of the best strategy that leaves an index, and not dearer than the dearest. By seconds in all."""
+    """Within 15 % of the best strategy that leaves an index, and not dearer than the dearest. By seconds in all.
+
+    Where there is no breaker there is no choice: all strategies are the same program, and differ by chance.
+    """
+    if auto.strategy == NO_BREAKER:
+        return
     took = [each.total_s for name in SINGLE if (each := named(group, name)) and each.total_s is not None]
     for which, compared, bar in (("best", min, NEAR), ("worst", max, NOISE)):
         if len(took) > (which == "worst"):  # of one alone there is no worst

@@ -30,6 +30,8 @@ def write_turned(files: Sequence[str], column: str, path: Path) -> Path:
     import numpy as np
 
     ids, rows = _read(files, column)
+    if len(ids) and ids.max() < np.iinfo(np.int32).max:
+        ids = ids.astype(np.int32)  # half as many bytes to move about
     order = ordered(ids)
     ids, rows = ids[order], order if rows is None else rows[order]
 

@@ -21,7 +21,7 @@ from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Wa
 from lineage_service.query.hop_sql import keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
-from lineage_service.query.rows import Shape, id_part, refuse_changed, rows_part
+from lineage_service.query.rows import Keyed, Shape, id_part, refuse_changed, rows_part
 from lineage_service.query.selection import Selection, rids_where
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
@@ -137,7 +137,7 @@ class Questions:
             return records(["count"], [(len(ids),)]).parts[0]
         if shape.rids:
             return id_part(ids)
-        keyed = keyed_rows(ways[0], start.rids, self.files) if direction == "backward" else None
+        keyed = keyed_rows(ways[0], start.rids[0], self.files, self.engine.row) if direction == "backward" else None
         return self.rows_of(target, self.scan(target), Start(ids=ids), shape, keyed)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
@@ -315,9 +315,9 @@ class Questions:
         return Start(table=rids_where(self.engine, dataset, scan, selection))
 
     def rows_of(
-        self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: str | None = None
+        self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None = None
     ) -> Part:
-        """Rows of a dataset. `keyed` is a query that gives the same rows by a scan of the keys behind them."""
+        """Rows of a dataset. `keyed` makes a query that gives the same rows by a scan of the keys behind them."""
         return rows_part(self.engine, dataset, scan, start, shape, keyed)
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:

@@ -56,6 +56,12 @@ class QueryEngine:
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
+    def row(self, query: str) -> tuple[Any, ...]:
+        """The one row that a query gives."""
+        with translated(self.spill.parent):
+            (row,) = self.connection.execute(query).fetchall()
+        return tuple(row)
+
     def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
         with translated(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()

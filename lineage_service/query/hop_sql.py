@@ -5,7 +5,10 @@ Pure text over the files of a home.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 from lineage_catalog.records import HopRecord
 
@@ -13,7 +16,7 @@ from lineage_service.capture.handles import source_space
 from lineage_service.errors import SourceError
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, literal
 
 
 def ends(way: Way, direction: Direction) -> tuple[Place, Place]:
@@ -114,18 +117,46 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
     return hop.backward if hop.form == "keyed" and direction == "backward" else None
 
 
-def keyed_rows(way: Way, rids: tuple[int, ...], files: HomeFiles) -> str | None:
-    """Rows of a source by the keys that a dataset's rows show, instead of by their row ids; None where it is not so."""
+def keyed_rows(
+    way: Way, rid: int, files: HomeFiles, row: Callable[[str], tuple[Any, ...]]
+) -> Callable[[], str | None] | None:
+    """Rows of a source by the key that a dataset's row shows, instead of by their row ids; None where it is not so.
+
+    The query is made once it is wanted: `row` then reads the key. It gives the rows in their order.
+    """
     if way.hop is None or way.hop.form != "keyed":
         return None
     from lineage_service.capture.direct import Direct
 
     direct, source, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.end), files.scan(way.start)
-    if not direct.keys or len(direct.sources) > 1:
+    position = dataset.version.rids.position(rid)
+    if not direct.keys or len(direct.sources) > 1 or position is None:
         return None
-    positions = [position for rid in rids if (position := dataset.version.rids.position(rid)) is not None]
-    shown = dataset.select_positions(positions, direct.shown)
-    where = " AND ".join(direct.conditions) or "true"
-    same = " AND ".join(f"t0.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for _, own, other in direct.keys)
-    rows = f"SELECT * FROM ({source.select()}) t0 WHERE {where}"
-    return f"SELECT t0.* FROM ({rows}) t0 SEMI JOIN ({shown}) o ON {same}"
+
+    def query() -> str | None:
+        names = ", ".join(column(name) for name in direct.shown)
+        values = row(f"SELECT {names} FROM ({dataset.select_positions([position], direct.shown)})")
+        same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, values, strict=True)]
+        if None in same:
+            return None
+        where = " AND ".join([*direct.conditions, *map(str, same)])
+        return f"SELECT t0.* FROM ({source.select()}) t0 WHERE {where}"
+
+    return query
+
+
+def _equals(name: str, value: Any) -> str | None:
+    """A comparison with a value of a harmless type, spelled out so that the scan itself can leave rows out."""
+    match value:
+        case None:
+            return f"{name} IS NULL"
+        case bool():
+            return f"{name} = {str(value).lower()}"
+        case int() | Decimal():
+            return f"{name} = {value:f}" if isinstance(value, Decimal) else f"{name} = {value}"
+        case str():
+            return f"{name} = {literal(value)}"
+        case date():
+            return f"{name} = DATE '{value.isoformat()}'"
+        case _:
+            return None

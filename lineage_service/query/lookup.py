@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +49,9 @@ class _Pairs:
     def __init__(self, files: Sequence[str], near: str, far: str) -> None:
         import pyarrow.parquet as pq
 
-        self.near, self.far = near, far
+        self.paths, self.near, self.far = tuple(files), near, far
         self.asked = 0
+        self._reading = threading.Lock()
         self.files = [pq.ParquetFile(file, memory_map=True) for file in files]
         self.groups: list[tuple[int, int]] = []  # file, row group
         self.low: list[int] = []
@@ -83,26 +85,37 @@ class _Pairs:
         return pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
 
     def _cut(self, file: int, group: int, rid: int) -> pa.Array:
-        table = self.files[file].read_row_group(group, columns=[self.near, self.far], use_threads=False)
+        with self._reading:
+            table = self.files[file].read_row_group(group, columns=[self.near, self.far], use_threads=False)
         near, far = (_one(table.column(name)) for name in (self.near, self.far))
         begin = bisect_left(near, rid, key=_value)
         return far.slice(begin, bisect_right(near, rid, lo=begin, key=_value) - begin)
 
     def load(self) -> None:
-        """Everything into memory: the far side's ids, and for each id of the near side where its run ends."""
+        """Everything into memory; where that fails, look-ups go on over the files and tell why."""
+        import pyarrow as pa
+
+        with suppress(OSError, pa.ArrowException):
+            self.loaded = self._loaded()
+
+    def _loaded(self) -> tuple[Any, Any, Any]:
+        """For each id of the near side where its run ends, and the far side's ids."""
         import pyarrow as pa
         import pyarrow.compute as pc
+        import pyarrow.parquet as pq
 
+        # Files of its own: one that is open can be read by one thread at a time only.
+        files = [pq.ParquetFile(path, memory_map=True) for path in self.paths]
         values, ends, ids, before = [], [], [], 0
         for number, group in self.groups:
-            table = self.files[number].read_row_group(group, columns=[self.near, self.far], use_threads=False)
+            table = files[number].read_row_group(group, columns=[self.near, self.far], use_threads=False)
             runs = pc.run_end_encode(_one(table.column(self.near)))
             values += runs.values.to_pylist()
             ends += [before + end for end in runs.run_ends.to_pylist()]
             ids.append(_one(table.column(self.far)))
             before += table.num_rows
         merged_values, merged_ends = _merged(values, ends)
-        self.loaded = (merged_values, merged_ends, pa.concat_arrays(ids) if ids else pa.array([], pa.int64()))
+        return merged_values, merged_ends, pa.concat_arrays(ids) if ids else pa.array([], pa.int64())
 
 
 def _merged(values: list[int], ends: list[int]) -> tuple[list[int], list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -29,6 +29,7 @@ from lineage_service.store.versions import has_changed
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Keyed = Callable[[], str | None]  # a query for rows by a scan of their key, None where there is none after all
 SPELLED = 20  # so few rows are named in the query itself
 MOST_HELD = 5_000_000  # ids of rows that are held in memory
 MOST_TOUCHED = 0.55  # share of the row groups up to which rows are fetched by position
@@ -57,7 +58,7 @@ class Shape:
 
 
 def rows_part(
-    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: str | None
+    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None
 ) -> Part:
     """The rows that a start means, in the shape that was asked for."""
     names = [each.name for each in scan.version.columns]
@@ -87,7 +88,9 @@ class _Wanted:
     table: str | None = None
 
 
-def _wanted(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: str | None) -> _Wanted:
+def _wanted(
+    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: Keyed | None
+) -> _Wanted:
     version, everything = scan.version, range(len(scan.paths))
     ids, total = _ids(engine, start, version.rows)
     if total == version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
@@ -102,9 +105,9 @@ def _wanted(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, star
     refuse_changed(dataset, scan, [index for index, _ in files])
     if len(positions) <= SPELLED:
         return _Wanted(scan.select_positions([int(each) for each in positions.to_pylist()]), total, in_order=False)
-    if keyed is not None and _touches_most(scan, positions):
+    if keyed is not None and _touches_most(scan, positions) and (by_key := keyed()) is not None:
         refuse_changed(dataset, scan, everything)
-        return _Wanted(keyed, total, in_order=False)
+        return _Wanted(by_key, total, in_order=version.rids.dense)
     table = engine.keep_ids(positions)
     return _Wanted(scan.select_joined(table, [index for index, _ in files]), total, in_order=False, table=table)
 
