@@ -116,7 +116,7 @@ def connect_duckdb(spill: Path) -> DuckDBPyConnection:
                 "autoload_known_extensions": "false",
             },
         )
-        connection.execute("SET parquet_metadata_cache = true")
+        connection.execute("SET GLOBAL parquet_metadata_cache = true")  # also of its cursors
         return connection
     except duckdb.Error as error:
         raise StoreError(f"DuckDB could not be opened: {str(error).splitlines()[0]}") from None

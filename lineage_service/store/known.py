@@ -41,7 +41,11 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
 def _columns(source: SourceSpec, found: Listing) -> list[Column] | None:
     if source.schema_ is not None:
         columns = _declared(source.schema_)
-        return columns if columns is None or source.file_format != "parquet" else _compared(columns, found.files[0])
+        if columns is None:
+            return None
+        if source.file_format != "parquet":  # a snapshot is written in the types that were declared
+            return [replace(each, alike=True) for each in columns]
+        return _compared(columns, found.files[0])
     if source.file_format == "parquet":
         return _from_footer(found.files[0]) if not _merges(source.reader_options) else None
     if source.file_format == "csv":
