@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lineage_service.capture.handles import Space
-from lineage_service.errors import QuestionError, SourceError
+from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
-from lineage_service.query.files import body_of
+from lineage_service.query.files import body_of, captured_no_more
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.walk_sql import Start, walk_sql
 from lineage_service.reindex import rereading, versions_of
@@ -80,11 +80,7 @@ def _pairs(
     for space, version in versions_of(reader, run_id).items():
         for file in version.files if version.kind == "source" else ():
             if has_changed(file, home.absolute(file.path)):
-                raise SourceError(
-                    f"source '{space.partition(':')[2]}' has changed since run '{run_id}': lineage was to be "
-                    "captured when asked for, and cannot be any more",
-                    hint="run the workflow again; --capture auto keeps an index",
-                )
+                raise captured_no_more(space.partition(":")[2], run_id)
     if run_id not in questions.reread:  # the plan of a committed run never changes
         questions.reread[run_id] = rereading(home, reader, run, tables, IndexOptions(), stages)
     stage = questions.reread[run_id]

@@ -213,5 +213,5 @@ def settled(settling: Settling, stages: Stages) -> LineageError | None:
     except Exception as error:
         if not _is_duckdb(error):
             raise
-        return StoreError(f"the index could not be made: DuckDB reports {type(error).__name__}", hint="see --debug")
+        return StoreError(f"the index could not be made: DuckDB reports {type(error).__name__}")
     return None

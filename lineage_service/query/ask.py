@@ -18,7 +18,7 @@ from lineage_service.query.answer import Answer, Kind, Part, records
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
-from lineage_service.query.hop_sql import keyed_rows, stored_file
+from lineage_service.query.hop_sql import key_of, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.rows import Keyed, Shape, id_part, refuse_changed, rows_part
@@ -137,8 +137,12 @@ class Questions:
             return records(["count"], [(len(ids),)]).parts[0]
         if shape.rids:
             return id_part(ids)
-        keyed = keyed_rows(ways[0], start.rids[0], self.files, self.engine.row) if direction == "backward" else None
+        keyed = self._by_key(ways[0], start.rids[0]) if direction == "backward" else None
         return self.rows_of(target, self.scan(target), Start(ids=ids), shape, keyed)
+
+    def _by_key(self, way: Way, rid: int) -> Keyed | None:
+        key = key_of(way, rid, self.files)
+        return None if key is None else lambda: keyed_rows(way, self.engine.row(key), self.files)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-# DuckDB's words for what is no Parquet file.
+# DuckDB's words for what is no text, and for what is no Parquet file.
 _NO_TEXT = re.compile("Invalid string encoding|UTF-?8", re.IGNORECASE)
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
 SECONDS = 300.0  # a user-written predicate is interrupted after so long

@@ -10,6 +10,7 @@ from typing import Any
 
 from lineage_catalog.records import HopRecord
 
+from lineage_service.errors import SourceError
 from lineage_service.query.graph import Place
 from lineage_service.store.engine import file_literal
 from lineage_service.store.scan import VersionScan
@@ -38,6 +39,15 @@ class HomeFiles:
         if scan.version.kind != "source":
             return True
         return not any(has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True))
+
+
+def captured_no_more(source: str, run_id: str) -> SourceError:
+    """What is told where lineage was left until somebody asks, and its source has changed before."""
+    return SourceError(
+        f"source '{source}' has changed since run '{run_id}': lineage was to be captured when asked for, and cannot be "
+        "any more",
+        hint="run the workflow again; --capture auto keeps an index",
+    )
 
 
 def index_literal(path: str) -> str:

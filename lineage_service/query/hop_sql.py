@@ -5,7 +5,7 @@ Pure text over the files of a home.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -13,8 +13,7 @@ from typing import Any
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
-from lineage_service.errors import SourceError
-from lineage_service.query.files import HomeFiles, body_of
+from lineage_service.query.files import HomeFiles, body_of, captured_no_more
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column, literal
 
@@ -71,11 +70,7 @@ def _keyed(
     if changed is not None:
         if stored is not None:
             return stored
-        raise SourceError(
-            f"source '{changed}' has changed since run '{source.run_id}': lineage was to be captured when asked for, "
-            "and cannot be any more",
-            hint="run the workflow again; --capture auto keeps an index",
-        )
+        raise captured_no_more(changed, source.run_id)
     scans = [files.scan(place) for place in places]
     only: dict[int | None, Sequence[int]] = {}
     if rids is not None:
@@ -117,32 +112,31 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
     return hop.backward if hop.form == "keyed" and direction == "backward" else None
 
 
-def keyed_rows(
-    way: Way, rid: int, files: HomeFiles, row: Callable[[str], tuple[Any, ...]]
-) -> Callable[[], str | None] | None:
-    """Rows of a source by the key that a dataset's row shows, instead of by their row ids; None where it is not so.
-
-    The query is made once it is wanted: `row` then reads the key. It gives the rows in their order.
-    """
+def key_of(way: Way, rid: int, files: HomeFiles) -> str | None:
+    """The query for the key that a row of a dataset shows, where the rows of its source are found by it."""
     if way.hop is None or way.hop.form != "keyed":
         return None
     from lineage_service.capture.direct import Direct
 
-    direct, source, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.end), files.scan(way.start)
+    direct, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.start)
     position = dataset.version.rids.position(rid)
     if not direct.keys or len(direct.sources) > 1 or position is None:
         return None
+    names = ", ".join(column(name) for name in direct.shown)
+    return f"SELECT {names} FROM ({dataset.select_positions([position], direct.shown)})"
 
-    def query() -> str | None:
-        names = ", ".join(column(name) for name in direct.shown)
-        values = row(f"SELECT {names} FROM ({dataset.select_positions([position], direct.shown)})")
-        same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, values, strict=True)]
-        if None in same:
-            return None
-        where = " AND ".join([*direct.conditions, *map(str, same)])
-        return f"SELECT t0.* FROM ({source.select()}) t0 WHERE {where}"
 
-    return query
+def keyed_rows(way: Way, key: Sequence[Any], files: HomeFiles) -> str | None:
+    """Rows of a source by such a key, in their order, instead of by their row ids; None where it cannot be spelled."""
+    assert way.hop is not None
+    from lineage_service.capture.direct import Direct
+
+    direct = Direct.from_json(body_of(way.hop))
+    same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, key, strict=True)]
+    if None in same:
+        return None
+    where = " AND ".join([*direct.conditions, *map(str, same)])
+    return f"SELECT t0.* FROM ({files.scan(way.end).select()}) t0 WHERE {where}"
 
 
 def _equals(name: str, value: Any) -> str | None:
@@ -152,8 +146,10 @@ def _equals(name: str, value: Any) -> str | None:
             return f"{name} IS NULL"
         case bool():
             return f"{name} = {str(value).lower()}"
-        case int() | Decimal():
-            return f"{name} = {value:f}" if isinstance(value, Decimal) else f"{name} = {value}"
+        case int():
+            return f"{name} = {value}"
+        case Decimal():
+            return f"{name} = {value:f}"
         case str():
             return f"{name} = {literal(value)}"
         case date():
