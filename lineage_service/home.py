@@ -30,6 +30,8 @@ from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.capture.estimate import Sizes
+    from lineage_service.consume.ask import Consumer
+    from lineage_service.consume.session import Session
     from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
@@ -51,6 +53,7 @@ class Home:
         self._reader: CatalogReader | None = None
         self._questions: Questions | None = None
         self._engine = QueryEngine(layout.spill)
+        self._session: Session | None = None
         self.progress: Tell = silent  # who hears of lineage that a question has to finish first
 
     @classmethod
@@ -72,6 +75,9 @@ class Home:
         if self._questions is not None:
             self._questions.close()
         self._questions = None
+        if self._session is not None:
+            self._session.close()
+            self._session = None
         self._engine.close()
 
     # --- running ----------------------------------------------------------------------------------------------
@@ -239,6 +245,18 @@ class Home:
         keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
         return diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind))
 
+    def query(
+        self, sql: str, *, limit: int | None = None, timeout: float | None = None, max_rows: int | None = None
+    ) -> Answer:
+        """The answer to a lineage-consuming query: a SELECT over datasets and `backward`, `forward`, `workload`.
+
+        It may take `timeout` seconds and give `max_rows` rows; an answer that is cut says so.
+        """
+        from lineage_service.consume.running import MOST_ROWS, SECONDS, Limits
+
+        limits = Limits(SECONDS if timeout is None else timeout, MOST_ROWS if max_rows is None else max_rows)
+        return self._consumer.query(sql, limits, limit)
+
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
         found = self._catalog.runs(workflow, status="failed" if failed else "committed")
@@ -374,6 +392,15 @@ class Home:
                 self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked
             )
         return self._questions
+
+    @property
+    def _consumer(self) -> Consumer:
+        from lineage_service.consume.ask import Consumer
+        from lineage_service.consume.session import Session
+
+        if self._session is None:
+            self._session = Session(self.layout.spill)
+        return Consumer(self._ask, self._session)
 
     @property
     def _catalog(self) -> CatalogReader:

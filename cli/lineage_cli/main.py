@@ -42,6 +42,7 @@ VERBS = {
     "backward": Verb("Show the input rows that made these rows.", alias="upstream"),
     "forward": Verb("Show the rows that were made from these rows.", alias="downstream"),
     "trace": Verb("Show the whole way of one record, as a tree."),
+    "query": Verb("Answer SQL over datasets and their lineage."),
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),

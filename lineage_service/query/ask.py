@@ -18,7 +18,7 @@ from lineage_service.query.answer import Answer, Kind, Part, records
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
-from lineage_service.query.hop_sql import key_of, keyed_rows, stored_file
+from lineage_service.query.hop_sql import keyed_rows, keys_of, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.rows import Keyed, Shape, id_part, refuse_changed, rows_part
@@ -77,7 +77,7 @@ class Questions:
         if not selection.given:
             raise QuestionError("say which rows to start from: rid, key, where or all")
         found = self.find(dataset)
-        walked, targets = self._walk_to(found, direction, to)
+        walked, targets = self.walk_to(found, direction, to)
         start = self.start(found, selection)
         if to is None:
             answer = self._counts(walked, start, targets, direction, shape)
@@ -137,12 +137,13 @@ class Questions:
             return records(["count"], [(len(ids),)]).parts[0]
         if shape.rids:
             return id_part(ids)
-        keyed = self._by_key(ways[0], start.rids[0]) if direction == "backward" else None
+        keyed = self.by_key(ways[0], start.rids) if direction == "backward" else None
         return self.rows_of(target, self.scan(target), Start(ids=ids), shape, keyed)
 
-    def _by_key(self, way: Way, rid: int) -> Keyed | None:
-        key = key_of(way, rid, self.files)
-        return None if key is None else lambda: keyed_rows(way, self.engine.row(key), self.files)
+    def by_key(self, way: Way, rids: Sequence[int]) -> Keyed | None:
+        """How rows behind these are found by the keys that they show; None where there is no such way."""
+        keys = keys_of(way, rids, self.files)
+        return None if keys is None else lambda: keyed_rows(way, self.engine.rows(keys), self.files)
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")
@@ -198,7 +199,7 @@ class Questions:
     def find(self, dataset: str) -> DatasetRecord:
         return find_dataset(self.reader, dataset, str(self.home.path), self.graph.datasets)
 
-    def _walk_to(
+    def walk_to(
         self, start: DatasetRecord, direction: Direction, to: Sequence[str] | None
     ) -> tuple[Walk, list[DatasetRecord]]:
         """The way to the targets: inside the start's own run where all of them are there, else over all runs."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.errors import QuestionError, StoreError
+from lineage_service.errors import QuestionError, StoreError, did_you_mean
 from lineage_service.settings import command
 from lineage_service.store.engine import connect_duckdb, file_literal, literal
 
@@ -56,11 +56,16 @@ class QueryEngine:
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
-    def row(self, query: str) -> tuple[Any, ...]:
-        """The one row that a query gives."""
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """All rows that a query gives, where they are few."""
         with translated(self.spill.parent):
-            (row,) = self.connection.execute(query).fetchall()
-        return tuple(row)
+            return [tuple(row) for row in self.connection.execute(query).fetchall()]
+
+    def text(self, query: str, parameters: Sequence[Any] = ()) -> str:
+        """The one text that a query gives."""
+        with translated(self.spill.parent):
+            rows = self.connection.execute(query, list(parameters)).fetchall()
+        return str(rows[0][0])
 
     def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
         with translated(self.spill.parent):
@@ -167,8 +172,7 @@ def translated(home: Path) -> Iterator[None]:
     except duckdb.IOException as error:
         raise _unreadable(str(error), home) from None
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-        text = str(error).splitlines()[0]
-        raise QuestionError(f"the question cannot be asked like this: {text}") from None
+        raise _unbound(str(error)) from None
     except (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.TypeMismatchException) as error:
         if _NO_TEXT.search(str(error)):
             raise QuestionError(
@@ -183,6 +187,22 @@ def translated(home: Path) -> Iterator[None]:
             raise
         # Without a kind of its own: the Parquet reader has lost its way in a file.
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
+
+
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found')
+_CANDIDATES = re.compile(r"^Candidate bindings: (.*)$", re.MULTILINE)
+
+
+def _unbound(text: str) -> QuestionError:
+    """SQL that means nothing here. DuckDB's words name columns, types and functions, and no data."""
+    unknown = _UNKNOWN_COLUMN.search(text)
+    if unknown is not None:
+        found = _CANDIDATES.search(text)
+        near = re.findall(r'"([^"]+)"', found[1]) if found else []
+        known = f"; columns like it: {', '.join(near)}" if near else ""
+        return QuestionError(f"unknown column '{unknown[1]}'{known}", hint=did_you_mean(unknown[1], near))
+    line = re.sub("^(Binder|Catalog|Parser) Error: ", "", text.splitlines()[0])
+    return QuestionError(f"the question cannot be asked like this: {line}")
 
 
 @contextmanager

@@ -112,30 +112,34 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
     return hop.backward if hop.form == "keyed" and direction == "backward" else None
 
 
-def key_of(way: Way, rid: int, files: HomeFiles) -> str | None:
-    """The query for the key that a row of a dataset shows, where the rows of its source are found by it."""
+def keys_of(way: Way, rids: Sequence[int], files: HomeFiles) -> str | None:
+    """The query for the keys that rows of a dataset show, where the rows of its source are found by them."""
     if way.hop is None or way.hop.form != "keyed":
         return None
     from lineage_service.capture.direct import Direct
 
     direct, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.start)
-    position = dataset.version.rids.position(rid)
-    if not direct.keys or len(direct.sources) > 1 or position is None:
+    positions = [position for rid in rids if (position := dataset.version.rids.position(rid)) is not None]
+    if not direct.keys or len(direct.sources) > 1 or len(positions) != len(rids):
         return None
     names = ", ".join(column(name) for name in direct.shown)
-    return f"SELECT {names} FROM ({dataset.select_positions([position], direct.shown)})"
+    return f"SELECT {names} FROM ({dataset.select_positions(positions, direct.shown)})"
 
 
-def keyed_rows(way: Way, key: Sequence[Any], files: HomeFiles) -> str | None:
-    """Rows of a source by such a key, in their order, instead of by their row ids; None where it cannot be spelled."""
+def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str | None:
+    """Rows of a source by such keys, in their order, instead of by their row ids; None where one cannot be spelled."""
     assert way.hop is not None
     from lineage_service.capture.direct import Direct
 
     direct = Direct.from_json(body_of(way.hop))
-    same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, key, strict=True)]
-    if None in same:
-        return None
-    where = " AND ".join([*direct.conditions, *map(str, same)])
+    wanted = []
+    for key in keys:
+        same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, key, strict=True)]
+        if None in same:
+            return None
+        wanted.append(" AND ".join(map(str, same)))
+    either = wanted[0] if len(wanted) == 1 else f"({' OR '.join(f'({each})' for each in wanted)})"
+    where = " AND ".join([*direct.conditions, either])
     return f"SELECT t0.* FROM ({files.scan(way.end).select()}) t0 WHERE {where}"
 
 

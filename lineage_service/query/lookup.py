@@ -32,15 +32,22 @@ class Lookups:
 
     def ids(self, files: Sequence[str], near: str, far: str, rid: int) -> pa.Array:
         """The ids of the far side that stand beside one of the near side, by which the files are sorted; ascending."""
-        key = (*files, near)
-        if key not in self._files:
-            self._files[key] = _Pairs(files, near, far)
-        pairs = self._files[key]
+        pairs = self._pairs(files, near, far)
         found = pairs.ids(rid)
         if pairs.asked == HOT and pairs.bytes + self._held <= self.limit:
             self._held += pairs.bytes
             threading.Thread(target=pairs.load, daemon=True, name="smoke-index").start()
         return found
+
+    def at_least(self, files: Sequence[str], near: str, far: str, rid: int) -> int:
+        """A number of ids that certainly stand beside one, without reading any."""
+        return self._pairs(files, near, far).at_least(rid)
+
+    def _pairs(self, files: Sequence[str], near: str, far: str) -> _Pairs:
+        key = (*files, near)
+        if key not in self._files:
+            self._files[key] = _Pairs(files, near, far)
+        return self._files[key]
 
 
 class _Pairs:
@@ -56,6 +63,7 @@ class _Pairs:
         self.groups: list[tuple[int, int]] = []  # file, row group
         self.low: list[int] = []
         self.high: list[int] = []
+        self.rows: list[int] = []
         self.loaded: tuple[Any, Any, Any] | None = None
         rows = 0
         for number, file in enumerate(self.files):
@@ -67,7 +75,13 @@ class _Pairs:
                 self.groups.append((number, group))
                 self.low.append(statistics.min)
                 self.high.append(statistics.max)
+                self.rows.append(metadata.row_group(group).num_rows)
         self.bytes = rows * 9  # the far side, and the runs of the near one
+
+    def at_least(self, rid: int) -> int:
+        """Rows of the row groups that hold this id alone."""
+        first, last = bisect_left(self.high, rid), bisect_right(self.low, rid)
+        return sum(self.rows[place] for place in range(first, last) if self.low[place] == self.high[place])
 
     def ids(self, rid: int) -> pa.Array:
         import pyarrow as pa

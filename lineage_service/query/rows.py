@@ -79,37 +79,54 @@ def rows_part(
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """SQL for rows of a dataset, how many it gives, whether in order of their rids; a table that it reads."""
+class Wanted:
+    """SQL for rows of a dataset, how many it gives, whether in order of their rids; a table that it reads; how."""
 
     query: str
     total: int
     in_order: bool
     table: str | None = None
+    way: str = "scan of all rows"
 
 
 def _wanted(
     engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: Keyed | None
-) -> _Wanted:
-    version, everything = scan.version, range(len(scan.paths))
-    ids, total = _ids(engine, start, version.rows)
-    if total == version.rows:  # rids are distinct, so these are all of them, and a scan gives them in order
-        refuse_changed(dataset, scan, everything)
-        return _Wanted(scan.select(), total, in_order=version.rids.dense)
+) -> Wanted:
+    ids, total = _ids(engine, start, scan.version.rows)
+    if total == scan.version.rows:
+        return all_rows(dataset, scan)
     if ids is None:
-        refuse_changed(dataset, scan, everything)
+        refuse_changed(dataset, scan, range(len(scan.paths)))
         query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN (SELECT b FROM {start.table}) s ON s.b = t.{RID}"
-        return _Wanted(query, total, in_order=False)
+        return Wanted(query, total, in_order=False)
+    return wanted_rows(dataset, scan, ids, keyed, engine.keep_ids)
+
+
+def all_rows(dataset: DatasetRecord, scan: VersionScan) -> Wanted:
+    """Every row: a scan gives them in order."""
+    refuse_changed(dataset, scan, range(len(scan.paths)))
+    return Wanted(scan.select(), scan.version.rows, in_order=scan.version.rids.dense)
+
+
+def wanted_rows(
+    dataset: DatasetRecord, scan: VersionScan, ids: pa.Array, keyed: Keyed | None, keep: Callable[[pa.Array], str]
+) -> Wanted:
+    """The rows of these rids, which are distinct and in order. `keep` makes a table of ids for the query to join."""
+    version, total = scan.version, len(ids)
+    if total == version.rows:  # rids are distinct, so these are all of them
+        return all_rows(dataset, scan)
     positions = ids if version.rids.dense else _positions(scan, ids)
     files = _by_file(scan, positions)
     refuse_changed(dataset, scan, [index for index, _ in files])
     if len(positions) <= SPELLED:
-        return _Wanted(scan.select_positions([int(each) for each in positions.to_pylist()]), total, in_order=False)
+        query = scan.select_positions([int(each) for each in positions.to_pylist()])
+        return Wanted(query, total, in_order=False, way="fetch by position")
     if keyed is not None and _touches_most(scan, positions) and (by_key := keyed()) is not None:
-        refuse_changed(dataset, scan, everything)
-        return _Wanted(by_key, total, in_order=version.rids.dense)
-    table = engine.keep_ids(positions)
-    return _Wanted(scan.select_joined(table, [index for index, _ in files]), total, in_order=False, table=table)
+        refuse_changed(dataset, scan, range(len(scan.paths)))
+        return Wanted(by_key, total, in_order=version.rids.dense, way="scan by key")
+    table = keep(positions)
+    query = scan.select_joined(table, [index for index, _ in files])
+    return Wanted(query, total, in_order=False, table=table, way="fetch by position")
 
 
 def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None, int]:

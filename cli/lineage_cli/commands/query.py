@@ -1,0 +1,61 @@
+"""`smoke-lineage query`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli.options import Output, home_options, limit_option, output_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
+
+
+@click.command("query")
+@click.argument("sql", metavar="SQL")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop it after so long. [default: 60]",
+)
+@click.option(
+    "--max-rows", type=click.IntRange(min=0), metavar="N", help="Cut the answer after so many rows. [default: 1000000]"
+)
+@limit_option
+@output_options
+@home_options
+def command(
+    sql: str,
+    timeout: float | None,
+    max_rows: int | None,
+    limit: int | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Answer SQL over datasets and their lineage; `-` reads it from standard input.
+
+    It is DuckDB's SQL and only reads. Datasets are tables: NAME, WORKFLOW.NAME, "NAME@RUN". Behind FROM
+    there are backward('DATASET', 'SOURCE', START) and forward('SOURCE', 'DATASET', START), which give the rows
+    reached, and workload('NAME', START), which gives what a workflow prepared. START is a predicate in single quotes,
+    or a subquery with a column _rid. EXPLAIN shows the SQL that runs and how rows are found.
+
+    \b
+    Examples:
+      smoke-lineage query "SELECT city, count(*) FROM backward('ranked', 'customers', 'place = 1') GROUP BY city"
+      smoke-lineage query "FROM forward('flights', 'by_day', (FROM backward('by_carrier', 'flights', 'n > 9')))"
+    """
+    from lineage_cli.asking import answered
+    from lineage_cli.output import write_answer
+
+    text = sys.stdin.read() if sql == "-" else sql
+
+    def question(opened: Home) -> Answer:
+        return opened.query(text, limit=output.limit(limit), timeout=timeout, max_rows=max_rows)
+
+    with answered(home, catalog, question, "asking") as answer:
+        write_answer(answer, output)

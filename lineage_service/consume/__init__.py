@@ -1,0 +1,1 @@
+"""Lineage-consuming queries: SQL of DuckDB over datasets and their lineage, read, checked, rewritten and run."""

@@ -1,0 +1,264 @@
+"""A question in SQL, read: whether it is one SELECT, which datasets and lineage functions it names, and where.
+
+Pure: sqlglot's tokens and tree say where names are, so that just these are replaced and the rest stays as it was
+written. What may run is decided elsewhere, on DuckDB's own reading of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.errors import QuestionError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_TEXT = 100_000
+BACKWARD, FORWARD, WORKLOAD = "backward", "forward", "workload"
+FUNCTIONS = {
+    "backward": BACKWARD, "upstream": BACKWARD, "forward": FORWARD, "downstream": FORWARD, "workload": WORKLOAD,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of the text: from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Named:
+    """A dataset in a FROM; `alias` where the text gives it none: what its columns are called by."""
+
+    span: Span
+    name: str
+    alias: str | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A lineage function in a FROM. Each argument is texts (one, or a list of them) or the span of a subquery."""
+
+    span: Span
+    function: str
+    written: str
+    arguments: tuple[tuple[str, ...] | Span, ...]
+    alias: str | None
+
+
+@dataclass(frozen=True)
+class Common:
+    """A common table of the outermost WITH, and its definition: `name AS (…)`."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One SELECT: its text, the parts that are datasets and lineage, in order; its common tables."""
+
+    text: str
+    explain: bool
+    parts: tuple[Named | Call, ...]
+    tables: tuple[Common, ...]
+    tree: exp.Expr
+
+
+def read_question(text: str, common: Sequence[str] = ()) -> Question:
+    """QuestionError for anything but one SELECT, or EXPLAIN and one. `common` are tables that a WITH around it has."""
+    from sqlglot import exp
+
+    if len(text) > MOST_TEXT:
+        raise QuestionError(f"the query is too long ({len(text)} characters; at most {MOST_TEXT})")
+    text = text.rstrip().rstrip(";").rstrip()
+    tokens = _tokens(text)
+    explain = bool(tokens) and tokens[0].text.upper() == "EXPLAIN"
+    if explain:
+        text = text[tokens[0].end + 1 :].lstrip()
+        tokens = _tokens(text)
+        if tokens and tokens[0].text.upper() in ("ANALYZE", "("):
+            raise QuestionError("EXPLAIN takes a SELECT and nothing else", hint="write EXPLAIN SELECT …")
+    if not tokens:
+        raise QuestionError("the query is empty", hint="write a SELECT")
+    _refuse_at(tokens)
+    tree = _tree(text)
+    if not isinstance(tree, exp.Query | exp.Values):
+        word = tokens[0].text.upper()
+        raise QuestionError(f"a query only reads: SELECT or EXPLAIN, but not {word}")
+    calls = list(_calls(text, tokens))
+    return Question(
+        text,
+        explain,
+        tuple(sorted([*calls, *_named(text, tree, calls, common)], key=lambda part: part.span.start)),
+        tuple(_common(tokens)),
+        tree,
+    )
+
+
+def _tokens(text: str) -> list[Any]:
+    from sqlglot.dialects.duckdb import DuckDB
+    from sqlglot.errors import TokenError
+
+    try:
+        return list(DuckDB().tokenize(text))
+    except TokenError:
+        raise QuestionError("cannot read the query: a quote or a comment has no end") from None
+
+
+def _refuse_at(tokens: Sequence[Any]) -> None:
+    for token in tokens:
+        if token.text == "@" and token.token_type.name == "PARAMETER":
+            raise QuestionError(
+                "an '@' stands outside quotes", hint='a dataset of a run is written in double quotes: "totals@3f2a"'
+            )
+
+
+def _tree(text: str) -> exp.Expr:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
+    except SqlglotError as error:
+        details = getattr(error, "errors", None) or [{}]
+        at = details[0].get("highlight") or ""
+        where = f"something is wrong at or behind '{at}'" if at else "it ends too early"
+        line = f", line {details[0]['line']}" if details[0].get("line") else ""
+        raise QuestionError(f"cannot read the query: {where}{line}") from None
+    except RecursionError:
+        raise QuestionError("the query is nested too deeply") from None
+    if len(trees) != 1:
+        raise QuestionError(f"one statement at a time: the query has {len(trees)}")
+    return trees[0]
+
+
+def _calls(text: str, tokens: Sequence[Any]) -> Iterator[Call]:
+    """The lineage functions that are not inside another one."""
+    place = 0
+    while place < len(tokens) - 1:
+        token = tokens[place]
+        name = token.text.lower()
+        if name not in FUNCTIONS or token.token_type.name not in ("VAR", "IDENTIFIER") or tokens[place + 1].text != "(":
+            place += 1
+            continue
+        end = _closing(tokens, place + 1, token.text)
+        arguments = tuple(_argument(text, each, token.text) for each in _split(tokens[place + 2 : end]))
+        after = tokens[end + 1] if end + 1 < len(tokens) else None
+        named = after is not None and after.token_type.name in ("ALIAS", "VAR", "IDENTIFIER")
+        yield Call(
+            Span(token.start, tokens[end].end + 1), FUNCTIONS[name], name, arguments, None if named else token.text
+        )
+        place = end + 1
+
+
+def _closing(tokens: Sequence[Any], opening: int, name: str) -> int:
+    depth = 0
+    for place in range(opening, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(tokens[place].text if tokens[place].token_type.name != "STRING" else "", 0)
+        if depth == 0:
+            return place
+    raise QuestionError(f"the parenthesis of {name}( has no end")
+
+
+def _split(tokens: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The arguments of a call: tokens between commas that are not inside parentheses or brackets."""
+    depth, begin = 0, 0
+    for place, token in enumerate(tokens):
+        if token.token_type.name == "STRING":
+            continue
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+        if token.text == "," and depth == 0:
+            yield tokens[begin:place]
+            begin = place + 1
+    if tokens:
+        yield tokens[begin:]
+
+
+def _argument(text: str, tokens: Sequence[Any], function: str) -> tuple[str, ...] | Span:
+    kinds = [token.token_type.name for token in tokens]
+    if kinds == ["STRING"]:
+        return (tokens[0].text,)
+    if kinds[:1] == ["L_BRACKET"] and kinds[-1:] == ["R_BRACKET"]:
+        inside = list(_split(tokens[1:-1]))
+        if inside and all([token.token_type.name for token in each] == ["STRING"] for each in inside):
+            return tuple(each[0].text for each in inside)
+    if kinds[:1] == ["L_PAREN"] and kinds[-1:] == ["R_PAREN"] and len(tokens) > 2:
+        return Span(tokens[0].end + 1, tokens[-1].start)
+    shown = text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
+    raise QuestionError(
+        f"an argument of {function}(…) is neither a text nor a subquery of rows: {shown[:40] or 'nothing'}",
+        hint="names and predicates are texts in single quotes, a subquery of rows stands in parentheses",
+    )
+
+
+def _named(text: str, tree: exp.Expr, calls: Sequence[Call], common: Sequence[str]) -> Iterator[Named]:
+    """Tables that are no common tables: datasets. Those inside a lineage function are read with it."""
+    from sqlglot import exp
+
+    outer = {name.lower() for name in common}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            continue
+        parts = table.parts
+        span = Span(parts[0].meta["start"], parts[-1].meta["end"] + 1)
+        if any(call.span.start <= span.start < call.span.end for call in calls):
+            continue
+        if text[span.start] == "'":
+            raise QuestionError(
+                "FROM 'file' is not allowed: a query reads datasets of the home only",
+                hint="`smoke-lineage datasets` lists them",
+            )
+        name = ".".join(part.name for part in parts)
+        if len(parts) == 1 and (name.lower() in outer or _is_common(table)):
+            continue
+        if len(parts) > 2:
+            raise QuestionError(f"'{name}' is no dataset name", hint="write NAME or WORKFLOW.NAME")
+        yield Named(span, name, None if table.alias else _short(name))
+
+
+def _short(name: str) -> str:
+    """What a dataset's columns are called by: its own name, without workflow and run."""
+    return name.partition("@")[0].rpartition(".")[2]
+
+
+def _is_common(table: exp.Expr) -> bool:
+    """Whether a name is that of a common table which is defined before, around it."""
+    around: list[exp.Expr] = []
+    above = table.parent
+    while above is not None:
+        around.append(above)
+        above = above.parent
+    inside = {id(node) for node in around}
+    for clause in (node.args["with_"] for node in around if node.args.get("with_") is not None):
+        for common in clause.expressions:
+            is_own = id(common) in inside
+            if common.alias.lower() == table.name.lower() and (not is_own or clause.args.get("recursive")):
+                return True
+            if is_own:
+                break  # those behind it are not defined yet
+    return False
+
+
+def _common(tokens: Sequence[Any]) -> Iterator[Common]:
+    """The common tables of the outermost WITH."""
+    if not tokens or tokens[0].text.upper() != "WITH":
+        return
+    place = 2 if len(tokens) > 1 and tokens[1].text.upper() == "RECURSIVE" else 1
+    while place < len(tokens) - 1:
+        first = tokens[place]
+        while place < len(tokens) and tokens[place].text.upper() != "AS":
+            place += 1
+        while place < len(tokens) and tokens[place].text != "(":
+            place += 1
+        if place == len(tokens):
+            return
+        end = _closing(tokens, place, first.text)
+        yield Common(Span(first.start, tokens[end].end + 1), first.text)
+        if end + 1 >= len(tokens) or tokens[end + 1].text != ",":
+            return
+        place = end + 2

@@ -1,0 +1,247 @@
+"""What a name or a lineage function in a question stands for: SQL of a dataset's rows, and how they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError
+from lineage_service.query.ask import Questions
+from lineage_service.query.engine import reading_index
+from lineage_service.query.files import index_files
+from lineage_service.query.graph import Direction, Place, Walk, Way
+from lineage_service.query.hop_sql import stored_file
+from lineage_service.query.rows import Wanted, all_rows, wanted_rows
+from lineage_service.query.selection import Selection
+from lineage_service.query.walk_sql import FEW, Start
+from lineage_service.store.engine import column, literal
+from lineage_service.store.scan import RID, VersionScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANY = 200_000  # so many rows behind one are found by their key at once, without looking up their ids
+MOST_IDS = 100_000_000  # row ids that a question may hold
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of a dataset as SQL: `_rid`, then its columns.
+
+    paths: the files that it reads · tables: of ids (column b) that it joins, by name · version: whose rows they are
+    ids: gives the row ids alone, where that takes no scan · told: what they are and how they are found
+    """
+
+    query: str
+    paths: tuple[str, ...]
+    version: str | None
+    told: str
+    tables: dict[str, pa.Array] = field(default_factory=dict)
+    ids: Callable[[], pa.Array] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Relations:
+    """Makes relations over a home. `name` gives each table of ids a name of its own."""
+
+    ask: Questions
+    name: Callable[[], str]
+
+    def dataset(self, name: str) -> Relation:
+        found = self.ask.find(name)
+        scan = self.ask.scan(found)
+        wanted = all_rows(found, scan)
+        return Relation(_shown(wanted.query, scan), scan.paths, found.version_id, f"{name}: scan of all rows")
+
+    def start(
+        self, datasets: Sequence[str], where: str | None, ids: pa.Array | None
+    ) -> list[tuple[DatasetRecord, Start]]:
+        """The rows to start from: those of a predicate, these, or all."""
+        starts = []
+        for name in datasets:
+            found = self.ask.find(name)
+            if ids is not None:
+                self._refuse_unknown(found, ids)
+                start = (
+                    Start(rids=tuple(ids.to_pylist()))
+                    if len(ids) <= FEW
+                    else Start(table=self.ask.engine.keep_ids(ids))
+                )
+            else:
+                start = self._few(self.ask.start(found, Selection(where=where, all=where is None)))
+            starts.append((found, start))
+        return starts
+
+    def lineage(
+        self, starts: Sequence[tuple[DatasetRecord, Start]], direction: Direction, to: Sequence[str], called: str
+    ) -> Relation:
+        """The rows that starts lead to: of one dataset, or of several, then with a first column `dataset`."""
+        try:
+            reached: dict[tuple[str, str], list[Relation]] = {}
+            records: dict[tuple[str, str], DatasetRecord] = {}
+            for found, start in starts:
+                walked, targets = self.ask.walk_to(found, direction, to)
+                for target in targets:
+                    key = (target.run_id, target.space)
+                    records[key] = target
+                    reached.setdefault(key, []).append(self._reached(walked, found, start, target, direction, called))
+        finally:
+            for table in {start.table for _, start in starts if start.table is not None}:
+                self.ask.engine.drop(table)
+        each = {key: _merged(self, records[key], parts) for key, parts in reached.items()}
+        if len(each) == 1 and len(to) == 1 and to[0] != "all":
+            return next(iter(each.values()))
+        return _side_by_side([(records[key].full_name, relation) for key, relation in each.items()], called)
+
+    def _reached(
+        self, walked: Walk, found: DatasetRecord, start: Start, target: DatasetRecord, direction: Direction, called: str
+    ) -> Relation:
+        scan = self.ask.scan(target)
+        place = Place(target.run_id, target.space)
+        ways = walked.toward(place, absence=False)
+        notes: tuple[str, ...] = ()
+        if not ways:
+            side, result = (target, found) if direction == "backward" else (found, target)
+            notes = (f"'{side.full_name}' only influences '{result.full_name}' by the absence of a match: no rows",)
+        keyed = None
+        if direction == "backward" and len(ways) == 1 and start.few and start.rids:
+            keyed = self.ask.by_key(ways[0], start.rids)
+
+        def ids() -> pa.Array:
+            return self._ids(walked, ways, start_again, place, direction)
+
+        start_again = start if start.table is None else Start(ids=self._array(start))
+        tables: dict[str, pa.Array] = {}
+
+        def keep(rows: pa.Array) -> str:
+            name = self.name()
+            tables[name] = rows
+            return name
+
+        wanted: Wanted | None = None
+        if keyed is not None and self._many(ways[0], start) and (by_key := keyed()) is not None:
+            everything = all_rows(target, scan)  # refuses a source that has changed
+            wanted = Wanted(by_key, -1, in_order=everything.in_order, way="scan by key")
+        if wanted is None:
+            wanted = wanted_rows(target, scan, ids(), keyed, keep)
+        count = "many" if wanted.total < 0 else f"{wanted.total:,}"
+        told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
+        return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, ids, notes)
+
+    def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
+        """The row ids that a start leads to, distinct and in order."""
+        if start.rids is not None and len(start.rids) == 1 and len(ways) == 1 and ways[0].hop is not None:
+            path = stored_file(ways[0].hop, direction)
+            if path is not None:
+                near, far = ("a", "b") if direction == "backward" else ("b", "a")
+                with reading_index(self.ask.home.path):
+                    files = index_files(self.ask.home.absolute(path))
+                    return self.ask.lookups.ids(files, near, far, start.rids[0])
+        table = None
+        if start.ids is not None:
+            table = self.ask.engine.keep_ids(start.ids)
+            start = Start(table=table)
+        sql = self.ask.walk_sql(ways, start, walked.start, place, direction, pairs=False)
+        try:
+            found = self.ask.engine.id_array(
+                f"SELECT b FROM ({sql.text}) ORDER BY b LIMIT {MOST_IDS + 1}", sql.parameters
+            )
+        finally:
+            if table is not None:
+                self.ask.engine.drop(table)
+        if len(found) > MOST_IDS:
+            raise QuestionError(f"more than {MOST_IDS:,} rows are reached, which a query cannot hold")
+        return found
+
+    def _many(self, way: Way, start: Start) -> bool:
+        """Whether the index says, without being read, that a large part of the source is behind these rows."""
+        path = None if way.hop is None else stored_file(way.hop, "backward")
+        if path is None or start.rids is None:
+            return False
+        with reading_index(self.ask.home.path):
+            files = index_files(self.ask.home.absolute(path))
+            return sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids) >= MANY
+
+    def _few(self, start: Start) -> Start:
+        """A start whose rows are few by their ids, so that these go into the scans."""
+        if start.table is None:
+            return start
+        rids = self.ask.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT {FEW + 1}")
+        if len(rids) > FEW:
+            return start
+        self.ask.engine.drop(start.table)
+        return Start(rids=tuple(rids))
+
+    def _array(self, start: Start) -> pa.Array:
+        return self.ask.engine.id_array(f"SELECT b FROM {start.table}")
+
+    def _refuse_unknown(self, found: DatasetRecord, ids: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        if not len(ids):
+            return
+        rids = self.ask.scan(found).version.rids
+        lowest, largest = pc.min(ids).as_py(), pc.max(ids).as_py()
+        if (
+            lowest < 0
+            or largest >= rids.end
+            or (not rids.dense and any(rids.position(rid) is None for rid in ids.to_pylist()))
+        ):
+            raise QuestionError(
+                f"the rows given to start from are not rows of '{found.full_name}': it has no row "
+                f"{lowest if lowest < 0 else largest}"
+            )
+
+
+def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relation]) -> Relation:
+    """The rows that several starts lead to, each once."""
+    if len(parts) == 1:
+        return parts[0]
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pa.concat_arrays([part.ids() for part in parts if part.ids is not None])
+    distinct = pc.unique(found)
+    ids = distinct.take(pc.array_sort_indices(distinct))
+    scan = relations.ask.scan(target)
+    tables: dict[str, pa.Array] = {}
+
+    def keep(rows: pa.Array) -> str:
+        name = relations.name()
+        tables[name] = rows
+        return name
+
+    wanted = wanted_rows(target, scan, ids, None, keep)
+    told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
+    notes = tuple(note for part in parts for note in part.notes)
+    return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, lambda: ids, notes)
+
+
+def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:
+    """Rows of several datasets in one relation: columns by name, null where a dataset has none of that name."""
+    if not parts:
+        raise QuestionError(f"{called} reaches no dataset")
+    texts = [f"SELECT {literal(name)} AS dataset, * FROM ({part.query})" for name, part in parts]
+    return Relation(
+        " UNION ALL BY NAME ".join(texts),
+        tuple(path for _, part in parts for path in part.paths),
+        None,
+        "; ".join(part.told for _, part in parts),
+        {name: ids for _, part in parts for name, ids in part.tables.items()},
+        None,
+        tuple(note for _, part in parts for note in part.notes),
+    )
+
+
+def _shown(query: str, scan: VersionScan) -> str:
+    """`_rid` first, as `rows` shows it. Statistics of a file say nothing of NaN: a filter must not trust them."""
+    columns = []
+    for each in scan.version.columns:
+        name = column(each.name)
+        floating = each.type in ("double", "float")
+        columns.append(f"if(isnan({name}), 'nan'::{each.type.upper()}, {name}) AS {name}" if floating else name)
+    return f"SELECT {', '.join([RID, *columns])} FROM ({query})"
