@@ -235,6 +235,10 @@ def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
             indexes += len(paths)
             # A column of the dataset's own files counts among a hop's bytes.
             wrong += _index(home, paths, hop.rows, None if hop.form == "column" else hop.bytes)
+        for made in reader.prepared(run.id):
+            if made.path is not None:
+                indexes += 1
+                wrong += _index(home, [made.path], made.rows, made.bytes)
         if wrong:
             broken.append(_broken(home, run, wrong))
     yield from broken[:MOST]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import Commit, Lineage
 
 from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.handles import source_space, step_space
 from lineage_service.capture.instrument import (
     InstrumentedPlan,
     capture_problems,
@@ -17,7 +18,7 @@ from lineage_service.capture.instrument import (
     read_again,
 )
 from lineage_service.capture.strategies import Choice
-from lineage_service.errors import Problem, WorkflowError
+from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.spec.loader import LoadedWorkflow
@@ -114,7 +115,8 @@ def execute(
                 return read_again(plan, failed_before, sizes, chosen)
 
             forced = capture != "auto" and failed_before is None
-            instrumented, relations, rehearsal = _rehearsed(planned, sources, names, checks, forced=forced)
+            at = workload_positions(loaded)
+            instrumented, relations, rehearsal = _rehearsed(planned, sources, names, checks, at, forced=forced)
         stages.of = _how_many(rehearsal, len(checks), publications)
         writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
         lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
@@ -136,6 +138,7 @@ def _rehearsed(
     sources: Mapping[str, OpenSource],
     names: Names,
     checks: Sequence[Check],
+    at: Mapping[str, Position],
     *,
     forced: bool,
 ) -> tuple[InstrumentedPlan, dict[str, Relation], Rehearsal]:
@@ -145,6 +148,7 @@ def _rehearsed(
     """
     from lineage_service.spark.checks import analyse_checks
     from lineage_service.spark.lower import lower_plan
+    from lineage_service.spark.side import analyse_workload
     from lineage_service.spark.staging import Rehearsal, new_salt
     from lineage_service.spark.strategies import MustStage
 
@@ -152,11 +156,17 @@ def _rehearsed(
     while True:
         plan, rehearsal = planned(chosen), Rehearsal(names, new_salt())
         relations = {
-            name: source.relation(names, captured=plan.capture != "off", placed=name in plan.placed)
+            name: source.relation(
+                names, captured=plan.capture != "off", placed=name in plan.placed, pruned=name in plan.pruned
+            )
             for name, source in sources.items()
         }
         try:
-            analyse_checks(checks, lower_plan(plan, relations, rehearsal, names), names)
+            lowered = lower_plan(plan, relations, rehearsal, names)
+            analyse_checks(checks, lowered, names)
+            kept = {step_space(each.node.step): lowered[each.node.step] for each in plan.datasets}
+            read = {source_space(name): relation for name, relation in relations.items()}
+            analyse_workload(plan.workload, {**read, **kept}, names, at)
         except MustStage as found:
             node, choice = found.each.node, found.each.choice
             if forced:
@@ -164,6 +174,12 @@ def _rehearsed(
             chosen[node.id] = Choice("stage", found.reason, choice.estimate if choice else None)
         else:
             return plan, relations, rehearsal
+
+
+def workload_positions(loaded: LoadedWorkflow) -> dict[str, Position]:
+    """Where the declared questions are in the file."""
+    queries = enumerate(loaded.spec.lineage.workload)
+    return {query.name: loaded.marks.at("lineage", "workload", index) for index, query in queries}
 
 
 def refuse_forced(problems: Sequence[Problem]) -> None:

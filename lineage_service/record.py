@@ -9,13 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
+from lineage_catalog.records import (
+    Commit,
+    DatasetRecord,
+    HopRecord,
+    PreparedRecord,
+    RunRecord,
+    StepRecord,
+    VersionRecord,
+)
 
 from lineage_service.capture.handles import Role, Space, Table, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.errors import Problem
 from lineage_service.execute import Executed
 from lineage_service.index.finish import Hop, hops_between
+from lineage_service.index.prepared import PreparedFile
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, OutputSpec
 from lineage_service.store.layout import RunFolder
@@ -216,6 +225,12 @@ def _private(version: Version, folder: RunFolder) -> Version:
     if not any(Path(file.path).is_relative_to(own) for file in version.files):
         return version
     return replace(version, id=private_id(version.id, folder.run_id))
+
+
+def prepared_record(prepared: PreparedFile, run_id: str, folder: RunFolder) -> PreparedRecord:
+    path = None if prepared.path is None else folder.home.relative(prepared.path)
+    question = prepared.question
+    return PreparedRecord(run_id, question.name, question.kind, prepared.rows, prepared.bytes, path, prepared.body_json)
 
 
 def hop_record(hop: Hop, run_id: str, folder: RunFolder) -> HopRecord:

@@ -179,7 +179,9 @@ def _tables(done: Executed, folder: RunFolder) -> LineageTables:
             version = writing.versions[table.space.removeprefix("step:")]
             handles = tuple(names.handles(len(table.handles)))
             rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
-    noted = LineageTables(names.prefix, writing.salt, tables, rows, session_conf(done) if _is_left(rows) else {})
+    workload = plan.workload
+    conf = session_conf(done) if _is_left(rows) or workload.prepared else {}
+    noted = LineageTables(names.prefix, writing.salt, tables, rows, conf, workload)
     if plan.capture != "off":
         noted.save(folder)
     return noted

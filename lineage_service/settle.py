@@ -21,8 +21,9 @@ from lineage_service.capture.handles import Space
 from lineage_service.errors import LineageError, SourceError, StoreError
 from lineage_service.index.engine import IndexEngine, duckdb_index_engine
 from lineage_service.index.finish import Finisher, Hop
+from lineage_service.index.prepared import PreparedFile, covered_columns
 from lineage_service.progress import Stages
-from lineage_service.record import Pairs, hop_record
+from lineage_service.record import Pairs, hop_record, prepared_record
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version, has_changed
@@ -52,6 +53,8 @@ class Settling:
     hops: list[Hop] = field(default_factory=list)
     pairs: Pairs = field(default_factory=dict)
     members: dict[Space, int] = field(default_factory=dict)
+    prepared: list[PreparedFile] = field(default_factory=list)
+    sides: dict[str, TableRows] = field(default_factory=dict)
     _stage: Writing | None = None
 
     def settle(self, stages: Stages) -> None:
@@ -63,11 +66,13 @@ class Settling:
             later += self._direct()
         if later:
             self._capture(later, stages)
+        self._evaluate(stages)
         captured = time.monotonic()
         self.seconds["capture"] = round(captured - began, 3)
         with stages.stage("indexing lineage") as written:
             self._index(stages)
-            written.rows, written.bytes = sum(hop.rows for hop in self.hops), sum(hop.bytes for hop in self.hops)
+            written.rows = sum(hop.rows for hop in self.hops) + sum(each.rows for each in self.prepared)
+            written.bytes = sum(hop.bytes for hop in self.hops) + sum(each.bytes for each in self.prepared)
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
 
@@ -90,6 +95,7 @@ class Settling:
             tuple(
                 (space.partition(":")[2], count) for space, count in self.members.items() if space.startswith("group:")
             ),
+            tuple(prepared_record(each, run_id, self.folder) for each in self.prepared),
         )
 
     def clear(self) -> None:
@@ -100,7 +106,7 @@ class Settling:
 
     def _refuse_changed(self) -> None:
         """Tables that were deferred are only right as long as the sources are what the run read."""
-        if all(rows.kind == "files" for rows in self.tables.rows.values()):
+        if all(rows.kind == "files" for rows in self.tables.rows.values()) and not self.tables.workload.prepared:
             return
         for space, version in self.versions.items():
             if version.kind != "source":
@@ -124,6 +130,18 @@ class Settling:
             self.tables, rows={**self.tables.rows, **{space: writing.tables[space] for space in spaces}}
         )
 
+    def _evaluate(self, stages: Stages) -> None:
+        """Has Spark evaluate what declared questions need of their rows, where DuckDB might mean something else."""
+        for question in self.tables.workload.prepared:
+            by_duckdb = question.alike is not None or (question.kind == "rows" and question.where is None)
+            if question.kind == "witnesses" or (by_duckdb and not self._by_spark()) or question.name in self.sides:
+                continue
+            writing = self._writing()
+            writing.stages = stages
+            version = self.versions[question.far[0]]
+            columns = covered_columns(question, [each.name for each in version.columns])
+            self.sides[question.name] = writing.side(question, columns)
+
     def _writing(self) -> Writing:
         self._stage = self._stage or self.writing()
         return self._stage
@@ -144,9 +162,17 @@ class Settling:
         self.folder.index.mkdir(parents=True)
         with self._opened() as engine:
             finisher = Finisher(
-                self.tables.tables, self._rows(), self.versions, self.folder.home, self.folder.index, engine
+                self.tables.tables,
+                self._rows(),
+                self.versions,
+                self.folder.home,
+                self.folder.index,
+                engine,
+                workload=self.tables.workload,
+                sides=self.sides,
             )
             self.hops, self.pairs, self.members = finisher.finish(), finisher.pairs, finisher.members
+            self.prepared = finisher.prepared
 
     def _opened(self) -> AbstractContextManager[IndexEngine]:
         if self._by_spark() and not self._direct():

@@ -95,4 +95,17 @@ hops = Table(
     Column("body", Text),  # JSON: what the forms that have no files of their own are computed from
 )
 
-HEAD = "0003"
+prepared = Table(
+    "prepared",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("name", String(255), primary_key=True),  # of the declared question
+    Column("kind", String(16), nullable=False),  # pairs, selection, rows, groups, witnesses
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("path", Text),
+    Column("body", Text, nullable=False),  # JSON: the question, and what the columns of the file are
+    Index("ix_prepared_name", "name"),
+)
+
+HEAD = "0004"

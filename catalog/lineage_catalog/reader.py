@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import DatasetRecord, HopRecord, RunRecord, StepRecord, VersionRecord
+from lineage_catalog.records import DatasetRecord, HopRecord, PreparedRecord, RunRecord, StepRecord, VersionRecord
 
 Record = TypeVar("Record")
 
@@ -104,6 +104,11 @@ class CatalogReader:
     def hops(self, run_id: str) -> list[HopRecord]:
         query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)
         return self._all(query, HopRecord)
+
+    def prepared(self, run_id: str) -> list[PreparedRecord]:
+        """What was made for the declared questions of a run."""
+        query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
+        return self._all(query, PreparedRecord)
 
     def content(self, run_id: str) -> str | None:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""

@@ -84,6 +84,19 @@ class HopRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedRecord:
+    """What was made for a declared question of a run; `body` is JSON of the question and of the file's columns."""
+
+    run_id: str
+    name: str
+    kind: str
+    rows: int
+    bytes: int
+    path: str | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Everything a run leaves in the catalog, written in one transaction."""
 
@@ -105,3 +118,4 @@ class Lineage:
     hops: tuple[HopRecord, ...] = ()
     report: str | None = None
     members: tuple[tuple[str, int], ...] = ()
+    prepared: tuple[PreparedRecord, ...] = ()

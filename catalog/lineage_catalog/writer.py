@@ -34,8 +34,11 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             if lineage.report is not None:
                 values["report"] = lineage.report
             connection.execute(update(runs).where(runs.c.id == lineage.run_id).values(**values))
-            connection.execute(delete(models.hops).where(models.hops.c.run_id == lineage.run_id))
+            for table in (models.hops, models.prepared):
+                connection.execute(delete(table).where(table.c.run_id == lineage.run_id))
             _insert_hops(connection, lineage.hops)
+            if lineage.prepared:
+                connection.execute(insert(models.prepared), [asdict(each) for each in lineage.prepared])
             steps = models.run_steps
             for node, members in lineage.members:
                 counted = update(steps).where(steps.c.run_id == lineage.run_id, steps.c.node == node)
@@ -57,7 +60,7 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
             runs = models.runs
             wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status != "committed")
             ids = list(connection.execute(wanted).scalars())
-            for table in (models.hops, models.run_steps, models.run_datasets):
+            for table in (models.hops, models.prepared, models.run_steps, models.run_datasets):
                 connection.execute(delete(table).where(table.c.run_id.in_(ids)))
             connection.execute(delete(runs).where(runs.c.id.in_(ids)))
             used = select(models.run_datasets.c.version_id)

@@ -256,6 +256,34 @@ def translated(expression: Expression, resolve: Resolve) -> str | None:
         return None
 
 
+def translated_in(source: Source, expression: Expression) -> str | None:
+    """A predicate over a source's columns, as t0."""
+    return translated(expression, lambda parts: _of_source(source, 0, parts[0]) if len(parts) == 1 else None)
+
+
+def value_in(source: Source, expression: Expression) -> str | None:
+    """A value of a source's row in DuckDB's words: a column of a harmless type, or a part of a day."""
+    from sqlglot import exp
+
+    tree = expression.tree
+    part = _DAY_PARTS.get(expression.text.partition("(")[0].strip().lower())
+    inner = tree.this if part is not None and isinstance(tree, exp.Func) else tree
+    while isinstance(inner, exp.TsOrDsToDate | exp.Paren):
+        inner = inner.this
+    if not isinstance(inner, exp.Column) or len(inner.parts) != 1:
+        return None
+    found = _of_source(source, 0, inner.parts[0].name)
+    if found is None:
+        return None
+    if part is None:
+        return found.sql
+    return f"CAST({part}({found.sql}) AS INTEGER)" if found.kind == DATE else None
+
+
+# Parts of a day that both engines count alike.
+_DAY_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
+
+
 class _Unlike(Exception):
     """Something whose meaning is not provably the same."""
 

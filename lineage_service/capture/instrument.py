@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from lineage_service.capture.declared import declared
 from lineage_service.capture.direct import Direct, direct_of
 from lineage_service.capture.estimate import Estimate, Sizes, estimated
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
@@ -17,6 +18,7 @@ from lineage_service.capture.placed import placed_sources
 from lineage_service.capture.rules import Below, Rule, rule_for
 from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
 from lineage_service.capture.strategies import LATER, Breaker, Choice, choose, refusals
+from lineage_service.capture.workload import Workload, links_of
 from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import (
@@ -104,13 +106,28 @@ class InstrumentedPlan:
     nodes: tuple[Instrumented, ...]
 
     @property
+    def workload(self) -> Workload:
+        """The questions that were declared; nothing is captured for them where capture is off."""
+        if self.capture == "off":
+            return Workload()
+        return Workload(declared(self.plan.workload, self.plan.outputs, self.plan.sources))
+
+    @property
+    def pruned(self) -> frozenset[str]:
+        """The sources that no declared question reaches: their rows need no ids."""
+        needed = self.workload.reached(links_of(self.tables()))
+        if needed is None:
+            return frozenset()
+        return frozenset(name for name in self.plan.sources if source_space(name) not in needed)
+
+    @property
     def datasets(self) -> tuple[Instrumented, ...]:
         return tuple(each for each in self.nodes if each.is_dataset)
 
     @property
     def placed(self) -> frozenset[str]:
         """The sources whose rids are read while rows are written; of all others they are only read again."""
-        return placed_sources(self.nodes, self.plan.checked)
+        return placed_sources(self.nodes, self.plan.checked) - self.pruned
 
     def tables(self) -> tuple[Table, ...]:
         """Every lineage table of the run: of datasets and of breakers."""
@@ -122,6 +139,27 @@ def instrument(
     plan: Plan, capture: str, sizes: Sizes | None = None, chosen: Mapping[str, Choice] | None = None
 ) -> InstrumentedPlan:
     """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before."""
+    found = _instrument(plan, capture, sizes, chosen)
+    pruned = _pruned_breakers(found)
+    return _instrument(plan, capture, sizes, {**(chosen or {}), **pruned}) if pruned else found
+
+
+def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
+    """Breakers that no declared question passes: nobody will ask for their members, so that none are kept."""
+    needed = found.workload.reached(links_of(found.tables()))
+    if needed is None:
+        return {}
+    pruned = Choice("lazy", "pruned: no declared question passes it")
+    return {
+        each.node.id: pruned
+        for each in found.nodes
+        if each.choice is not None
+        and not any(table.space in needed for table in each.tables)
+        and not (isinstance(each.node, Join) and each.node.keyed is None)
+    }
+
+
+def _instrument(plan: Plan, capture: str, sizes: Sizes | None, chosen: Mapping[str, Choice] | None) -> InstrumentedPlan:
     nodes = plan.nodes()
     surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes())
     choices = {

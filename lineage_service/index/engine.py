@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lineage_service.capture.direct import Direct
+from lineage_service.capture.handles import Space
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
-from lineage_service.store.engine import column, open_duckdb, parquet_scan
+from lineage_service.store.engine import column, literal, open_duckdb, parquet_scan
 from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.tables import TableRows
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BITS = 63
+COVERED_ROW_GROUP = 20_480  # rows: so few are read where a question fixes parameters
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,18 @@ class IndexEngine(Protocol):
 
     def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
         """Writes pairs (a, b), sorted for a direction. Gives where they are: a file, or a folder of files."""
+
+    def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
+        """Writes any rows in an order."""
+
+    def kinds(self, query: str) -> dict[str, str]:
+        """The columns of a query, with their types in DuckDB's words."""
+
+    def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
+        """The rows of a dataset as DuckDB sees them: its columns, and `_rid`. Only asked of an engine that is near."""
+
+    def distinct_values(self, value: str) -> str:
+        """The aggregate that lists the distinct values, nulls left out."""
 
 
 @dataclass
@@ -109,6 +123,22 @@ class DuckIndexEngine:
         rows = self.connection.sql(sorted_pairs(pairs, direction, bounds, distinct=distinct))
         with storing(self.home.path):
             return write_pairs(path, rows.to_arrow_reader(ROW_GROUP))
+
+    def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
+        path = path.with_name(f"{path.name}.parquet")
+        options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {COVERED_ROW_GROUP}"
+        with storing(self.home.path):
+            self.connection.execute(f"COPY ({query} ORDER BY {', '.join(order)}) TO {literal(str(path))} ({options})")
+        return path
+
+    def kinds(self, query: str) -> dict[str, str]:
+        return {row[0]: row[1] for row in self.connection.execute(f"DESCRIBE {query}").fetchall()}
+
+    def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
+        return self._scan(space).select(columns)
+
+    def distinct_values(self, value: str) -> str:
+        return f"list(DISTINCT {value}) FILTER (WHERE {value} IS NOT NULL)"
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.capture.workload import Direction, Workload, links_of, neighbours
 from lineage_service.errors import LineageError
 from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.compose import (
@@ -28,6 +29,7 @@ from lineage_service.index.compose import (
 )
 from lineage_service.index.edges import Edge, Graph, graph_of, leading_to, through_absence
 from lineage_service.index.engine import Bounds, IndexEngine
+from lineage_service.index.prepared import PreparedFile, Preparing
 from lineage_service.index.shapes import Shape, shape_of
 from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.tables import TableRows
@@ -44,7 +46,8 @@ class Hop:
     pairs: in two files, one for each direction · column: a column of the dataset's own files, and a file forward where
     that column does not only grow · formula: it follows from the row's number · keyed: found in the source by the
     dataset's key columns; a file backward · lazy: only Spark can tell, when asked · everything, constant: a whole side
-    · empty. `body` is what the forms without files need to know.
+    · empty · pruned: not kept, since no declared question needs it. `body` is what the forms without files need to
+    know; `only` is the one direction that is kept.
     """
 
     source: Space
@@ -56,10 +59,12 @@ class Hop:
     backward: Path | None = None
     forward: Path | None = None
     body: Mapping[str, Any] | None = None
+    only: Direction | None = None
 
     @property
     def body_json(self) -> str | None:
-        return None if self.body is None else json.dumps(self.body)
+        body = {**(self.body or {}), **({"only": self.only} if self.only else {})}
+        return json.dumps(body) if body else None
 
 
 class HashCollision(LineageError):
@@ -80,9 +85,14 @@ class Finisher:
     pairs: dict[tuple[Space, Space], int | None] = field(default_factory=dict)
     members: dict[Space, int] = field(default_factory=dict)
     numbered: dict[Space, str] = field(default_factory=dict)
+    workload: Workload = field(default_factory=Workload)
+    sides: Mapping[str, TableRows] = field(default_factory=dict)
+    prepared: list[PreparedFile] = field(default_factory=list)
+    kept: dict[tuple[Space, Space], set[Direction]] | None = None
 
     def finish(self) -> list[Hop]:
         graph = graph_of(self.tables, self.rows)
+        self.kept = self.workload.kept(neighbours(links_of(self.tables)))
         for space, rows in self.rows.items():
             if rows.kind != "lazy" or rows.direct is not None:
                 self.engine.view(view_of(space), rows)
@@ -94,8 +104,20 @@ class Finisher:
             for edge in self._finish_dataset(graph, start):
                 kept[edge] = None
         self._count_pairs(graph)
+        for question in self.workload.questions:
+            preparing = Preparing(self.engine, graph, self.rows, self.versions, question, self.sides.get(question.name))
+            self.prepared.append(preparing.write(self.folder / f"{question.name}.prepared"))
         self._keep_hops(graph, list(kept))
+        self.hops = [replace(hop, only=self._only(hop)) for hop in self.hops]
         return self.hops
+
+    def _directions(self, source: Space, target: Space) -> set[Direction]:
+        """The directions in which pairs of two spaces are kept."""
+        return {"backward", "forward"} if self.kept is None else self.kept.get((source, target), set())
+
+    def _only(self, hop: Hop) -> Direction | None:
+        directions = self._directions(hop.source, hop.target)
+        return next(iter(directions)) if len(directions) == 1 and hop.form != "pruned" else None
 
     def _refuse_collisions(self) -> None:
         """An id is a hash of a key: where two keys share one, the second hash tells. Counts members on the way."""
@@ -118,6 +140,13 @@ class Finisher:
         hops: list[Edge] = []
         for target in targets_of(edges):
             ways = leading_to(composable(edges, start), target)
+            directions = self._directions(start, target)
+            if not directions:
+                self.hops.append(Hop(start, target, Role.OWN if ways else Role.ABSENCE, "pruned"))
+                continue
+            if self.kept is not None:
+                for edge in leading_to(edges, target):
+                    self.kept.setdefault((edge.source, edge.target), set()).update(directions)
             if len(ways) == 1 and ways[0].own:
                 self._column(ways[0])
             elif len(ways) == 1 and self._direct(ways[0]) is not None:
@@ -130,6 +159,9 @@ class Finisher:
                 hops += ways
             hops += through_absence(leading_to(edges, target))
         return hops
+
+    def _edge(self, edge: Edge) -> set[Direction]:
+        return self._directions(edge.source, edge.target)
 
     # --- forms that need no files, or fewer -------------------------------------------------------------------
 
@@ -146,7 +178,7 @@ class Finisher:
         elif shape.formula is not None:
             body = shape.formula.to_json()
             self.hops.append(Hop(edge.source, edge.target, edge.role, "formula", shape.count, 0, body=body))
-        elif shape.ascending or not is_dataset(edge.target):
+        elif shape.ascending or not is_dataset(edge.target) or "forward" not in self._edge(edge):
             self.hops.append(hop)
         else:
             forward = self._turned(edge, files, name, shape)
@@ -188,7 +220,7 @@ class Finisher:
             self.hops.append(Hop(edge.source, edge.target, edge.role, "everything", source.rows))
             self.members[edge.table] = source.rows
             return
-        if rows.kind == "lazy":
+        if rows.kind == "lazy" or "backward" not in self._edge(edge):
             self.hops.append(Hop(edge.source, edge.target, edge.role, "keyed", 0, 0, body=body))
             return
         bounds = Bounds(dataset.rids.end, source.rids.end)
@@ -233,14 +265,16 @@ class Finisher:
         if self.engine.number("SELECT least(min(a), min(b)) FROM pairs") >= 0:
             largest = [int(self.engine.number(f"SELECT max({side}) FROM pairs")) + 1 for side in ("a", "b")]
             bounds = Bounds(*largest)
-        paths = [
-            self._written("SELECT a, b FROM pairs", direction, bounds, distinct=False)
+        wanted = self._directions(hop.source, hop.target)
+        paths = {
+            direction: self._written("SELECT a, b FROM pairs", direction, bounds, distinct=False)
             for direction in ("backward", "forward")
-        ]
+            if direction in wanted
+        }
         self.engine.drop("pairs")
-        backward, forward = paths
-        size = sum(map(_size, paths))
-        self.hops.append(Hop(hop.source, hop.target, hop.role, "pairs", rows, size, backward, forward))
+        size = sum(map(_size, paths.values()))
+        files = paths.get("backward"), paths.get("forward")
+        self.hops.append(Hop(hop.source, hop.target, hop.role, "pairs", rows, size, *files))
 
     def _written(self, pairs: str, direction: str, bounds: Bounds | None, *, distinct: bool) -> Path:
         return self.engine.write(
@@ -257,6 +291,8 @@ class Finisher:
             for source in (space for space in targets_of(edges) if space.startswith("source:")):
                 ways = leading_to(edges, source)
                 direct = [hop for hop in self.hops if (hop.source, hop.target) == (start, source)]
+                if self._is_pruned(ways):
+                    continue
                 straight = all(edge.source == start or not is_dataset(edge.source) for edge in ways)
                 if any(graph.is_lazy(edge) for edge in ways) or any(_on_demand(hop) for hop in direct):
                     self.pairs[start, source] = None
@@ -267,6 +303,10 @@ class Finisher:
                     if total <= MOST_COUNTED:
                         total = self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x")
                     self.pairs[start, source] = int(total)
+
+    def _is_pruned(self, ways: Sequence[Edge]) -> bool:
+        """Whether a part of the way is not kept."""
+        return not all(self._edge(edge) for edge in ways)
 
     # --- hop by hop -------------------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ from lineage_service.spec.models import (
     UnionStep,
     WindowStep,
     WithColumnsStep,
+    WorkloadQuery,
 )
 
 
@@ -61,6 +62,7 @@ class Plan:
 
     workflow: its name · sources: by name · steps: each step's last node · outputs: output name to step name
     keep: steps in between that are datasets too · checked: steps with checks · warnings: what is odd but no error
+    workload: the questions that will be asked
     """
 
     workflow: str
@@ -70,6 +72,7 @@ class Plan:
     keep: tuple[str, ...]
     checked: frozenset[str] = frozenset()
     warnings: tuple[Problem, ...] = ()
+    workload: tuple[WorkloadQuery, ...] = ()
 
     def nodes(self) -> list[Node]:
         """Every node that an output, a kept step or a check needs, inputs before those that read them."""
@@ -130,7 +133,7 @@ class _Builder:
         warnings = tuple(problem for problem in self.loaded.problems if problem.severity == "warning")
         checked = frozenset(step.name for step in spec.steps if not isinstance(step, BrokenStep) and step.checks)
         keep = tuple(dict.fromkeys(spec.lineage.keep))
-        return Plan(spec.name, sources, steps, outputs, keep, checked, warnings)
+        return Plan(spec.name, sources, steps, outputs, keep, checked, warnings, spec.lineage.workload)
 
     def _source(self, name: str, schema: Schema) -> Source:
         position = self.loaded.marks.key("sources", name)

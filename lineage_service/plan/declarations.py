@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError
+from lineage_service.plan.measures import FUNCTIONS, NoPartialMeasure, measure_of
 from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow
@@ -61,17 +62,31 @@ def _query(query: WorkloadQuery, schema: Schema, loaded: LoadedWorkflow, index: 
         return loaded.marks.at("lineage", "workload", index, *path)
 
     if query.where is not None:
-        yield from _predicate(query.where, schema, at("where"))
+        yield from _prepared(query.where, schema, at("where"))
     for column in query.parameters:
         yield from _column(column, schema, at("parameters"))
+    for column in query.columns:
+        yield from _column(column, schema, at("columns"))
     if isinstance(query.by, Mapping):
         for name, text in query.by.items():
-            yield from _predicate(text, schema, at("by", name))
+            yield from _prepared(text, schema, at("by", name))
     else:
         for column in query.by:
             yield from _column(column, schema, at("by"))
     for name, text in query.measures.items():
-        yield from _predicate(text, schema, at("measures", name), aggregates=True)
+        yield from _prepared(text, schema, at("measures", name), aggregates=True)
+        yield from _measure(name, text, at("measures", name))
+
+
+def _measure(name: str, text: str, position: Position) -> Iterator[Problem]:
+    """A measure must be one that can be put together from parts, since a question may start from several rows."""
+    try:
+        measure_of(name, text)
+    except NoPartialMeasure:
+        message = f"measure '{name}' cannot be prepared: '{text}'; measures here are one of {', '.join(FUNCTIONS)}"
+        yield Problem(message, position, "count(DISTINCT …) is possible too; compute others from rows, by parameters")
+    except ExpressionError:
+        return
 
 
 def _column(name: str, schema: Schema, position: Position) -> Iterator[Problem]:
@@ -79,6 +94,14 @@ def _column(name: str, schema: Schema, position: Position) -> Iterator[Problem]:
         schema.resolve(name)
     except ColumnError as error:
         yield Problem(error.message, position, error.hint)
+
+
+def _prepared(text: str, schema: Schema, position: Position, *, aggregates: bool = False) -> Iterator[Problem]:
+    """What is computed ahead must be what would be computed later."""
+    found = list(_predicate(text, schema, position, aggregates=aggregates))
+    if not found and not Expression(text, position).repeatable:
+        found.append(Problem(f"'{text}' may give another value when it is computed again: not prepared", position))
+    yield from found
 
 
 def _predicate(text: str, schema: Schema, position: Position, *, aggregates: bool = False) -> Iterator[Problem]:

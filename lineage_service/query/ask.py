@@ -13,6 +13,7 @@ from typing import Any
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
 from lineage_service.query.engine import QueryEngine, reading_index
@@ -89,8 +90,12 @@ class Questions:
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 answer.parts.append(part)
-        if direction == "forward" and (to is None or list(to) == ["all"]):
-            answer.notes += stale_readers(self.graph, walked, found)
+        if to is None or list(to) == ["all"]:
+            if direction == "forward":
+                answer.notes += stale_readers(self.graph, walked, found)
+            pruned = list(dict.fromkeys(each.full_name for each in self.pruned(found, direction)))
+            if pruned:
+                answer.notes.append(f"lineage was pruned, since no declared question needs it: {listed(pruned)}")
         if direction == "backward" and found.role == "source" and not targets:
             answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
         if start.table is not None:
@@ -228,7 +233,7 @@ class Questions:
             return reachable
         everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
         stale = stale_readers(self.graph, walked, start) if direction == "forward" else []
-        return [self._target(name, start, reachable, everything, stale) for name in dict.fromkeys(to)]
+        return [self._target(name, start, reachable, everything, stale, direction) for name in dict.fromkeys(to)]
 
     def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
         """Datasets on the way; forward, those of each workflow's latest run, and of the start's own."""
@@ -247,6 +252,7 @@ class Questions:
         reachable: list[DatasetRecord],
         everything: list[DatasetRecord],
         stale: list[str],
+        direction: Direction,
     ) -> DatasetRecord:
         asked = DatasetName.parse(name)
         pool = everything if asked.run else reachable
@@ -260,11 +266,33 @@ class Questions:
             raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
         find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
         self._refuse_uncaptured(start, reachable)
+        self._refuse_pruned(start, asked, direction)
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
             f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",
             hint=next(iter(stale), None) or did_you_mean(name, [each.name for each in reachable]),
         )
+
+    def _refuse_pruned(self, start: DatasetRecord, asked: DatasetName, direction: Direction) -> None:
+        """Says so where the two are linked, and that was not kept."""
+        pruned = [each for each in self.pruned(start, direction) if asked.matches(each)]
+        if not pruned:
+            return
+        target = pruned[0]
+        names = [each.name for each in self.reader.prepared(target.run_id)]
+        raise QuestionError(
+            f"lineage {'from' if direction == 'backward' else 'of'} '{start.full_name}' to '{target.full_name}' was "
+            f"pruned in run '{target.run_id}': its workload declares other questions ({listed(names)})",
+            hint=f"add this to `lineage: workload:` and run again:  {line_to_add(direction, start.name, target.name)}",
+        )
+
+    def pruned(self, start: DatasetRecord, direction: Direction) -> list[DatasetRecord]:
+        """Datasets that are linked with one, whose lineage was not kept."""
+        begin = Place(start.run_id, start.space)
+        kept = walk(self.graph, begin, direction).reached(absence=True)
+        linked = walk(self.graph, begin, direction, pruned=True).reached(absence=True)
+        places = sorted(linked - kept)
+        return [each for place in places for each in self.graph.datasets_at(place)]
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
         run = next((run for run in self.reader.runs_with_prefix(start.run_id) if run.id == start.run_id), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -63,9 +64,12 @@ class LineageGraph:
         """The names under which the rows of a place are known; none for groups."""
         return [each for each in self.datasets(place.run_id) if each.space == place.space]
 
-    def ways_from(self, place: Place, direction: Direction, *, links: bool = True) -> list[Way]:
-        """Steps from a place: over its run's hops and, with `links`, to the same rows in other runs."""
-        hops = self.hops(place.run_id)
+    def ways_from(self, place: Place, direction: Direction, *, links: bool = True, pruned: bool = False) -> list[Way]:
+        """Steps from a place: over its run's hops and, with `links`, to the same rows in other runs.
+
+        What was not kept for this direction is no way; with `pruned` it is shown all the same.
+        """
+        hops = [hop for hop in self.hops(place.run_id) if pruned or not is_pruned(hop, direction)]
         if direction == "backward":
             ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
         else:
@@ -127,15 +131,34 @@ class Walk:
         return sorted(self.ways, key=lambda way: rank[way.start])
 
 
-def walk(graph: LineageGraph, start: Place, direction: Direction, *, links: bool = True, nearest: bool = False) -> Walk:
-    """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset."""
+def is_pruned(hop: HopRecord, direction: Direction) -> bool:
+    """Whether a hop is not kept for a direction, since no declared question needs it."""
+    if hop.form == "pruned":
+        return True
+    if not hop.body or '"only"' not in hop.body:
+        return False
+    only = json.loads(hop.body).get("only")
+    return only is not None and only != direction
+
+
+def walk(
+    graph: LineageGraph,
+    start: Place,
+    direction: Direction,
+    *,
+    links: bool = True,
+    nearest: bool = False,
+    pruned: bool = False,
+) -> Walk:
+    """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset;
+    `pruned`: also over what was not kept."""
 
     def ways_from(place: Place) -> list[Way]:
         if nearest and place != start and is_dataset(Space(place.space)):
             return []
         # A source is reached ahead by a link alone, and all links were followed where that one began.
         linked = direction == "forward" and place != start and place.space.startswith("source:")
-        return graph.ways_from(place, direction, links=links and not linked)
+        return graph.ways_from(place, direction, links=links and not linked, pruned=pruned)
 
     ways: list[Way] = []
     reverse: list[Place] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
+from lineage_service.capture.handles import Space
 from lineage_service.spark.columns import col
 from lineage_service.spark.faults import executing
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.store.layout import HomeLayout
+from lineage_service.store.scan import duckdb_type
 from lineage_service.store.tables import TableRows
 from lineage_service.store.versions import Version, VersionFile, parquet_rows
 
@@ -87,3 +90,19 @@ class SparkIndexEngine:
         with executing(None, "the index", self.home.path):
             frame.select("a", "b").orderBy(*order).write.options(**SORTED).parquet(str(path))
         return path
+
+    def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
+        options = {**SORTED, "parquet.enable.dictionary": "true"}
+        with executing(None, "the index", self.home.path):
+            self.spark.sql(query).orderBy(*order).write.options(**options).parquet(str(path))
+        return path
+
+    def kinds(self, query: str) -> dict[str, str]:
+        fields = self.spark.sql(query).schema.fields
+        return {each.name: duckdb_type(each.dataType.simpleString()) or "OTHER" for each in fields}
+
+    def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
+        raise AssertionError(f"rows of '{space}' ({columns}) are evaluated by Spark before it indexes them")
+
+    def distinct_values(self, value: str) -> str:
+        return f"collect_set({value})"

@@ -81,6 +81,9 @@ def reread_plan(
     """The plan over what it read and wrote (`versions`, by step), every row with its id; nothing is computed yet."""
     spark = next(iter(sources.values())).frame.sparkSession
     stage = Rereading(spark, names, folder, versions=dict(versions), salt=salt)
-    relations = {name: source.relation(names, captured=True) for name, source in sources.items()}
+    relations = {
+        name: source.relation(names, captured=True, pruned=name in plan.pruned) for name, source in sources.items()
+    }
+    stage.sources = relations
     lower_plan(plan, relations, stage, names)
     return stage

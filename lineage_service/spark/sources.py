@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
 from lineage_service.plan.schema import Column, Schema
@@ -60,13 +61,14 @@ class OpenSource:
     def schema(self) -> Schema:
         return Schema(tuple(Column(each.name, each.type, each.name in self.alike) for each in self.version.columns))
 
-    def relation(self, names: Names, *, captured: bool, placed: bool = True) -> Relation:
+    def relation(self, names: Names, *, captured: bool, placed: bool = True, pruned: bool = False) -> Relation:
         """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
-        may read."""
+        may read; `pruned`, one that is null, since nobody will ask for these rows."""
         columns = tuple(column.name for column in self.version.columns)
-        if captured and placed:
+        if captured and placed and not pruned:
             return Relation(rows_with_rids(self._numbered(), self.version, self.paths, names.handle(0)), columns, 1)
-        handles = [unread_rids().alias(names.handle(0))] if captured else []
+        handle = F.lit(None).cast("bigint") if pruned else unread_rids()
+        handles = [handle.alias(names.handle(0))] if captured else []
         shown = [col(column.original).alias(column.name) for column in self.version.columns]
         return Relation(self.frame.select(*shown, *handles), columns, len(handles))
 

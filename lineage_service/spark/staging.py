@@ -18,6 +18,7 @@ from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType
 
 from lineage_service.capture.handles import Space
 from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.workload import Declared
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.progress import Stages, silent
@@ -159,6 +160,7 @@ class Writing:
     failed: dict[str, Failing] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     relations: dict[str, Relation] = field(default_factory=dict)
+    sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
     _copies: dict[str, Path] = field(default_factory=dict)
     _written: dict[str, tuple[Instrumented, Relation]] = field(default_factory=dict)
@@ -212,6 +214,17 @@ class Writing:
         dataset = self.written(rows.carrier).frame if rows.carrier is not None else None
         self.table(space, lambda: members(dataset), None)
         self.tables[space] = replace(self.tables[space], carrier=rows.carrier)
+
+    def side(self, question: Declared, columns: Sequence[str]) -> TableRows:
+        """Rows as a declared question sees them, written as a table of ids and values."""
+        from lineage_service.spark.side import side_rows
+
+        step = question.far[0].partition(":")[2]
+        relation = self.sources[step] if question.far[0].startswith("source:") else self.written(step)
+        folder, rows = self._fresh(f"side-{question.name}"), side_rows(question, relation, columns, self.names)
+        self._write(rows, folder, f"rows for '{question.name}'", None)
+        values = [name for name in rows.columns if name != self.names.group]
+        return TableRows("files", self._files(folder), self.names.group, tuple(values))
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         step = each.node.step

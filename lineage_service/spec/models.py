@@ -287,7 +287,8 @@ class WorkloadQuery(Closed):
     forward: Ref | None = Field(None, description="The source or kept step it starts from")
     to: OneOrMore = Field(min_length=1, description="The dataset or datasets it reaches")
     where: Text | None = Field(None, description="A predicate on the rows reached")
-    parameters: Texts = Field((), description="Columns that the question will fix: data skipping")
+    parameters: Texts = Field((), description="Columns that the question will fix: rows are sorted by them")
+    columns: Texts = Field((), description="Columns that it reads beside the parameters; by default all")
     by: Columns = Field((), description="Grouping of the rows reached: columns, or name: expression")
     measures: Expressions = Field(default_factory=dict, description="name: aggregate expression")
     semantics: Literal["which", "why", "how"] = Field("which", description="Semantics of a backward query")
@@ -298,6 +299,15 @@ class WorkloadQuery(Closed):
             raise refused("needs exactly one of 'backward', 'forward'")
         if self.forward is not None and self.semantics != "which":
             raise refused(f"'semantics: {self.semantics}' goes with 'backward'")
+        if self.by and not self.measures:
+            raise refused("'by' needs 'measures'")
+        rows, groups = self.parameters or self.columns, bool(self.measures)
+        if groups and self.columns:
+            raise refused("'columns' are of rows; 'by' and 'measures' give groups")
+        if self.semantics != "which" and (rows or groups or self.where is not None):
+            raise refused(f"'semantics: {self.semantics}' stands without where, parameters, columns, by and measures")
+        if len(self.to) > 1 and (rows or groups or self.where is not None):
+            raise refused("where, parameters, columns, by and measures need one dataset in 'to'")
         return self
 
 
@@ -309,7 +319,7 @@ class LineageSpec(Closed):
     )
     keep: tuple[Ref, ...] = Field((), description="Steps in between that are kept, shown and traced like outputs")
     workload: tuple[WorkloadQuery, ...] = Field(
-        (), description="Questions declared ahead; checked and kept in the catalog, no effect yet"
+        (), description="The questions that will be asked; capture prepares for them, and prunes all others"
     )
 
 

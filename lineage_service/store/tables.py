@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from lineage_service.capture.direct import Direct
 from lineage_service.capture.handles import Handle, Role, Space, Table
+from lineage_service.capture.workload import Declared, Workload
 from lineage_service.store.layout import RunFolder
 
 Kind = Literal["files", "direct", "later", "lazy"]
@@ -58,13 +59,15 @@ class TableRows:
 @dataclass(frozen=True)
 class LineageTables:
     """All lineage tables of a run. `salt` is in the hashes that stand for keys; `prefix` before our columns' names;
-    `conf` are Spark's settings in which expressions were evaluated, and must be again."""
+    `conf` are Spark's settings in which expressions were evaluated, and must be again; `workload` is what it is all
+    for."""
 
     prefix: str
     salt: int
     tables: tuple[Table, ...]
     rows: Mapping[Space, TableRows] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
+    workload: Workload = field(default_factory=Workload)
 
     @property
     def pending(self) -> list[Space]:
@@ -78,6 +81,7 @@ class LineageTables:
             "tables": [_table_json(table) for table in self.tables],
             "rows": {space: rows.to_json() for space, rows in self.rows.items()},
             "conf": dict(self.conf),
+            "workload": [question.to_json() for question in self.workload.questions],
         }
         path = folder.lineage / MANIFEST
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +100,8 @@ class LineageTables:
             return None
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
         tables = tuple(_table(each) for each in body["tables"])
-        return cls(body["prefix"], body["salt"], tables, rows, body.get("conf", {}))
+        workload = Workload(tuple(Declared.from_json(each) for each in body.get("workload", ())))
+        return cls(body["prefix"], body["salt"], tables, rows, body.get("conf", {}), workload)
 
 
 def _table_json(table: Table) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""The workload of a workflow file as capture sees it: the kind of each question, and what DuckDB may evaluate of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lineage_service.capture.direct import translated_in, value_in
+from lineage_service.capture.handles import Space, source_space, step_space
+from lineage_service.capture.workload import Alike, Declared, Direction, Kind
+from lineage_service.plan.expressions import Expression, quoted
+from lineage_service.plan.measures import measure_of
+from lineage_service.plan.nodes import Source
+from lineage_service.spec.models import WorkloadQuery
+
+
+def declared(
+    queries: Sequence[WorkloadQuery], outputs: Mapping[str, str], sources: Mapping[str, Source]
+) -> tuple[Declared, ...]:
+    """The declared questions of a workflow; `outputs` are the steps of its outputs."""
+
+    def space(name: str) -> Space:
+        return source_space(name) if name in sources else step_space(outputs.get(name, name))
+
+    found = []
+    for query in queries:
+        direction: Direction = "backward" if query.backward is not None else "forward"
+        near, far = space(query.backward or query.forward or ""), tuple(space(name) for name in query.to)
+        by = query.by.items() if isinstance(query.by, Mapping) else [(name, quoted(name)) for name in query.by]
+        measures = tuple(measure_of(name, text) for name, text in query.measures.items())
+        each = Declared(query.name, kind_of(query), direction, near, far, query.where, query.parameters,
+                        query.columns or None, tuple(by), measures)  # fmt: skip
+        source = sources.get(query.to[0])
+        found.append(each if source is None else replace(each, alike=_alike(each, source)))
+    return tuple(found)
+
+
+def _alike(question: Declared, source: Source) -> Alike | None:
+    """Its expressions in DuckDB's words; None where one of them may mean something else there."""
+    where = None if question.where is None else translated_in(source, Expression(question.where))
+    if (where is None) != (question.where is None):
+        return None
+    values = [value_in(source, Expression(text)) for text in question.values]
+    return None if None in values else Alike(where, tuple(text for text in values if text is not None))
+
+
+def kind_of(query: WorkloadQuery) -> Kind:
+    if query.semantics != "which":
+        return "witnesses"
+    if query.measures:
+        return "groups"
+    if query.parameters or query.columns:
+        return "rows"
+    return "selection" if query.where is not None else "pairs"

@@ -1,0 +1,162 @@
+"""Questions that a workflow declares ahead, as capture sees them: what is kept for them, and what is pruned.
+
+Pure values. A declared question is plain (pairs are kept in its direction), or something is prepared for it: pairs of
+selected rows only, rows sorted by parameters with the columns that are read, groups with their measures, or witnesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from lineage_service.capture.handles import Space, Table, is_dataset
+from lineage_service.plan.expressions import quoted
+from lineage_service.plan.measures import Measure
+
+Direction = Literal["backward", "forward"]
+Kind = Literal["pairs", "selection", "rows", "groups", "witnesses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Expressions in DuckDB's words, over a source's columns as t0: the predicate, and what is computed of each row."""
+
+    where: str | None
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A declared question. `near` is where it starts, `far` what it reaches: several only where pairs or witnesses are
+    kept. Expressions are Spark SQL over the columns of `far`; `alike` are those of them in DuckDB's words, where they
+    surely mean the same there."""
+
+    name: str
+    kind: Kind
+    direction: Direction
+    near: Space
+    far: tuple[Space, ...]
+    where: str | None = None
+    parameters: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    by: tuple[tuple[str, str], ...] = ()
+    measures: tuple[Measure, ...] = ()
+    alike: Alike | None = None
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """What groups are made by: parameters, then `by`."""
+        return [*((name, quoted(name)) for name in self.parameters), *self.by]
+
+    @property
+    def values(self) -> list[str]:
+        """The expressions that are computed for each row of `far` on the way to its groups: keys, then arguments."""
+        if self.kind != "groups":
+            return []
+        arguments = [each.argument for each in self.measures if each.argument is not None]
+        return [*(text for _, text in self.keys), *dict.fromkeys(arguments)]
+
+    @property
+    def ends(self) -> list[tuple[Space, Space]]:
+        """From the dataset nearer to the outputs to that nearer to the sources."""
+        return [(self.near, far) if self.direction == "backward" else (far, self.near) for far in self.far]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Declared:
+        measures = tuple(Measure(**each) for each in body["measures"])
+        columns = None if body["columns"] is None else tuple(body["columns"])
+        return cls(
+            body["name"], body["kind"], body["direction"], Space(body["near"]), tuple(map(Space, body["far"])),
+            body["where"], tuple(body["parameters"]), columns, tuple((name, text) for name, text in body["by"]),
+            measures,
+            None if body["alike"] is None else Alike(body["alike"]["where"], tuple(body["alike"]["values"])),
+        )  # fmt: skip
+
+
+def links_of(tables: Iterable[Table]) -> dict[Space, list[Space]]:
+    """The spaces that the ids of each space point into."""
+    found: dict[Space, list[Space]] = {}
+    for table in tables:
+        behind = [handle.space for handle in table.handles]
+        found.setdefault(table.space, []).extend(behind if table.everything is None else [table.everything])
+    return found
+
+
+def neighbours(links: Mapping[Space, Sequence[Space]]) -> dict[Space, list[Space]]:
+    """The datasets behind each dataset, with nothing but breakers between."""
+
+    def behind(space: Space, seen: set[Space]) -> Iterator[Space]:
+        for below in links.get(space, ()):
+            if is_dataset(below):
+                yield below
+            elif below not in seen:
+                seen.add(below)
+                yield from behind(below, seen)
+
+    return {space: list(dict.fromkeys(behind(space, set()))) for space in links if is_dataset(space)}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All declared questions of a run; none: everything is kept, in both directions."""
+
+    questions: tuple[Declared, ...] = ()
+
+    @property
+    def prepared(self) -> tuple[Declared, ...]:
+        """Those for which more than pairs is made."""
+        return tuple(each for each in self.questions if each.kind != "pairs")
+
+    def kept(self, edges: Mapping[Space, Sequence[Space]]) -> dict[tuple[Space, Space], set[Direction]] | None:
+        """Directions in which pairs are kept between neighbouring datasets; None: all of them, both ways.
+
+        `edges` are the neighbours of each dataset.
+        """
+        if not self.questions:
+            return None
+        found: dict[tuple[Space, Space], set[Direction]] = {}
+        for each in self.questions:
+            if each.kind == "pairs":
+                for upper, lower in each.ends:
+                    for hop in _hops_between(edges, upper, lower):
+                        found.setdefault(hop, set()).add(each.direction)
+        return found
+
+    def reached(self, edges: Mapping[Space, Sequence[Space]]) -> set[Space] | None:
+        """Spaces on the way of any declared question; None: all of them."""
+        if not self.questions:
+            return None
+        hops = [hop for each in self.questions for ends in each.ends for hop in _hops_between(edges, *ends)]
+        return {space for hop in hops for space in hop}
+
+
+def _hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Space) -> Iterator[tuple[Space, Space]]:
+    """Every step between two datasets, over all ways."""
+    reaching: dict[Space, bool] = {lower: True}
+
+    def reaches(space: Space) -> bool:
+        if space not in reaching:
+            reaching[space] = False
+            reaching[space] = any(reaches(below) for below in edges.get(space, ()))
+        return reaching[space]
+
+    seen: set[Space] = set()
+    pending = [upper]
+    while pending:
+        space = pending.pop()
+        if space in seen or space == lower or not reaches(space):
+            continue
+        seen.add(space)
+        for below in edges.get(space, ()):
+            if reaches(below):
+                yield space, below
+                pending.append(below)
+
+
+def line_to_add(direction: Direction, near: str, far: str) -> str:
+    """The entry of a workload that keeps the pairs of a question."""
+    return f"- {{name: {near}_{'to' if direction == 'forward' else 'from'}_{far}, {direction}: {near}, to: {far}}}"

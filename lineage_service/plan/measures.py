@@ -1,0 +1,59 @@
+"""Aggregates that can be put together from parts: those that may be prepared for a declared question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineage_service.plan.expressions import Expression
+
+FUNCTIONS = ("sum", "count", "min", "max", "avg")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate of one argument (None: of rows), which can be put together from parts."""
+
+    name: str
+    function: str
+    argument: str | None
+    distinct: bool = False
+
+    @property
+    def text(self) -> str:
+        inner = "*" if self.argument is None else self.argument
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{inner})"
+
+
+class NoPartialMeasure(Exception):
+    """An aggregate that cannot be put together from parts."""
+
+
+def measure_of(name: str, text: str) -> Measure:
+    """A measure of a declared question; NoPartialMeasure where it is no single known aggregate."""
+    from sqlglot import exp
+
+    tree = Expression(text).tree
+    kinds: dict[type[exp.Expr], str] = {
+        exp.Sum: "sum", exp.Count: "count", exp.Min: "min", exp.Max: "max", exp.Avg: "avg",
+    }  # fmt: skip
+    function = kinds.get(type(tree))
+    inside = text.strip()
+    opening = inside.find("(")
+    if function is None or inside[:opening].strip().lower() != function or not inside.endswith(")"):
+        raise NoPartialMeasure
+    argument = inside[opening + 1 : -1].strip()
+    inner = tree.this
+    if function == "count" and isinstance(inner, exp.Star):
+        return Measure(name, "count", None)
+    if function == "count" and isinstance(inner, exp.Literal):
+        return Measure(name, "count", None)
+    distinct = isinstance(inner, exp.Distinct)
+    if (distinct and len(inner.expressions) != 1) or not argument:
+        raise NoPartialMeasure
+    if function in ("min", "max", "count") and tree.expressions:
+        raise NoPartialMeasure
+    if distinct:
+        if function != "count":
+            raise NoPartialMeasure
+        argument = argument[len("distinct") :].strip()
+    return Measure(name, function, argument, distinct)

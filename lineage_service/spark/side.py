@@ -1,0 +1,51 @@
+"""Rows of a dataset as a declared question sees them: its expressions evaluated by Spark, each row with its id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import Space
+from lineage_service.capture.workload import Declared, Workload
+from lineage_service.errors import Position, Problem, WorkflowError
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.faults import analysing
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.staging import unwritable
+
+
+def side_rows(question: Declared, relation: Relation, columns: Sequence[str], names: Names) -> DataFrame:
+    """(id, c0, c1, …) of the rows that the question's predicate takes: `columns`, or its values."""
+    frame = relation.frame
+    if question.where is not None:
+        frame = frame.where(F.expr(question.where))
+    values: list[Column] = [col(name) for name in columns] or [F.expr(text) for text in question.values]
+    shown = [value.alias(f"c{number}") for number, value in enumerate(values)]
+    return frame.select(col(names.handle(0)).alias(names.group), *shown)
+
+
+def analyse_workload(
+    workload: Workload, relations: Mapping[Space, Relation], names: Names, at: Mapping[str, Position]
+) -> None:
+    """WorkflowError, before anything is written, for declared questions that Spark's analyser refuses."""
+    problems: list[Problem] = []
+    for question in workload.prepared:
+        relation = relations.get(question.far[0])
+        if relation is None or not relation.handles:
+            continue
+        told = f"workload '{question.name}'"
+        try:
+            with analysing(at.get(question.name), told):
+                schema = side_rows(question, relation, (), names).schema
+                measures = [F.expr(each.text).alias(f"m{n}") for n, each in enumerate(question.measures)]
+                if measures:
+                    _ = relation.frame.agg(*measures).schema
+            for each in schema.fields:
+                if reason := unwritable(each.dataType):
+                    problems.append(Problem(f"{told}: {reason}", at.get(question.name)))
+        except WorkflowError as error:
+            problems += error.problems
+    if problems:
+        raise WorkflowError(problems)
