@@ -31,6 +31,7 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from lineage_service.capture.estimate import Sizes
     from lineage_service.consume.ask import Consumer
+    from lineage_service.consume.prepared import Preparations
     from lineage_service.consume.session import Session
     from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
@@ -54,6 +55,7 @@ class Home:
         self._questions: Questions | None = None
         self._engine = QueryEngine(layout.spill)
         self._session: Session | None = None
+        self._preparations: Preparations | None = None
         self.progress: Tell = silent  # who hears of lineage that a question has to finish first
 
     @classmethod
@@ -396,11 +398,15 @@ class Home:
     @property
     def _consumer(self) -> Consumer:
         from lineage_service.consume.ask import Consumer
+        from lineage_service.consume.prepared import Preparations
+        from lineage_service.consume.rewriting import Asking
         from lineage_service.consume.session import Session
 
         if self._session is None:
             self._session = Session(self.layout.spill)
-        return Consumer(self._ask, self._session)
+        if self._preparations is None or self._preparations.ask is not self._ask:
+            self._preparations = Preparations(self._ask)
+        return Consumer(Asking(self._ask, self._preparations, self._session))
 
     @property
     def _catalog(self) -> CatalogReader:

@@ -100,6 +100,23 @@ def read_question(text: str, common: Sequence[str] = ()) -> Question:
     )
 
 
+def columns_read(tree: exp.Expr) -> frozenset[str] | None:
+    """Names of columns that a question mentions anywhere, in lower case; None: it may read any column."""
+    from sqlglot import exp
+
+    for star in tree.find_all(exp.Star):
+        if not isinstance(star.parent, exp.Count):
+            return None
+    if isinstance(tree, exp.Select) and not tree.expressions:
+        return None
+    if any(select.args.get("from_") and not select.expressions for select in tree.find_all(exp.Select)):
+        return None
+    if any(join.args.get("method") for join in tree.find_all(exp.Join)) or tree.find(exp.Columns):
+        return None
+    used = {using.name.lower() for join in tree.find_all(exp.Join) for using in join.args.get("using") or ()}
+    return frozenset(used | {each.name.lower() for each in tree.find_all(exp.Column)})
+
+
 def _tokens(text: str) -> list[Any]:
     from sqlglot.dialects.duckdb import DuckDB
     from sqlglot.errors import TokenError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.consume.prepared import Prepared, covered_ids, covered_query, files_of, grouped_query, selected_ids
 from lineage_service.errors import QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import reading_index
@@ -58,12 +59,11 @@ class Relations:
         return Relation(_shown(wanted.query, scan), scan.paths, found.version_id, f"{name}: scan of all rows")
 
     def start(
-        self, datasets: Sequence[str], where: str | None, ids: pa.Array | None
+        self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
     ) -> list[tuple[DatasetRecord, Start]]:
         """The rows to start from: those of a predicate, these, or all."""
         starts = []
-        for name in datasets:
-            found = self.ask.find(name)
+        for found in datasets:
             if ids is not None:
                 self._refuse_unknown(found, ids)
                 start = (
@@ -97,6 +97,66 @@ class Relations:
             return next(iter(each.values()))
         return _side_by_side([(records[key].full_name, relation) for key, relation in each.items()], called)
 
+    def prepared(self, prepared: Prepared, start: Start, called: str) -> Relation:
+        """What was prepared for a declared question, for these near rows."""
+        prepared.refuse_missing()
+        question, far = prepared.question, prepared.far[0]
+        if question.kind == "pairs":
+            names = [each.name for each in prepared.far]
+            return self.lineage([(prepared.near, start)], question.direction, names, called)
+        path = self.ask.home.absolute(str(prepared.record.path))
+        if question.kind == "selection":
+            return self._selected(prepared, path, start, called)
+        kept, tables = self.kept(start)
+        if question.kind == "groups":
+            told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
+            return Relation(grouped_query(prepared, path, kept), files_of(path), None, told, tables)
+        scan = self.ask.scan(far)
+        types = [(each.name, each.type) for each in scan.version.columns]
+        query = _nan_safe(covered_query(prepared, path, kept, types), types, prepared.columns)
+        told = f"{called}: prepared rows of {far.full_name}, sorted by {', '.join(question.parameters) or RID}"
+
+        def ids() -> pa.Array:
+            if kept.table is None:
+                return self.ask.engine.id_array(covered_ids(path, kept))
+            table = self.ask.engine.keep_ids(tables[kept.table])
+            try:
+                return self.ask.engine.id_array(covered_ids(path, Start(table=table)))
+            finally:
+                self.ask.engine.drop(table)
+
+        return Relation(query, files_of(path), far.version_id, told, tables, ids)
+
+    def _selected(self, prepared: Prepared, path: str, start: Start, called: str) -> Relation:
+        far, direction = prepared.far[0], prepared.question.direction
+        scan = self.ask.scan(far)
+        found = self.ask.engine.id_array(selected_ids(path, start, direction))
+        tables: dict[str, pa.Array] = {}
+        wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
+        count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
+        told = f"{called}: {count} from prepared pairs, {wanted.way}"
+        return Relation(_shown(wanted.query, scan), scan.paths, far.version_id, told, tables, lambda: found)
+
+    def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
+        """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
+        if start.table is None:
+            return start, {}
+        name, ids = self.name(), self._array(start)
+        self.ask.engine.drop(start.table)
+        return Start(table=name), {name: ids}
+
+    def of_file(self, path: str, query: str, told: str, tables: dict[str, pa.Array]) -> Relation:
+        """A relation over a prepared file, whose rows are no dataset's."""
+        return Relation(query, files_of(path), None, told, tables)
+
+    def _keeping(self, tables: dict[str, pa.Array]) -> Callable[[pa.Array], str]:
+        def keep(rows: pa.Array) -> str:
+            name = self.name()
+            tables[name] = rows
+            return name
+
+        return keep
+
     def _reached(
         self, walked: Walk, found: DatasetRecord, start: Start, target: DatasetRecord, direction: Direction, called: str
     ) -> Relation:
@@ -116,18 +176,12 @@ class Relations:
 
         start_again = start if start.table is None else Start(ids=self._array(start))
         tables: dict[str, pa.Array] = {}
-
-        def keep(rows: pa.Array) -> str:
-            name = self.name()
-            tables[name] = rows
-            return name
-
         wanted: Wanted | None = None
         if keyed is not None and self._many(ways[0], start) and (by_key := keyed()) is not None:
             everything = all_rows(target, scan)  # refuses a source that has changed
             wanted = Wanted(by_key, -1, in_order=everything.in_order, way="scan by key")
         if wanted is None:
-            wanted = wanted_rows(target, scan, ids(), keyed, keep)
+            wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
         return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, ids, notes)
@@ -209,13 +263,7 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     ids = distinct.take(pc.array_sort_indices(distinct))
     scan = relations.ask.scan(target)
     tables: dict[str, pa.Array] = {}
-
-    def keep(rows: pa.Array) -> str:
-        name = relations.name()
-        tables[name] = rows
-        return name
-
-    wanted = wanted_rows(target, scan, ids, None, keep)
+    wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
     return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, lambda: ids, notes)
@@ -238,10 +286,17 @@ def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relatio
 
 
 def _shown(query: str, scan: VersionScan) -> str:
-    """`_rid` first, as `rows` shows it. Statistics of a file say nothing of NaN: a filter must not trust them."""
+    """`_rid` first, as `rows` shows it."""
+    types = [(each.name, each.type) for each in scan.version.columns]
+    return _nan_safe(query, types, [name for name, _ in types])
+
+
+def _nan_safe(query: str, types: Sequence[tuple[str, str]], names: Sequence[str]) -> str:
+    """Statistics of a file say nothing of NaN: a filter must not trust them."""
+    kinds = dict(types)
     columns = []
-    for each in scan.version.columns:
-        name = column(each.name)
-        floating = each.type in ("double", "float")
-        columns.append(f"if(isnan({name}), 'nan'::{each.type.upper()}, {name}) AS {name}" if floating else name)
+    for name in map(column, names):
+        kind = kinds[name[1:-1].replace('""', '"')]
+        floating = kind in ("double", "float")
+        columns.append(f"if(isnan({name}), 'nan'::{kind.upper()}, {name}) AS {name}" if floating else name)
     return f"SELECT {', '.join([RID, *columns])} FROM ({query})"

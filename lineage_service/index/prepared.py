@@ -90,7 +90,8 @@ class Preparing:
         parameters = [f"c{number}" for number in range(len(self.question.parameters))]
         query = f"SELECT {', '.join([NEAR, FAR, *values])} FROM ({self._joined(ways, names)}) x"
         written = self.engine.write_rows(query, [NEAR, *parameters, FAR], path)
-        return self._written(written, {"columns": names})
+        every = [each.name for each in self.versions[self.question.far[0]].columns]
+        return self._written(written, {"columns": names, "all": every})
 
     def _groups(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
         question = self.question

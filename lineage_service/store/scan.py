@@ -116,6 +116,10 @@ class VersionScan:
             f"ASOF JOIN (VALUES {segments}) g(start, ahead) ON t.range >= g.start"
         )
 
+    def nothing(self) -> str:
+        """No rows, with all columns and their types; no file is read."""
+        return self._nothing(None)
+
     def _nothing(self, columns: Sequence[str] | None) -> str:
         names = [each for each in self.version.columns if columns is None or each.name in columns]
         parts = "".join(f"{_typed('NULL', each.type)} AS {column(each.name)}, " for each in names)
