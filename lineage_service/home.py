@@ -23,7 +23,7 @@ from lineage_service.query.names import find_dataset, find_run
 from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
-from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, home_path
+from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
 from lineage_service.store.versions import Version
@@ -248,16 +248,32 @@ class Home:
         return diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind))
 
     def query(
-        self, sql: str, *, limit: int | None = None, timeout: float | None = None, max_rows: int | None = None
+        self,
+        sql: str,
+        *,
+        save: str | None = None,
+        limit: int | None = None,
+        timeout: float | None = None,
+        max_rows: int | None = None,
     ) -> Answer:
         """The answer to a lineage-consuming query: a SELECT over datasets and `backward`, `forward`, `workload`.
 
-        It may take `timeout` seconds and give `max_rows` rows; an answer that is cut says so.
+        It may take `timeout` seconds and give `max_rows` rows; an answer that is cut says so. With `save`, its rows
+        become a dataset of that name, with lineage of their own, and are given as rows of that.
         """
         from lineage_service.consume.running import MOST_ROWS, SECONDS, Limits
 
         limits = Limits(SECONDS if timeout is None else timeout, MOST_ROWS if max_rows is None else max_rows)
-        return self._consumer.query(sql, limits, limit)
+        if save is None:
+            return self._consumer.query(sql, limits, limit)
+        latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
+        self._prepare()
+        run_id = self._consumer.save(
+            sql, save, limits, {flow: run.capture for flow, run in latest.items()}, self._commit
+        )
+        answer = self.rows(f"{save}.{save}@{run_id}", limit=limit)
+        answer.notes.append(f"saved as '{save}', run {run_id}")
+        return answer
 
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
@@ -299,7 +315,14 @@ class Home:
         else:
             runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
         rows = []
-        for each in (dataset for record in runs for dataset in self._catalog.datasets(record.id)):
+        # What a saved query reads is listed with the workflow that it is of.
+        shown = [
+            dataset
+            for record in runs
+            for dataset in self._catalog.datasets(record.id)
+            if run is not None or record.capture != "query" or dataset.role != "source"
+        ]
+        for each in shown:
             version = self._catalog.version(each.version_id)
             rows.append((each.full_name, each.role, version.rows if version else 0,
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
@@ -327,6 +350,11 @@ class Home:
         from lineage_service.spec.loader import loaded_again
 
         found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
+        if found.capture == "query":
+            raise QuestionError(
+                f"run '{found.id}' is of the saved query '{found.workflow}', which has no steps",
+                hint=f"its rows: {command(self.layout.path, 'rows', found.workflow)}",
+            )
         loaded = loaded_again(self._catalog.content(found.id) or "{}", f"run {found.id}")
         schemas = {
             space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))

@@ -71,8 +71,13 @@ class CatalogReader:
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
         """The latest run of each workflow that has, or had, a dataset of that name."""
         committed = select(models.runs.c.id).where(_COMMITTED)
-        owners = select(models.run_datasets.c.workflow).where(
-            models.run_datasets.c.name == name, models.run_datasets.c.run_id.in_(committed)
+        # What a saved query reads goes by its own workflow's name.
+        queries = select(models.runs.c.id).where(models.runs.c.capture == "query")
+        table = models.run_datasets
+        owners = select(table.c.workflow).where(
+            table.c.name == name,
+            table.c.run_id.in_(committed),
+            (table.c.role != "source") | table.c.run_id.not_in(queries),
         )
         latest = (
             select(func.max(models.runs.c.ordinal))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lineage_catalog.records import Commit
 
 from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting, Rewritten
 from lineage_service.consume.running import Limits, Running, apart
+from lineage_service.consume.saving import Saving, check_name
+from lineage_service.errors import QuestionError
 from lineage_service.query.answer import Answer, Part, records
 
 if TYPE_CHECKING:
@@ -28,6 +33,17 @@ class Consumer:
         if question.explain:
             return _explained(rewritten)
         return self._answer(rewritten, limits, limit)
+
+    def save(
+        self, text: str, name: str, limits: Limits, workflows: Mapping[str, str], commit: Callable[[Commit], None]
+    ) -> str:
+        """Makes a question's rows a dataset of that name, with their lineage; the id of its run."""
+        check_name(name, workflows)
+        question = read_question(text)
+        if question.explain:
+            raise QuestionError("EXPLAIN cannot be saved")
+        rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten(rows=True)
+        return Saving(self.asking, question, rewritten, name, limits.seconds).save(self.asking.ask.home, commit)
 
     def _answer(self, rewritten: Rewritten, limits: Limits, limit: int | None) -> Answer:
         session = self.asking.session

@@ -32,17 +32,21 @@ MOST_IDS = 100_000_000  # row ids that a question may hold
 class Relation:
     """Rows of a dataset as SQL: `_rid`, then its columns.
 
-    paths: the files that it reads · tables: of ids (column b) that it joins, by name · version: whose rows they are
+    paths: the files that it reads · tables: of ids (column b) that it joins, by name · dataset: whose rows they are
     ids: gives the row ids alone, where that takes no scan · told: what they are and how they are found
     """
 
     query: str
     paths: tuple[str, ...]
-    version: str | None
+    dataset: DatasetRecord | None
     told: str
     tables: dict[str, pa.Array] = field(default_factory=dict)
     ids: Callable[[], pa.Array] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str | None:
+        return None if self.dataset is None else self.dataset.version_id
 
 
 @dataclass
@@ -56,7 +60,7 @@ class Relations:
         found = self.ask.find(name)
         scan = self.ask.scan(found)
         wanted = all_rows(found, scan)
-        return Relation(_shown(wanted.query, scan), scan.paths, found.version_id, f"{name}: scan of all rows")
+        return Relation(_shown(wanted.query, scan), scan.paths, found, f"{name}: scan of all rows")
 
     def start(
         self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
@@ -125,7 +129,7 @@ class Relations:
             finally:
                 self.ask.engine.drop(table)
 
-        return Relation(query, files_of(path), far.version_id, told, tables, ids)
+        return Relation(query, files_of(path), far, told, tables, ids)
 
     def _selected(self, prepared: Prepared, path: str, start: Start, called: str) -> Relation:
         far, direction = prepared.far[0], prepared.question.direction
@@ -135,7 +139,7 @@ class Relations:
         wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
         count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
         told = f"{called}: {count} from prepared pairs, {wanted.way}"
-        return Relation(_shown(wanted.query, scan), scan.paths, far.version_id, told, tables, lambda: found)
+        return Relation(_shown(wanted.query, scan), scan.paths, far, told, tables, lambda: found)
 
     def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
         """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
@@ -184,7 +188,7 @@ class Relations:
             wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
-        return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, ids, notes)
+        return Relation(_shown(wanted.query, scan), scan.paths, target, told, tables, ids, notes)
 
     def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
         """The row ids that a start leads to, distinct and in order."""
@@ -266,7 +270,7 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
-    return Relation(_shown(wanted.query, scan), scan.paths, target.version_id, told, tables, lambda: ids, notes)
+    return Relation(_shown(wanted.query, scan), scan.paths, target, told, tables, lambda: ids, notes)
 
 
 def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:

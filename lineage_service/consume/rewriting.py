@@ -89,8 +89,9 @@ class Rewriting:
     relations: dict[str, Relation] = field(default_factory=dict)
     done: list[tuple[Span, str, str]] = field(default_factory=list)
 
-    def rewritten(self) -> Rewritten:
-        found = self._from_groups()
+    def rewritten(self, *, rows: bool = False) -> Rewritten:
+        """With `rows`, over rows of datasets even where their groups are there."""
+        found = None if rows else self._from_groups()
         if found is None:
             self._replace_all()
             found = Rewritten(self._text(1), self._text(2), self.relations)

@@ -256,6 +256,8 @@ class Tracer:
         if record.role == "failing":
             return (TracedStep(record.name, "the rows that fail a check"),)
         steps = self._steps_of(record.run_id)
+        if not steps and record.role == "output":
+            return (TracedStep(record.name, "a saved query"),)
         bounds = {
             each.space.removeprefix("step:")
             for each in self.questions.graph.datasets(record.run_id)

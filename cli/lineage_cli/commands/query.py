@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("query")
 @click.argument("sql", metavar="SQL")
+@click.option("--save", metavar="NAME", help="Make its rows a dataset of that name, with lineage.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @home_options
 def command(
     sql: str,
+    save: str | None,
     timeout: float | None,
     max_rows: int | None,
     limit: int | None,
@@ -48,6 +50,7 @@ def command(
     Examples:
       smoke-lineage query "SELECT city, count(*) FROM backward('ranked', 'customers', 'place = 1') GROUP BY city"
       smoke-lineage query "FROM forward('flights', 'by_day', (FROM backward('by_carrier', 'flights', 'n > 9')))"
+      smoke-lineage query --save big "SELECT city, count(*) AS n FROM customers GROUP BY city"
     """
     from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
@@ -55,7 +58,7 @@ def command(
     text = sys.stdin.read() if sql == "-" else sql
 
     def question(opened: Home) -> Answer:
-        return opened.query(text, limit=output.limit(limit), timeout=timeout, max_rows=max_rows)
+        return opened.query(text, save=save, limit=output.limit(limit), timeout=timeout, max_rows=max_rows)
 
     with answered(home, catalog, question, "asking") as answer:
         write_answer(answer, output)

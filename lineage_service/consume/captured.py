@@ -1,0 +1,284 @@
+"""A question whose rows carry the row ids they were made of: its SELECT with columns of ids beside the user's. Pure.
+
+Inside a pipeline ids just travel along; a GROUP BY, DISTINCT or UNION gathers them into lists: every row of a group
+contributed to it. What cannot be traced exactly this way is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.errors import QuestionError
+from lineage_service.store.scan import RID
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_JOINS = {"", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER"}
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A column of ids: of which relation, under what name, and whether each value is a list."""
+
+    relation: str
+    name: str
+    listed: bool = False
+
+    @property
+    def nothing(self) -> str:
+        return "CAST(NULL AS BIGINT[])" if self.listed else "CAST(NULL AS BIGINT)"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """SQL of a question's columns and, behind them, columns of ids."""
+
+    sql: str
+    ids: tuple[Ids, ...]
+
+
+def captured(named: str, relations: Mapping[str, bool]) -> Captured:
+    """The question over `relations` with ids; each says whether its rows have any."""
+    import sqlglot
+
+    tree = sqlglot.parse_one(named, dialect="duckdb")
+    prefix = "ids_"
+    while prefix in named.lower():
+        prefix += "_"
+    capture = _Capture(relations, prefix)
+    tree, ids = capture.query(tree, {})
+    return Captured(tree.sql(dialect="duckdb"), tuple(ids))
+
+
+def _refused(reason: str, hint: str | None = None) -> QuestionError:
+    return QuestionError(f"the query cannot be saved with exact lineage: {reason}", hint=hint)
+
+
+@dataclass
+class _Capture:
+    relations: Mapping[str, bool]
+    prefix: str
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def query(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+        from sqlglot import exp
+
+        if clause := tree.args.get("with_"):
+            if clause.args.get("recursive") and any(_reads_itself(each) for each in clause.expressions):
+                raise _refused("a recursive query")
+            common = dict(common)
+            for each in clause.expressions:
+                if each.args.get("alias") and each.args["alias"].columns:
+                    raise _refused(f"common table '{each.alias}' renames its columns in its head", "rename them inside")
+                common[each.alias.lower()] = (each.this, dict(common))
+            tree.set("with_", None)
+        match tree:
+            case exp.Subquery():
+                inner, ids = self.query(tree.this, common)
+                tree.set("this", inner)
+                return tree, ids
+            case exp.SetOperation():
+                return self._set_operation(tree, common)
+            case exp.Select():
+                return self._select(tree, common)
+            case _:
+                raise _refused(f"{type(tree).__name__.lower()} as a query")
+
+    # --- SELECT -----------------------------------------------------------------------------------------------
+
+    def _select(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+        from sqlglot import exp
+
+        self._refuse(tree)
+        ids: list[Ids] = []
+        if source := tree.args.get("from_"):
+            source.set("this", self._table(source.this, common, ids))
+        for join in tree.args.get("joins") or []:
+            kind, side, method = (str(join.args.get(name) or "").upper() for name in ("kind", "side", "method"))
+            if kind not in _JOINS or side not in _JOINS or method not in ("", "NATURAL"):
+                raise _refused(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "join, group and filter instead")
+            join.set("this", self._table(join.this, common, ids))
+        grouped = (
+            bool(tree.args.get("group"))
+            or any(_aggregates(each) for each in tree.expressions)
+            or (tree.args.get("having") is not None)
+        )
+        items = [self._without(each, ids) for each in tree.expressions or [exp.Star()]]
+        distinct = tree.args.get("distinct")
+        if grouped:
+            ids = [self._gathered(each, items) for each in ids]
+        else:
+            items += [exp.column(each.name) for each in ids]
+        tree.set("expressions", items)
+        return self._distinct(tree, ids) if distinct is not None else (tree, ids)
+
+    def _distinct(self, tree: Any, ids: list[Ids]) -> tuple[Any, list[Ids]]:
+        """DISTINCT as groups of equal rows; order and limit are of those."""
+        if tree.args["distinct"].args.get("on"):
+            raise _refused("DISTINCT ON")
+        tree.set("distinct", None)
+        after = {name: tree.args.get(name) for name in ("order", "limit", "offset")}
+        for name in after:
+            tree.set(name, None)
+        return self._grouped_rows(tree, ids, after)
+
+    def _grouped_rows(self, inner: Any, ids: list[Ids], after: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+        from sqlglot import exp
+
+        items: list[Any] = [self._without(exp.Star(), ids)]
+        gathered = [self._gathered(each, items) for each in ids]
+        outer = exp.Select(expressions=items).from_(
+            exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("alike")))
+        )
+        outer.set("group", exp.Group(all=True))
+        for name, value in after.items():
+            outer.set(name, value)
+        return outer, gathered
+
+    def _gathered(self, ids: Ids, items: list[Any]) -> Ids:
+        """Ids of all rows of a group, as one more item of its SELECT."""
+        import sqlglot
+
+        new = Ids(ids.relation, self._name(), listed=True)
+        listed = f"list({ids.name}) FILTER (WHERE {ids.name} IS NOT NULL)"
+        text = f"list_distinct(flatten({listed}))" if ids.listed else listed
+        items.append(sqlglot.parse_one(f"SELECT {text} AS {new.name}", dialect="duckdb").expressions[0])
+        return new
+
+    def _without(self, item: Any, ids: list[Ids]) -> Any:
+        """An item of a SELECT; a star leaves our columns out."""
+        from sqlglot import exp
+
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+        if not isinstance(star, exp.Star) or not ids:
+            return item
+        if isinstance(item, exp.Column):
+            raise _refused("a table's star, `t.*`", "name its columns")
+        hidden = [exp.to_identifier(each.name) for each in ids]
+        star.set("except_", [*(star.args.get("except_") or []), *hidden])
+        return item
+
+    def _refuse(self, tree: Any) -> None:
+        from sqlglot import exp
+
+        for name, told in (
+            ("qualify", "QUALIFY"),
+            ("windows", "WINDOW"),
+            ("sample", "a sample"),
+            ("laterals", "LATERAL"),
+        ):
+            if tree.args.get(name):
+                raise _refused(told)
+        group = tree.args.get("group")
+        if group and any(group.args.get(name) for name in ("grouping_sets", "cube", "rollup")):
+            raise _refused("GROUPING SETS, CUBE and ROLLUP", "save one query for each grouping")
+        own = [each for name in ("expressions",) for each in tree.args.get(name) or []]
+        own += [
+            tree.args[name] for name in ("where", "group", "having", "order", "limit", "offset") if tree.args.get(name)
+        ]
+        own += [join.args["on"] for join in tree.args.get("joins") or [] if join.args.get("on")]
+        for clause in own:
+            for node in clause.walk():
+                if isinstance(node, exp.Window):
+                    raise _refused("a window function", "compute it in a workflow step, or over the saved query")
+                if isinstance(node, exp.Query | exp.Exists):
+                    raise _refused("a subquery inside an expression", "write it as a join")
+                if isinstance(node, exp.Columns):
+                    raise _refused("COLUMNS(…)", "name the columns")
+
+    # --- FROM -------------------------------------------------------------------------------------------------
+
+    def _table(self, table: Any, common: Mapping[str, Any], ids: list[Ids]) -> Any:
+        from sqlglot import exp
+
+        if any(table.args.get(name) for name in ("sample", "pivots", "laterals", "joins")):
+            raise _refused("a sample, PIVOT or nested join in FROM")
+        alias = table.args.get("alias")
+        if isinstance(table, exp.Subquery):
+            inner, found = self.query(table.this, common)
+            if alias is not None and alias.columns and found:
+                raise _refused("an alias that renames columns", "rename them inside")
+            ids += found
+            table.set("this", inner)
+            return table
+        if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier):
+            name = table.name.lower()
+            if name in common:
+                definition, around = common[name]
+                inner, found = self.query(definition.copy(), around)
+            elif self.relations.get(table.name):
+                new = Ids(table.name, self._name())
+                shown = [exp.Star(), exp.alias_(exp.column(RID), new.name)]
+                inner, found = exp.select(*shown).from_(exp.to_table(table.name)), [new]
+            else:
+                return table
+            if alias is not None and alias.columns:
+                raise _refused("an alias that renames columns", "rename them inside")
+            ids += found
+            named = alias or exp.TableAlias(this=exp.to_identifier(table.name))
+            return exp.Subquery(this=inner, alias=named)
+        if isinstance(table, exp.Unnest | exp.Values | exp.Table):
+            return table  # made of what is in the text, or in the row beside it: no rows of a dataset
+        raise _refused(f"{type(table).__name__.lower()} in FROM")
+
+    # --- UNION ------------------------------------------------------------------------------------------------
+
+    def _set_operation(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+        from sqlglot import exp
+
+        if not isinstance(tree, exp.Union):
+            raise _refused(f"{type(tree).__name__.upper()}", "a workflow step can do it")
+        left, left_ids = self.query(tree.this, common)
+        right, right_ids = self.query(tree.expression, common)
+        by_name = bool(tree.args.get("by_name"))
+        names = [Ids(each.relation, self._name(), each.listed) for each in (*left_ids, *right_ids)]
+        first, second = names[: len(left_ids)], names[len(left_ids) :]
+        after = {name: tree.args.get(name) for name in ("order", "limit", "offset")}
+        for name in after:
+            tree.set(name, None)
+        tree.set("this", self._branch(left, left_ids, first, second, before=False))
+        tree.set("expression", self._branch(right, right_ids, second, first, before=not by_name))
+        distinct = bool(tree.args.get("distinct"))
+        tree.set("distinct", False)
+        if distinct:
+            return self._grouped_rows(tree, names, after)
+        for name, value in after.items():
+            tree.set(name, value)
+        return tree, names
+
+    def _branch(self, inner: Any, own: list[Ids], named: list[Ids], others: list[Ids], *, before: bool) -> Any:
+        """A side of a union: its own ids under their new names, and none of the other side's, in one order."""
+        import sqlglot
+        from sqlglot import exp
+
+        mine = [exp.alias_(exp.column(old.name), new.name) for old, new in zip(own, named, strict=True)]
+        theirs = [exp.alias_(sqlglot.parse_one(each.nothing, dialect="duckdb"), each.name) for each in others]
+        star = self._without(exp.Star(), own)
+        behind = [*theirs, *mine] if before else [*mine, *theirs]
+        alias = exp.TableAlias(this=exp.to_identifier("branch"))
+        return exp.Select(expressions=[star, *behind]).from_(exp.Subquery(this=inner, alias=alias))
+
+    def _name(self) -> str:
+        return f"{self.prefix}{next(self.numbers)}"
+
+
+def _reads_itself(common: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return any(table.name.lower() == common.alias.lower() for table in common.this.find_all(exp.Table))
+
+
+def _aggregates(item: exp.Expr) -> bool:
+    """Whether an item of a SELECT is computed of many rows; what sqlglot does not know by name, our own list does."""
+    from sqlglot import exp
+
+    from lineage_service.consume.functions import AGGREGATES
+
+    return any(
+        isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES)
+        for node in item.walk()
+    )

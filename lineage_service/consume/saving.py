@@ -1,0 +1,262 @@
+"""A question that becomes a dataset: its rows written to the home, with the lineage of each, and committed as a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
+
+from lineage_service.capture.handles import Role, Space, source_space, step_space
+from lineage_service.consume.captured import Captured, Ids, captured
+from lineage_service.consume.reading import Question
+from lineage_service.consume.rewriting import Asking, Rewritten
+from lineage_service.consume.running import apart
+from lineage_service.errors import QuestionError
+from lineage_service.index.pairs import ROW_GROUP, write_pairs
+from lineage_service.store.engine import column
+from lineage_service.store.layout import HomeLayout, RunFolder, storing, working_folder
+from lineage_service.store.versions import Version
+from lineage_service.store.written import version_of_folder
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CAPTURE = "query"  # what a run of a saved query says of its capture
+_NAME = re.compile("[a-z][a-z0-9_]*")
+_SPARK_TYPES = {
+    "TINYINT": "tinyint", "SMALLINT": "smallint", "INTEGER": "int", "BIGINT": "bigint", "FLOAT": "float",
+    "DOUBLE": "double", "BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP WITH TIME ZONE": "timestamp", "BLOB": "binary",
+    "TIMESTAMP": "timestamp_ntz", "VARCHAR": "string",
+}  # fmt: skip
+# Types that Parquet, or Spark, has not: written as the next one that holds all their values.
+_WIDER = {
+    "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UBIGINT": "DECIMAL(20,0)", "UINTEGER": "BIGINT",
+    "USMALLINT": "INTEGER", "UTINYINT": "SMALLINT", "UUID": "VARCHAR", "TIME": "VARCHAR", "INTERVAL": "VARCHAR",
+    "TIMESTAMP_S": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP", "NULL": "VARCHAR",
+    '"NULL"': "VARCHAR", "JSON": "VARCHAR", "BIT": "VARCHAR",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A dataset that a saved query reads, under a name of its own in its run."""
+
+    name: str
+    record: DatasetRecord
+
+
+@dataclass
+class Saving:
+    """One question on its way to become a dataset."""
+
+    asking: Asking
+    question: Question
+    rewritten: Rewritten
+    name: str
+    seconds: float
+
+    def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
+        """Writes and commits it; the id of its run."""
+        started = datetime.now(UTC)
+        traced = captured(self.rewritten.named, self._relations())
+        sources = self._sources(traced)
+        tables = self.asking.open(self.rewritten.relations)
+        table = self.asking.session.new_name()
+        try:
+            with working_folder(home) as folder:
+                with self.asking.session.timed(self.seconds) as cursor:
+                    cursor.execute(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
+                    self._refuse_other_rows(cursor, table, traced)
+                    version = self._rows(cursor, table, traced, folder)
+                    hops = [hop for each in sources for hop in self._hops(cursor, table, traced, each, folder)]
+                folder.sync()
+                folder.hand_over()
+                commit(self._commit(started, folder, version, sources, hops))
+                folder.mark_committed()
+                return folder.run_id
+        finally:
+            self.asking.session.drop([*tables, table])
+
+    def _relations(self) -> dict[str, bool]:
+        for relation in self.rewritten.relations.values():
+            if relation.dataset is None:
+                raise QuestionError(
+                    "the query cannot be saved with exact lineage: "
+                    f"{relation.told.partition(': ')[0]} does not give rows of one dataset",
+                    hint="name one dataset in each lineage function",
+                )
+        return dict.fromkeys(self.rewritten.relations, True)
+
+    def _with(self, sql: str) -> str:
+        named = ", ".join(f"{name} AS ({each.query})" for name, each in self.rewritten.relations.items())
+        return f"WITH {named} {sql}" if named else sql
+
+    def _sources(self, traced: Captured) -> list[_Source]:
+        found: dict[str, DatasetRecord] = {}
+        for ids in traced.ids:
+            record = self.rewritten.relations[ids.relation].dataset
+            assert record is not None
+            found.setdefault(record.version_id, record)
+        names = [record.name for record in found.values()]
+        return [
+            _Source(record.name if names.count(record.name) == 1 and record.name != self.name
+                    else f"{record.workflow}_{record.name}_{record.run_id[:6]}", record)
+            for record in found.values()
+        ]  # fmt: skip
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _refuse_other_rows(self, cursor: DuckDBPyConnection, table: str, traced: Captured) -> None:
+        """The rows with ids must be the rows without: two readings of one text are compared here.
+
+        Floating-point numbers are left out: their last digits depend on the order of a sum. So is what picks rows
+        anew each time.
+        """
+        if _is_unsteady(self.question):
+            return
+        kinds = cursor.execute(f"DESCRIBE {self.rewritten.sql}").fetchall()
+        own = [f"c{number}" for number, row in enumerate(kinds) if row[1] not in ("FLOAT", "DOUBLE")]
+        names = ", ".join(f"c{number}" for number in range(len(kinds)))
+        ids = ", ".join(each.name for each in traced.ids)
+        without = f"SELECT * EXCLUDE ({ids}) FROM {table}" if ids else f"SELECT * FROM {table}"
+        columns = ", ".join(own) or "count(*)"
+        plain = f"SELECT {columns} FROM ({self.rewritten.sql}) x({names})"
+        traced_rows = f"SELECT {columns} FROM ({without}) x({names})"
+        either = [f"(({one}) EXCEPT ALL ({other}))" for one, other in ((plain, traced_rows), (traced_rows, plain))]
+        if cursor.execute(f"SELECT count(*) FROM ({' UNION ALL '.join(either)})").fetchall()[0][0]:
+            raise QuestionError(
+                "the query cannot be saved with exact lineage: its rows are not the same each time it is asked",
+                hint="order them fully, or leave out what differs",
+            )
+
+    def _rows(self, cursor: DuckDBPyConnection, table: str, traced: Captured, folder: RunFolder) -> Version:
+        import pyarrow.parquet as pq
+
+        names = apart([row[0] for row in cursor.execute(f"DESCRIBE {self.rewritten.sql}").fetchall()])
+        if any(name.lower() == "_rid" for name in names):
+            raise QuestionError(
+                "the query cannot be saved: it gives a column _rid, which every dataset has of its own",
+                hint="leave it out, or give it another name",
+            )
+        hidden = {each.name for each in traced.ids}
+        kept = [row for row in cursor.execute(f"DESCRIBE {table}").fetchall() if row[0] not in hidden]
+        items, types = [], []
+        for name, (own, kind, *_) in zip(names, kept, strict=True):
+            wider = _WIDER.get(kind, kind)
+            value = column(own) if wider == kind else f"CAST({column(own)} AS {wider})"
+            items.append(f"{value} AS {column(name)}")
+            types.append((name, spark_type(wider)))
+        target = folder.dataset(self.name)
+        with storing(folder.home.path):
+            target.mkdir(parents=True)
+            reader = cursor.sql(f"SELECT {', '.join(items)} FROM {table} ORDER BY rowid").to_arrow_reader(ROW_GROUP)
+            with pq.ParquetWriter(target / "part-00000.parquet", reader.schema, compression="snappy") as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+        return version_of_folder(target, types, folder)
+
+    # --- lineage ----------------------------------------------------------------------------------------------
+
+    def _hops(
+        self, cursor: DuckDBPyConnection, table: str, traced: Captured, source: _Source, folder: RunFolder
+    ) -> Iterable[HopRecord]:
+        mine = [each for each in traced.ids if self._version(each) == source.record.version_id]
+        parts = [
+            f"SELECT rowid AS a, {f'unnest({each.name})' if each.listed else each.name} AS b FROM {table} "
+            f"WHERE {each.name} IS NOT NULL"
+            for each in mine
+        ]
+        pairs = f"SELECT DISTINCT a, b FROM ({' UNION ALL '.join(parts)})"
+        ends = (step_space(self.name), source_space(source.name))
+        files: dict[str, Path] = {}
+        rows = 0
+        with storing(folder.home.path):
+            folder.index.mkdir(parents=True, exist_ok=True)
+            for direction, order in (("backward", "a, b"), ("forward", "b, a")):
+                found = cursor.sql(f"SELECT a, b FROM ({pairs}) ORDER BY {order}").to_arrow_reader(ROW_GROUP)
+                files[direction] = write_pairs(folder.index / f"{source.name}.{direction}", found)
+        rows = int(cursor.execute(f"SELECT count(*) FROM ({pairs})").fetchall()[0][0])
+        size = sum(path.stat().st_size for path in files.values())
+        inside = {direction: folder.home.relative(path) for direction, path in files.items()}
+        if rows == 0:
+            yield HopRecord(folder.run_id, *ends, int(Role.OWN), "empty", 0, 0, None, None)
+        else:
+            yield HopRecord(
+                folder.run_id, *ends, int(Role.OWN), "pairs", rows, size, inside["backward"], inside["forward"]
+            )
+
+    def _version(self, ids: Ids) -> str | None:
+        return self.rewritten.relations[ids.relation].version
+
+    def _commit(
+        self,
+        started: datetime,
+        folder: RunFolder,
+        version: Version,
+        sources: Sequence[_Source],
+        hops: Sequence[HopRecord],
+    ) -> Commit:
+        run_id, name = folder.run_id, self.name
+        content = {
+            "version": 1, "name": name, "query": self.question.text,
+            "sources": {each.name: {"output": each.record.full_name} for each in sources},
+        }  # fmt: skip
+        text, taken = json.dumps(content), datetime.now(UTC) - started
+        report = {
+            "run_id": run_id, "workflow": name, "status": "committed", "vars": {},
+            "outputs": {name: {"rows": version.rows, "bytes": version.bytes}},
+            "sources": {each.name: {"rows": self.asking.ask.scan(each.record).version.rows} for each in sources},
+            "capture": {name: {
+                _short(hop.to_space): {"strategy": CAPTURE, "pairs": hop.rows, "bytes": hop.bytes} for hop in hops
+            }},
+            "seconds": {"execute": round(taken.total_seconds(), 3), "capture": 0.0, "index": 0.0},
+        }  # fmt: skip
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        run = RunRecord(
+            run_id, name, hashlib.sha256(text.encode()).hexdigest(), "committed", CAPTURE, "{}", json.dumps(report),
+            started.isoformat(timespec="milliseconds"), now,
+        )  # fmt: skip
+        read = [
+            DatasetRecord(run_id, name, each.name, "source", source_space(each.name), each.record.version_id,
+                          each.record.declared)
+            for each in sources
+        ]  # fmt: skip
+        made = DatasetRecord(run_id, name, name, "output", step_space(name), version.id, "{}")
+        record = VersionRecord(version.id, version.kind, run_id, version.rows, version.bytes, version.to_json())
+        return Commit(run, text, (), (record,), (*read, made), tuple(hops))
+
+
+def check_name(name: str, workflows: Mapping[str, str]) -> None:
+    """QuestionError for a name that a saved query cannot have; `workflows` are those there are, with their capture."""
+    if not _NAME.fullmatch(name):
+        raise QuestionError(f"'{name}' is no name for a dataset", hint="names are like this: [a-z][a-z0-9_]*")
+    if workflows.get(name, CAPTURE) != CAPTURE:
+        raise QuestionError(f"'{name}' is a workflow's name already", hint="save the query under another one")
+
+
+def spark_type(kind: str) -> str:
+    """A type of DuckDB's in Spark's words; empty for what is nested or rare: there the file's own type is as good."""
+    if kind.startswith("DECIMAL("):
+        return kind.lower().replace(" ", "")
+    return _SPARK_TYPES.get(kind, "")
+
+
+def _short(space: str) -> str:
+    return Space(space).partition(":")[2]
+
+
+def _is_unsteady(question: Question) -> bool:
+    """Whether a query may pick other rows, or give other values, when it is asked again."""
+    from sqlglot import exp
+
+    from lineage_service.consume.functions import UNSTEADY
+
+    words = {token.lower() for token in re.findall(r"[a-zA-Z_]\w*", question.text)}
+    return bool(words & UNSTEADY) or question.tree.find(exp.Limit, exp.Fetch, exp.Offset) is not None
