@@ -17,7 +17,8 @@ def final(measure: Measure, part: str, kind: str | None, *, one: bool) -> str:
         return name if one else f"sum({name})"
 
     if measure.distinct:
-        return f"CAST(len({part if one else f'list_distinct(flatten(list({part})))'}) AS BIGINT)"
+        values = part if one else f"list_distinct(flatten(list({part})))"
+        return f"CAST(coalesce(len({values}), 0) AS BIGINT)"
     match measure.function:
         case "count":
             return f"CAST({total(part)} AS BIGINT)"

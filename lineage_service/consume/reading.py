@@ -230,7 +230,8 @@ def _named(text: str, tree: exp.Expr, calls: Sequence[Call], common: Sequence[st
                 "FROM 'file' is not allowed: a query reads datasets of the home only",
                 hint="`smoke-lineage datasets` lists them",
             )
-        name = ".".join(part.name for part in parts)
+        # Words without quotes mean the same in any case.
+        name = ".".join(part.name if part.args.get("quoted") else part.name.lower() for part in parts)
         if len(parts) == 1 and (name.lower() in outer or _is_common(table)):
             continue
         if len(parts) > 2:

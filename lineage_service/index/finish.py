@@ -94,7 +94,7 @@ class Finisher:
         graph = graph_of(self.tables, self.rows)
         self.kept = self.workload.kept(neighbours(links_of(self.tables)))
         for space, rows in self.rows.items():
-            if rows.kind != "lazy" or rows.direct is not None:
+            if rows.kind != "lazy" or (rows.direct is not None and self.engine.is_near):
                 self.engine.view(view_of(space), rows)
             if rows.kind == "direct" and not rows.files and not self._is_scan(rows):
                 self.engine.keep(view_of(space), f"SELECT * FROM {view_of(space)}")  # joined once, read for each source

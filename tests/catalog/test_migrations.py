@@ -65,6 +65,9 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
         "step:totals", "source:orders", 0, "pairs", 3, 10,
         "runs/r1/index/0.backward.parquet", "runs/r1/index/0.forward.parquet",
     )  # fmt: skip
+    assert [(each.name, each.kind, each.rows) for each in reader.prepared("r1")] == (
+        [("monthly", "groups", 7)] if old >= "0004" else []
+    )
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
     reader.close()
 

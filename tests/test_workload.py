@@ -1,0 +1,371 @@
+"""Questions that are declared ahead: what is prepared must answer as if it had been asked of everything.
+
+The oracle is Spark itself, over the rows that a run without a workload traces.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_service import Home
+from lineage_service.errors import LineageError, QuestionError, WorkflowError
+
+CAPTURES = ("auto", "stage", "inject", "defer")
+DOUBLES = [0.0, -0.0, math.nan, 1.5, -7.25, None, math.inf]
+
+
+def lines() -> pa.Table:
+    count = 240
+    return pa.table(
+        {
+            "line": range(count),
+            "item": [i % 8 for i in range(count)],
+            "flag": [("A", "B", None)[i % 3] for i in range(count)],
+            "mode": [("AIR", "RAIL", "SHIP", "it's")[i % 4] for i in range(count)],
+            "day": [date(1995 + i % 3, i % 12 + 1, i % 28 + 1) for i in range(count)],
+            "price": pa.array([Decimal(i * 37 % 1000) / 100 - 3 for i in range(count)], pa.decimal128(9, 2)),
+            "weight": [DOUBLES[i % 7] for i in range(count)],
+            "few": pa.array([None if i % 5 == 0 else i % 13 for i in range(count)], pa.int32()),
+        }
+    )
+
+
+def items() -> pa.Table:
+    return pa.table({"item": range(8), "kind": [("big", "small")[i % 2] for i in range(8)]})
+
+
+STEPS = [
+    {"name": "by_flag", "op": "aggregate", "input": "lines", "by": ["flag"], "measures": {"n": "count(*)"}},
+    {"name": "both", "op": "join", "left": "items", "right": "lines", "using": ["item"]},
+    {"name": "by_kind", "op": "aggregate", "input": "both", "by": ["kind"], "measures": {"n": "count(*)"}},
+    {"name": "kinds", "op": "join", "left": "by_kind", "right": "items", "using": ["kind"]},
+    {"name": "priced", "op": "with_columns", "input": "lines", "columns": {"twice": "price * 2"}},
+    {"name": "by_mode", "op": "aggregate", "input": "priced", "by": ["mode"], "measures": {"n": "sum(twice)"}},
+]
+OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode")
+
+
+def workflow(folder: Path, workload: list[dict], name: str = "flow", keep: tuple[str, ...] = ()) -> Path:
+    for source, table in (("lines", lines()), ("items", items())):
+        if not (folder / f"{source}.parquet").exists():
+            pq.write_table(table, folder / f"{source}.parquet", row_group_size=50)
+    sources = {source: {"path": f"{source}.parquet"} for source in ("lines", "items")}
+    lineage = {"workload": workload, "keep": list(keep)}
+    body = {"version": 1, "name": name, "sources": sources, "steps": STEPS,
+            "outputs": dict.fromkeys(OUTPUTS, {}), "lineage": lineage}  # fmt: skip
+    path = folder / f"{name}.yml"
+    path.write_text(json.dumps(body))
+    return path
+
+
+def canonical(value: object) -> object:
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else 0.0 if value == 0 else round(value, 9)
+    return value
+
+
+def table(rows: list[dict]) -> list[tuple]:
+    return sorted((tuple(canonical(value) for value in row.values()) for row in rows), key=repr)
+
+
+class Oracle:
+    """The same question over a run without a workload: its rows by the verbs, its expressions by Spark."""
+
+    def __init__(self, spark, home: Home) -> None:
+        self.spark, self.home = spark, home
+        self.frames: dict[str, object] = {}
+
+    def rows(self, near: str, far: str, where: str, direction: str = "backward") -> list[dict]:
+        verb = getattr(self.home, direction)
+        return verb(f"all.{near}", to=f"all.{far}", where=where).to_pylist()
+
+    def ask(self, near: str, far: str, where: str, sql: str, direction: str = "backward") -> list[tuple]:
+        rids = [row["_rid"] for row in self.rows(near, far, where, direction)]
+        files = [each for each in self.home._ask.scan(self.home._ask.find(f"all.{far}")).paths]
+        frame = self.spark.read.parquet(*files).selectExpr("*", "_metadata.row_index AS _rid")
+        traced = frame.where(frame["_rid"].isin(rids)) if rids else frame.limit(0)
+        traced.createOrReplaceTempView("traced")
+        return table([row.asDict() for row in self.spark.sql(sql).collect()])
+
+
+@pytest.fixture(scope="module")
+def everything(spark, tmp_path_factory):
+    """A home in which a workflow without a workload was run, and those of the tests are."""
+    folder = tmp_path_factory.mktemp("workload")
+    with Home.open(folder / "home") as home:
+        home.run(workflow(folder, [], "all"))
+        yield folder, home, Oracle(spark, home)
+
+
+# --- pruning --------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_declared_question_needs_is_pruned_and_told(everything):
+    folder, home, oracle = everything
+    report = home.run(workflow(folder, [{"name": "details", "backward": "by_flag", "to": "lines"}], "pruned"))
+    assert report.capture["by_flag"]["lines"]["pairs"] == 240
+    for start in ("flag = 'A'", "flag IS NULL", "n > 0"):
+        wanted = table(oracle.rows("by_flag", "lines", start))
+        assert table(home.backward("pruned.by_flag", to="lines", where=start).to_pylist()) == wanted
+        found = home.query(f"FROM workload('pruned.details', '{start.replace(chr(39), chr(39) * 2)}')")
+        assert table(found.to_pylist()) == wanted
+    for ask in (
+        lambda: home.forward("pruned.lines", to="pruned.by_flag", rid=0),
+        lambda: home.backward("pruned.by_kind", to="lines", rid=0),
+        lambda: home.backward("pruned.by_kind", to="items", rid=0, count=True),
+        lambda: home.query("FROM backward('pruned.by_kind', 'items', 'n > 0')"),
+    ):
+        with pytest.raises(QuestionError, match=r"was pruned in run .*(?s:.)*add this .*- \{name: \w+, (back|for)ward: "):
+            ask()
+    counted = home.backward("pruned.by_kind", rid=0)
+    assert counted.to_pylist() == [] and "pruned" in counted.notes[0]
+    assert home.trace("pruned.by_flag", rid=0) is not None
+
+
+def test_the_line_that_is_told_keeps_what_was_pruned(everything):
+    folder, home, oracle = everything
+    with pytest.raises(QuestionError) as caught:
+        home.run(workflow(folder, [{"name": "details", "backward": "by_flag", "to": "lines"}], "told"))
+        home.forward("told.items", to="told.by_kind", rid=3)
+    import yaml  # what users paste is YAML
+
+    line = str(caught.value).partition("run again:  ")[2]
+    (added,) = yaml.safe_load(line)
+    home.run(workflow(folder, [{"name": "details", "backward": "by_flag", "to": "lines"}, added], "told"))
+    wanted = table(oracle.rows("items", "by_kind", "_rid = 3", "forward"))
+    assert table(home.forward("told.items", to="told.by_kind", rid=3).to_pylist()) == wanted
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_pruning_keeps_less_and_the_same(everything, capture):
+    folder, home, oracle = everything
+    full = home.run(workflow(folder, [], "all"), capture=capture)
+    one = home.run(workflow(folder, [{"name": "q", "forward": "lines", "to": "by_kind"}], "one"), capture=capture)
+    assert one.capture["by_kind"]["lines"]["bytes"] <= full.capture["by_kind"]["lines"]["bytes"] / 2 + 600
+    assert set(one.capture["by_flag"]) <= {"lines"}
+    for rid in range(0, 240, 17):
+        wanted = table(oracle.rows("lines", "by_kind", f"_rid = {rid}", "forward"))
+        assert table(home.forward("one.lines", to="by_kind", rid=rid).to_pylist()) == wanted
+
+
+# --- what is prepared -----------------------------------------------------------------------------------------------
+
+WHERES = [
+    "mode = 'AIR'",  # DuckDB may evaluate it
+    "upper(mode) = 'AIR' OR flag IS NULL",  # only Spark may
+    "weight > 1.0",
+    "date_format(day, 'yyyy-MM') < '1996-03'",
+    "few IS NULL",
+]
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_selected_rows_are_those_that_spark_selects(everything, capture):
+    folder, home, oracle = everything
+    workload = [
+        {"name": f"{near}_{number}", "backward": near, "to": "lines", "where": where}
+        for number, where in enumerate(WHERES)
+        for near in ("by_flag", "by_kind", "kinds")
+    ]
+    home.run(workflow(folder, workload, "selected"), capture=capture)
+    for question in workload:
+        for start in ("_rid = 0", "_rid < 2", "n > 0"):
+            sql = f"SELECT _rid FROM traced WHERE {question['where']}"
+            wanted = oracle.ask(question["backward"], "lines", start, sql)
+            found = home.query(f"SELECT _rid FROM workload('selected.{question['name']}', '{start}')")
+            assert table(found.to_pylist()) == wanted, (question, start)
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_rows_sorted_by_parameters_answer_without_the_source(everything, tmp_path, capture):
+    _, _, oracle = everything
+    workload = [
+        {"name": "modes", "backward": "by_flag", "to": "lines", "parameters": ["mode", "few"]},
+        {"name": "days", "backward": "kinds", "to": "lines", "parameters": ["day"], "columns": ["price"]},
+        {"name": "odd", "backward": "by_flag", "to": "lines", "parameters": ["weight"], "where": "length(mode) > 3"},
+        {"name": "ahead", "forward": "items", "to": "by_kind", "parameters": ["kind"]},
+    ]
+    with Home.open(tmp_path / "home") as home:
+        home.run(workflow(tmp_path, workload, "rows"), capture=capture)
+        (tmp_path / "lines.parquet").unlink()
+        for start in ("_rid = 1", "n > 0"):
+            for text in ("mode = 'it''s'", "mode > 'B' AND few BETWEEN 3 AND 9", "few IS NULL"):
+                spark = text.replace("''", "\\'")
+                wanted = oracle.ask("by_flag", "lines", start, f"SELECT _rid, line, mode, few, price FROM traced WHERE {spark}")
+                for table_ in (f"workload('modes', '{start}')", f"backward('by_flag', 'lines', '{start}')"):
+                    found = home.query(f"SELECT _rid, line, mode, few, price FROM {table_} WHERE {text}")
+                    assert table(found.to_pylist()) == wanted
+            wanted = oracle.ask("kinds", "lines", start, "SELECT sum(price) AS p, day FROM traced GROUP BY day")
+            for table_ in (f"workload('days', '{start}')", f"backward('kinds', 'lines', '{start}')"):
+                found = home.query(f"SELECT sum(price) AS p, day FROM {table_} GROUP BY day")
+                assert table(found.to_pylist()) == wanted
+            wanted = oracle.ask("by_flag", "lines", start, "SELECT _rid, weight FROM traced WHERE length(mode) > 3")
+            assert table(home.query(f"SELECT _rid, weight FROM workload('odd', '{start}')").to_pylist()) == wanted
+        wanted = table(oracle.rows("items", "by_kind", "item < 3", "forward"))
+        assert table(home.query("FROM workload('ahead', 'item < 3')").to_pylist()) == wanted
+        with pytest.raises(LineageError, match="is no longer where it was"):
+            home.query("SELECT line FROM backward('kinds', 'lines', '_rid = 0')")
+        rids = home.query("SELECT count(*) AS n FROM forward('lines', 'by_flag', (FROM workload('modes', '_rid = 1')))")
+        with pytest.raises(QuestionError, match="pruned"):
+            rids.to_pylist()
+
+
+MEASURES = {
+    "n": "count(*)", "known": "count(few)", "total": "sum(price)", "least": "min(mode)", "most": "max(day)",
+    "mean": "avg(price)", "whole": "sum(few)", "middle": "avg(few)", "kinds": "count(DISTINCT few)",
+    "modes": "count(DISTINCT mode)", "scaled": "sum(price * 1.5)", "heavy": "max(weight)", "weights": "count(DISTINCT weight)",
+}  # fmt: skip
+BYS = [
+    {"year": "year(day)", "month": "month(day)"},  # DuckDB may evaluate it
+    {"weight": "weight"},
+    {"text": "concat(mode, '-', coalesce(flag, '?'))"},
+    {},
+]
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_groups_are_what_spark_makes_of_the_traced_rows(everything, capture):
+    folder, home, oracle = everything
+    workload = [
+        {"name": f"{near}_{number}", "backward": near, "to": "lines", "by": by, "measures": MEASURES,
+         **({"parameters": ["mode"]} if number == 0 else {}), **({"where": "line > 20"} if number == 1 else {})}
+        for number, by in enumerate(BYS)
+        for near in ("by_flag", "by_kind")
+    ]  # fmt: skip
+    home.run(workflow(folder, workload, "grouped"), capture=capture)
+    for question in workload:
+        keys = {**{name: name for name in question.get("parameters", ())}, **question["by"]}
+        items_ = ", ".join(f"{text} AS {name}" for name, text in {**keys, **MEASURES}.items())
+        grouped = f" GROUP BY {', '.join(keys.values())}" if keys else ""
+        where = f" WHERE {question['where']}" if "where" in question else ""
+        for start in ("_rid = 0", "n > 0"):
+            wanted = oracle.ask(question["backward"], "lines", start, f"SELECT {items_} FROM traced{where}{grouped}")
+            answer = home.query(f"FROM workload('grouped.{question['name']}', '{start}')")
+            assert table(answer.to_pylist()) == wanted, (question["name"], start)
+            kinds = {each.name: str(each.type) for each in answer.arrow().schema}
+            assert kinds["total"] == "decimal128(19, 2)" and kinds["mean"] == "decimal128(13, 6)"
+            assert kinds["whole"] == "int64" and kinds["middle"] == "double"
+
+
+ORDINARY = [
+    "SELECT year(day) AS y, month(day) AS m, sum(price), count(*), count(DISTINCT few) FROM {} GROUP BY ALL",
+    "SELECT extract(year FROM day) AS y, max(day), min(mode) FROM {} WHERE mode = 'AIR' GROUP BY 1 HAVING count(*) > 1",
+    "SELECT count(*), sum(few), count(few) FROM {}",
+    "SELECT mode, sum(price) AS p FROM {} WHERE month(day) IN (1, 2, 3) GROUP BY mode ORDER BY p DESC LIMIT 2",
+    "SELECT month(day) * 100 AS m, sum(price) + 1 AS p FROM {} x WHERE x.mode <> 'AIR' GROUP BY month(day) * 100",
+]  # fmt: skip
+
+
+def test_an_ordinary_question_of_the_same_shape_is_answered_from_groups(everything):
+    folder, home, _ = everything
+    keys = {"parameters": ["mode"], "by": {"year": "year(day)", "month": "month(day)"}, "measures": MEASURES}
+    home.run(workflow(folder, [{"name": "cube", "backward": "by_flag", "to": "lines", **keys}], "cubed"))
+    for sql in ORDINARY:
+        for start in ("_rid = 0", "n > 0"):
+            told = home.query(f"EXPLAIN {sql.format(f(chr(99), start))}").to_pylist()
+            assert "prepared groups of 'cube'" in told[1]["text"], sql
+            found = home.query(sql.format(f("cubed", start)))
+            wanted = home.query(sql.format(f("all", start)))
+            assert found.arrow().schema == wanted.arrow().schema, sql
+            assert table(found.to_pylist()) == table(wanted.to_pylist()), sql
+    # What is not of that shape needs rows, which were pruned.
+    for sql in ("SELECT avg(price) FROM {}", "SELECT flag, count(*) FROM {} GROUP BY 1", "SELECT sum(weight) FROM {}",
+                "SELECT year(day), count(*) FROM {} WHERE line > 3 GROUP BY 1", "SELECT day, count(*) FROM {} GROUP BY 1",
+                "SELECT DISTINCT mode FROM {}", "SELECT count(*) FROM {} AS a, items"):  # fmt: skip
+        with pytest.raises(QuestionError, match="pruned"):
+            home.query(sql.format(f("cubed", "_rid = 0")))
+
+
+def f(workflow_: str, start: str) -> str:
+    name = "cubed" if workflow_ == "c" else workflow_
+    return f"backward('{name}.by_flag', 'lines', '{start}')"
+
+
+def test_measures_of_rows_that_share_rows_do_not_add_up(everything):
+    folder, home, oracle = everything
+    declared = [{"name": "shared", "backward": "kinds", "to": "lines", "by": ["mode"], "measures": {"n": "count(*)"}},
+                {"name": "least", "backward": "kinds", "to": "lines", "by": ["mode"], "measures": {"n": "min(line)"}}]  # fmt: skip
+    home.run(workflow(folder, declared, "shared"))
+    wanted = oracle.ask("kinds", "lines", "_rid = 1", "SELECT mode, count(*) FROM traced GROUP BY mode")
+    assert table(home.query("FROM workload('shared', '_rid = 1')").to_pylist()) == wanted
+    with pytest.raises(QuestionError, match="do not add up"):
+        home.query("FROM workload('shared', '_rid < 3')")
+    wanted = oracle.ask("kinds", "lines", "_rid < 3", "SELECT mode, min(line) FROM traced GROUP BY mode")
+    assert table(home.query("FROM workload('least', '_rid < 3')").to_pylist()) == wanted
+
+
+def test_kept_steps_are_ends_of_declared_questions(everything):
+    folder, home, oracle = everything
+    declared = [
+        {"name": "to_kept", "backward": "by_mode", "to": "priced", "where": "twice > 1"},
+        {"name": "from_kept", "backward": "priced", "to": "lines"},
+        {"name": "cube", "backward": "by_mode", "to": "priced", "by": ["flag"], "measures": {"t": "sum(twice)"}},
+    ]
+    home.run(workflow(folder, declared, "kept", keep=("priced",)))
+    wanted = oracle.ask("by_mode", "lines", "_rid = 0", "SELECT _rid FROM traced WHERE price * 2 > 1")
+    assert table(home.query("SELECT _rid FROM workload('to_kept', '_rid = 0')").to_pylist()) == wanted
+    wanted = oracle.ask("by_mode", "lines", "_rid = 0", "SELECT flag, sum(price * 2) FROM traced GROUP BY flag")
+    assert table(home.query("FROM workload('kept.cube', '_rid = 0')").to_pylist()) == wanted
+    assert home.query("SELECT _rid FROM workload('from_kept', '_rid = 7')").to_pylist() == [{"_rid": 7}]
+
+
+def test_spark_indexes_the_same(everything, tmp_path):
+    _, _, oracle = everything
+    declared = [
+        {"name": "some", "backward": "by_kind", "to": "lines", "where": "mode = 'AIR'"},
+        {"name": "rows", "backward": "by_flag", "to": "lines", "parameters": ["mode"]},
+        {"name": "cube", "backward": "by_flag", "to": "lines", "by": ["mode"], "measures": MEASURES},
+    ]
+    with Home.open(tmp_path / "home") as home:
+        home.run(workflow(tmp_path, declared, "flow"), index_engine="spark")
+        wanted = oracle.ask("by_kind", "lines", "_rid = 0", "SELECT _rid FROM traced WHERE mode = 'AIR'")
+        assert table(home.query("SELECT _rid FROM workload('some', '_rid = 0')").to_pylist()) == wanted
+        wanted = oracle.ask("by_flag", "lines", "_rid = 0", "SELECT line, price FROM traced WHERE mode = 'AIR'")
+        found = home.query("SELECT line, price FROM workload('rows', '_rid = 0') WHERE mode = 'AIR'")
+        assert table(found.to_pylist()) == wanted
+        items_ = ", ".join(f"{text} AS {name}" for name, text in {"mode": "mode", **MEASURES}.items())
+        wanted = oracle.ask("by_flag", "lines", "n > 0", f"SELECT {items_} FROM traced GROUP BY mode")
+        assert table(home.query("FROM workload('cube', 'n > 0')").to_pylist()) == wanted
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+LINES = {"name": "q", "backward": "by_flag", "to": "lines"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({**LINES, "where": "modee = 'x'"}, "did you mean 'mode'"),
+        ({**LINES, "where": "rand() < 0.5"}, "another value when it is computed again"),
+        ({**LINES, "where": "count(*) > 1"}, "aggregates and windows are not allowed"),
+        ({**LINES, "parameters": ["modee"]}, "did you mean 'mode'"),
+        ({**LINES, "columns": ["pric"]}, "did you mean 'price'"),
+        ({**LINES, "by": ["mode"]}, "'by' needs 'measures'"),
+        ({**LINES, "measures": {"x": "stddev(price)"}}, "cannot be prepared.*sum, count, min, max, avg"),
+        ({**LINES, "measures": {"x": "sum(price) + 1"}}, "cannot be prepared"),
+        ({**LINES, "measures": {"x": "price"}}, "is no aggregate"),
+        ({**LINES, "by": {"x": "nosuch(mode)"}, "measures": {"n": "count(*)"}}, "nosuch"),
+        ({**LINES, "measures": {"x": "sum(mode)"}}, "(?i)sum|mode|numeric"),
+        ({**LINES, "to": ["lines", "items"], "where": "item = 1"}, "need one dataset in 'to'"),
+        ({**LINES, "forward": "lines"}, "exactly one of"),
+        ({"name": "q", "backward": "nope", "to": "lines"}, "'nope' is none"),
+        ({"name": "q", "backward": "both", "to": "lines"}, "add 'both' to keep"),
+        ({**LINES, "semantics": "why", "where": "item = 1"}, "stands without"),
+        ({**LINES, "paramters": ["mode"]}, "did you mean 'parameters'"),
+    ],
+)
+def test_a_bad_entry_is_told_before_the_run(spark, tmp_path, entry, told):
+    with Home.open(tmp_path / "home") as home:
+        with pytest.raises(WorkflowError, match=f"(?s){told}") as caught:
+            home.run(workflow(tmp_path, [entry]))
+        assert caught.value.problems[0].position is not None
+        assert not home.layout.runs.exists() or not list(home.layout.runs.iterdir())
