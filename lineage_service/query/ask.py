@@ -264,9 +264,9 @@ class Questions:
         if places:
             names = [f"{each.full_name}@{each.run_id}" for each in matches]
             raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
+        self._refuse_pruned(start, asked, direction)
         find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
         self._refuse_uncaptured(start, reachable)
-        self._refuse_pruned(start, asked, direction)
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
             f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from lineage_service.capture.handles import Space
 from lineage_service.capture.workload import Declared, Workload
@@ -26,6 +36,26 @@ def side_rows(question: Declared, relation: Relation, columns: Sequence[str], na
     return frame.select(col(names.handle(0)).alias(names.group), *shown)
 
 
+_PLAIN = (BooleanType, NumericType, DateType, TimestampType, TimestampNTZType, StringType, BinaryType)
+
+
+def _unfit(question: Declared, types: Mapping[str, DataType]) -> Iterator[str]:
+    """Why groups cannot be prepared: the engine that keeps them compares and adds up plain values only."""
+    for name, text in question.keys:
+        if question.kind == "groups" and not _is_plain(types[text]):
+            yield f"'{name}' is {types[text].simpleString()}, which groups cannot be prepared by"
+    for measure in question.measures:
+        kind = None if measure.argument is None else types[measure.argument]
+        if kind is None or (measure.function == "count" and not measure.distinct):
+            continue
+        if not _is_plain(kind) or (measure.function in ("sum", "avg") and not isinstance(kind, NumericType)):
+            yield f"measure '{measure.name}' is over {kind.simpleString()}, which cannot be prepared; cast it"
+
+
+def _is_plain(kind: DataType) -> bool:
+    return isinstance(kind, _PLAIN) and "collate" not in kind.simpleString()
+
+
 def analyse_workload(
     workload: Workload, relations: Mapping[Space, Relation], names: Names, at: Mapping[str, Position]
 ) -> None:
@@ -42,9 +72,10 @@ def analyse_workload(
                 measures = [F.expr(each.text).alias(f"m{n}") for n, each in enumerate(question.measures)]
                 if measures:
                     _ = relation.frame.agg(*measures).schema
-            for each in schema.fields:
-                if reason := unwritable(each.dataType):
-                    problems.append(Problem(f"{told}: {reason}", at.get(question.name)))
+            reasons = [reason for each in schema.fields if (reason := unwritable(each.dataType))]
+            reasons += _unfit(question, {text: each.dataType for text, each in zip(
+                question.values, schema.fields[1:], strict=True)})  # fmt: skip
+            problems += [Problem(f"{told}: {reason}", at.get(question.name)) for reason in reasons]
         except WorkflowError as error:
             problems += error.problems
     if problems:
