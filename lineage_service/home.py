@@ -31,8 +31,6 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from lineage_service.capture.estimate import Sizes
     from lineage_service.consume.ask import Consumer
-    from lineage_service.consume.prepared import Preparations
-    from lineage_service.consume.session import Session
     from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
@@ -54,8 +52,7 @@ class Home:
         self._reader: CatalogReader | None = None
         self._questions: Questions | None = None
         self._engine = QueryEngine(layout.spill)
-        self._session: Session | None = None
-        self._preparations: Preparations | None = None
+        self._consuming: Consumer | None = None
         self.progress: Tell = silent  # who hears of lineage that a question has to finish first
 
     @classmethod
@@ -77,9 +74,6 @@ class Home:
         if self._questions is not None:
             self._questions.close()
         self._questions = None
-        if self._session is not None:
-            self._session.close()
-            self._session = None
         self._engine.close()
 
     # --- running ----------------------------------------------------------------------------------------------
@@ -428,13 +422,10 @@ class Home:
         from lineage_service.consume.ask import Consumer
         from lineage_service.consume.prepared import Preparations
         from lineage_service.consume.rewriting import Asking
-        from lineage_service.consume.session import Session
 
-        if self._session is None:
-            self._session = Session(self.layout.spill)
-        if self._preparations is None or self._preparations.ask is not self._ask:
-            self._preparations = Preparations(self._ask)
-        return Consumer(Asking(self._ask, self._preparations, self._session))
+        if self._consuming is None or self._consuming.asking.ask is not self._ask:
+            self._consuming = Consumer(Asking(self._ask, Preparations(self._ask)))
+        return self._consuming
 
     @property
     def _catalog(self) -> CatalogReader:

@@ -309,7 +309,7 @@ def test_nothing_is_reachable_beside_the_home(home, folder, monkeypatch):
     home.query("FROM orders").arrow()
     secret = folder / "secret.csv"
     secret.write_text("a\n1\n")
-    connection = home._session.connection
+    connection = home._ask.session.connection
     for sql in (f"FROM read_csv('{secret}')", f"COPY (SELECT 1) TO '{folder / 'out.csv'}'", "ATTACH 'x.db'",
                 "SET enable_external_access = true", "INSTALL httpfs"):  # fmt: skip
         with pytest.raises(Exception, match="(?i)permission|disabled|locked|not allowed|cannot"):

@@ -16,6 +16,7 @@ from lineage_catalog.records import DatasetRecord, HopRecord, PreparedRecord, Ru
 Record = TypeVar("Record")
 
 _RUN = [column for column in models.runs.c if column.name not in ("ordinal", "content")]
+_STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(models.runs.c.id))
 _HOP = [column for column in models.hops.c if column.name != "ordinal"]
 _COMMITTED = models.runs.c.status == "committed"
 _STEP = [column for column in models.run_steps.c if column.name != "run_id"]
@@ -48,6 +49,11 @@ class CatalogReader:
         """Runs whose lineage is not complete, oldest first."""
         query = select(*_RUN).where(models.runs.c.lineage != "complete").order_by(models.runs.c.ordinal)
         return self._all(query, RunRecord)
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever a run is committed or taken out: what was found by name before may then be another."""
+        (row,) = self._rows(_STAMP)
+        return int(row[0]), int(row[1])
 
     def latest_run(self, workflow: str) -> RunRecord | None:
         found = self.runs(workflow, limit=1)

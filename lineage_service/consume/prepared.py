@@ -49,6 +49,8 @@ class Preparations:
     def __init__(self, ask: Questions) -> None:
         self.ask = ask
         self._runs: dict[str, list[Prepared]] = {}
+        self._found: dict[str, Prepared] = {}
+        self._stamp: tuple[int, int] | None = None
 
     def of_run(self, run_id: str) -> list[Prepared]:
         if run_id not in self._runs:
@@ -64,6 +66,14 @@ class Preparations:
 
     def find(self, text: str) -> Prepared:
         """The question of a name, in the run it names or in the latest run of the one workflow that declares it."""
+        stamp = self.ask.reader.stamp()
+        if stamp != self._stamp:
+            self._stamp, self._found = stamp, {}
+        if text not in self._found:
+            self._found[text] = self._find(text)
+        return self._found[text]
+
+    def _find(self, text: str) -> Prepared:
         asked = DatasetName.parse(text)
         reader, home = self.ask.reader, str(self.ask.home.path)
         if asked.run is not None:
@@ -181,6 +191,8 @@ def _of(path: str, start: Start) -> str:
 
 def _those(scan: str, start: Start) -> str:
     if start.rids is not None:
+        if len(start.rids) == 1:
+            return f"{scan} WHERE near = {start.rids[0]}"
         return f"{scan} WHERE near IN ({', '.join(map(str, start.rids)) or 'NULL'})"
     if start.table is not None:
         return f"{scan} p SEMI JOIN {start.table} s ON s.b = p.near"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError
@@ -68,8 +69,14 @@ class Question:
     tables: tuple[Common, ...]
     tree: exp.Expr
 
+    @cached_property
+    def columns_read(self) -> frozenset[str] | None:
+        """Names of columns that it mentions anywhere, in lower case; None: it may read any column."""
+        return _columns_read(self.tree)
 
-def read_question(text: str, common: Sequence[str] = ()) -> Question:
+
+@lru_cache(maxsize=256)
+def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
     """QuestionError for anything but one SELECT, or EXPLAIN and one. `common` are tables that a WITH around it has."""
     from sqlglot import exp
 
@@ -100,8 +107,7 @@ def read_question(text: str, common: Sequence[str] = ()) -> Question:
     )
 
 
-def columns_read(tree: exp.Expr) -> frozenset[str] | None:
-    """Names of columns that a question mentions anywhere, in lower case; None: it may read any column."""
+def _columns_read(tree: exp.Expr) -> frozenset[str] | None:
     from sqlglot import exp
 
     for star in tree.find_all(exp.Star):

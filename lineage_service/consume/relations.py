@@ -17,9 +17,9 @@ from lineage_service.query.graph import Direction, Place, Walk, Way
 from lineage_service.query.hop_sql import stored_file
 from lineage_service.query.rows import Wanted, all_rows, wanted_rows
 from lineage_service.query.selection import Selection
-from lineage_service.query.walk_sql import FEW, Start
-from lineage_service.store.engine import column, literal
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.query.walk_sql import Start
+from lineage_service.store.engine import literal
+from lineage_service.store.scan import RID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ class Relations:
         found = self.ask.find(name)
         scan = self.ask.scan(found)
         wanted = all_rows(found, scan)
-        return Relation(_shown(wanted.query, scan), scan.paths, found, f"{name}: scan of all rows")
+        return Relation(scan.nan_safe(wanted.query), scan.paths, found, f"{name}: scan of all rows")
 
     def start(
         self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
@@ -70,13 +70,9 @@ class Relations:
         for found in datasets:
             if ids is not None:
                 self._refuse_unknown(found, ids)
-                start = (
-                    Start(rids=tuple(ids.to_pylist()))
-                    if len(ids) <= FEW
-                    else Start(table=self.ask.engine.keep_ids(ids))
-                )
+                start = self.ask.start_of(ids)
             else:
-                start = self._few(self.ask.start(found, Selection(where=where, all=where is None)))
+                start = self.ask.start(found, Selection(where=where, all=where is None))
             starts.append((found, start))
         return starts
 
@@ -117,7 +113,7 @@ class Relations:
             return Relation(grouped_query(prepared, path, kept), files_of(path), None, told, tables)
         scan = self.ask.scan(far)
         types = [(each.name, each.type) for each in scan.version.columns]
-        query = _nan_safe(covered_query(prepared, path, kept, types), types, prepared.columns)
+        query = scan.nan_safe(covered_query(prepared, path, kept, types), prepared.columns)
         told = f"{called}: prepared rows of {far.full_name}, sorted by {', '.join(question.parameters) or RID}"
 
         def ids() -> pa.Array:
@@ -139,7 +135,7 @@ class Relations:
         wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
         count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
         told = f"{called}: {count} from prepared pairs, {wanted.way}"
-        return Relation(_shown(wanted.query, scan), scan.paths, far, told, tables, lambda: found)
+        return Relation(scan.nan_safe(wanted.query), scan.paths, far, told, tables, lambda: found)
 
     def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
         """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
@@ -188,7 +184,7 @@ class Relations:
             wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
-        return Relation(_shown(wanted.query, scan), scan.paths, target, told, tables, ids, notes)
+        return Relation(scan.nan_safe(wanted.query), scan.paths, target, told, tables, ids, notes)
 
     def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
         """The row ids that a start leads to, distinct and in order."""
@@ -223,16 +219,6 @@ class Relations:
         with reading_index(self.ask.home.path):
             files = index_files(self.ask.home.absolute(path))
             return sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids) >= MANY
-
-    def _few(self, start: Start) -> Start:
-        """A start whose rows are few by their ids, so that these go into the scans."""
-        if start.table is None:
-            return start
-        rids = self.ask.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT {FEW + 1}")
-        if len(rids) > FEW:
-            return start
-        self.ask.engine.drop(start.table)
-        return Start(rids=tuple(rids))
 
     def _array(self, start: Start) -> pa.Array:
         return self.ask.engine.id_array(f"SELECT b FROM {start.table}")
@@ -270,7 +256,7 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
-    return Relation(_shown(wanted.query, scan), scan.paths, target, told, tables, lambda: ids, notes)
+    return Relation(scan.nan_safe(wanted.query), scan.paths, target, told, tables, lambda: ids, notes)
 
 
 def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:
@@ -287,20 +273,3 @@ def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relatio
         None,
         tuple(note for _, part in parts for note in part.notes),
     )
-
-
-def _shown(query: str, scan: VersionScan) -> str:
-    """`_rid` first, as `rows` shows it."""
-    types = [(each.name, each.type) for each in scan.version.columns]
-    return _nan_safe(query, types, [name for name, _ in types])
-
-
-def _nan_safe(query: str, types: Sequence[tuple[str, str]], names: Sequence[str]) -> str:
-    """Statistics of a file say nothing of NaN: a filter must not trust them."""
-    kinds = dict(types)
-    columns = []
-    for name in map(column, names):
-        kind = kinds[name[1:-1].replace('""', '"')]
-        floating = kind in ("double", "float")
-        columns.append(f"if(isnan({name}), 'nan'::{kind.upper()}, {name}) AS {name}" if floating else name)
-    return f"SELECT {', '.join([RID, *columns])} FROM ({query})"

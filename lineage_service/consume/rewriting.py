@@ -16,12 +16,12 @@ from lineage_service.consume.allowed import SERIALIZE, check_allowed
 from lineage_service.consume.groups import grouped_select, is_grouped
 from lineage_service.consume.origin import origin_of_rids
 from lineage_service.consume.prepared import Preparations, covering, grouping, parts_query
-from lineage_service.consume.reading import BACKWARD, WORKLOAD, Call, Named, Question, Span, columns_read, read_question
+from lineage_service.consume.reading import BACKWARD, WORKLOAD, Call, Named, Question, Span, read_question
 from lineage_service.consume.relations import Relation, Relations
-from lineage_service.consume.session import Session
 from lineage_service.errors import QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction
+from lineage_service.query.session import Session
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX = "rows_"
+MOST_CHECKED = 1000
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,21 @@ class Asking:
 
     ask: Questions
     preparations: Preparations
-    session: Session
+
+    checked: set[tuple[object, ...]] = field(default_factory=set)
+
+    @property
+    def session(self) -> Session:
+        return self.ask.session
+
+    def check(self, named: str, ours: frozenset[str], around: tuple[str, ...] = ()) -> None:
+        """QuestionError for SQL that may not run; what has passed once passes again."""
+        key = (named, ours, around)
+        if key not in self.checked:
+            check_allowed(self.ask.engine.text(SERIALIZE, [named]), ours, around)
+            if len(self.checked) >= MOST_CHECKED:
+                self.checked.clear()
+            self.checked.add(key)
 
     def open(self, relations: dict[str, Relation]) -> list[str]:
         """Everything that relations read, in the guarded engine; the tables made for it."""
@@ -115,10 +130,9 @@ class Rewriting:
         return Relations(self.asking.ask, self.asking.session.new_name)
 
     def _check(self, named: str) -> None:
-        serialized = self.asking.ask.engine.text(SERIALIZE, [named])
         # Common tables around a subquery hold relations that got their names before.
         known = {f"{self.prefix}{number}" for number in range(1, next(self.numbers))}
-        check_allowed(serialized, {*self.relations, *known}, self.common.names)
+        self.asking.check(named, frozenset({*self.relations, *known}), self.common.names)
 
     def _text(self, which: int, span: Span | None = None) -> str:
         """A piece of the text (all of it), each part replaced: by its name (1), or by its SQL (2)."""
@@ -145,7 +159,7 @@ class Rewriting:
                 found[0],
                 arguments.to[0],
                 direction,
-                columns_read(self.question.tree),
+                self.question.columns_read,
                 (call.alias or "").lower(),
             )
             if prepared is not None:
@@ -253,7 +267,7 @@ class Rewriting:
 
     def _from_groups(self) -> Rewritten | None:
         """The question over partial measures, where just these groups were prepared."""
-        if self.common.names or len(self.question.parts) != 1 or not is_grouped(self.question.tree):
+        if self.common.names or len(self.question.parts) != 1:
             return None
         (call,) = self.question.parts
         if isinstance(call, Named) or call.function == WORKLOAD:
@@ -263,7 +277,7 @@ class Rewriting:
             return None
         near = self.asking.ask.find(first[0])
         candidates = grouping(self.asking.preparations.of_run(near.run_id), near, second[0], _direction(call))
-        if not candidates:
+        if not candidates or not is_grouped(self.question.tree):
             return None
         shown = self._shown(call, candidates[0].far[0])
         for prepared in candidates:
@@ -294,7 +308,7 @@ class Rewriting:
         nothing = self.asking.ask.scan(far).nothing()
         text = self.question.text
         named = f"{text[: call.span.start]}{name}{alias}{text[call.span.end :]}"
-        check_allowed(self.asking.ask.engine.text(SERIALIZE, [named]), {name})
+        self.asking.check(named, frozenset({name}))
         sql = f"{text[: call.span.start]}({nothing}){alias}{text[call.span.end :]}"
         self.asking.session.allow(())
         with self.asking.session.timed(self.seconds) as cursor:

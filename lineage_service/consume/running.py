@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_service.consume.session import BATCH, stopped_after
 from lineage_service.errors import QuestionError
+from lineage_service.query.session import BATCH, stopped_after
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BITS = 63
-COVERED_ROW_GROUP = 20_480  # rows: so few are read where a question fixes parameters
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class DuckIndexEngine:
 
     def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
         path = path.with_name(f"{path.name}.parquet")
-        options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {COVERED_ROW_GROUP}"
+        options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}"
         with storing(self.home.path):
             self.connection.execute(f"COPY ({query} ORDER BY {', '.join(order)}) TO {literal(str(path))} ({options})")
         return path

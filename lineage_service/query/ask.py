@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
@@ -19,16 +19,21 @@ from lineage_service.query.answer import Answer, Kind, Part, records
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
-from lineage_service.query.hop_sql import keyed_rows, keys_of, stored_file
+from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.rows import Keyed, Shape, id_part, refuse_changed, rows_part
-from lineage_service.query.selection import Selection, rids_where
+from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
+from lineage_service.query.session import Session
 from lineage_service.query.stale import stale_readers
-from lineage_service.query.walk_sql import Start, WalkSql, walk_sql
+from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
+from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
 
@@ -53,12 +58,16 @@ class Questions:
         self.graph = LineageGraph(reader, settle)
         self.files = HomeFiles(home.absolute, self.scan_at)
         self.lookups = Lookups()
+        self.session = Session(engine.spill)
         self.lazy: Lazily = lazily or _no_lazy
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
         self.asked: list[Path] = []  # pairs that were captured when asked for; they go with the questions
         self._scans: dict[str, VersionScan] = {}
+        self._found: dict[str, DatasetRecord] = {}
+        self._stamp: tuple[int, int] | None = None
 
     def close(self) -> None:
+        self.session.close()
         for folder in self.asked:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -147,8 +156,19 @@ class Questions:
 
     def by_key(self, way: Way, rids: Sequence[int]) -> Keyed | None:
         """How rows behind these are found by the keys that they show; None where there is no such way."""
-        keys = keys_of(way, rids, self.files)
-        return None if keys is None else lambda: keyed_rows(way, self.engine.rows(keys), self.files)
+        columns = key_columns(way)
+        return None if columns is None else lambda: keyed_rows(way, self._keys(way.start, columns, rids), self.files)
+
+    def _keys(self, place: Place, columns: Sequence[str], rids: Sequence[int]) -> list[tuple[Any, ...]]:
+        """What rows of a dataset have in these columns."""
+        dataset, scan = self.graph.datasets_at(place)[0], self.scan_at(place)
+        names, wanted = ", ".join(map(column, columns)), ", ".join(map(str, rids))
+        if scan.version.rows <= HELD:
+            with self.session.timed(SECONDS) as cursor:
+                rows = held_rows(self.session, dataset, scan)
+                return cursor.execute(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})").fetchall()
+        positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+        return self.engine.rows(f"SELECT {names} FROM ({scan.select_positions(positions, columns)})")
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")
@@ -202,7 +222,13 @@ class Questions:
     # --- finding datasets -------------------------------------------------------------------------------------
 
     def find(self, dataset: str) -> DatasetRecord:
-        return find_dataset(self.reader, dataset, str(self.home.path), self.graph.datasets)
+        """The dataset of a name; what was found before is, as long as no run has come or gone."""
+        stamp = self.reader.stamp()
+        if stamp != self._stamp:
+            self._stamp, self._found = stamp, {}
+        if dataset not in self._found:
+            self._found[dataset] = find_dataset(self.reader, dataset, str(self.home.path), self.graph.datasets)
+        return self._found[dataset]
 
     def walk_to(
         self, start: DatasetRecord, direction: Direction, to: Sequence[str] | None
@@ -345,7 +371,13 @@ class Questions:
         if not selection.reads_rows:
             return Start(rids=selection.rid)
         refuse_changed(dataset, scan, range(len(scan.paths)))
-        return Start(table=rids_where(self.engine, dataset, scan, selection))
+        return self.start_of(rids_where(self.engine, self.session, dataset, scan, selection))
+
+    def start_of(self, ids: pa.Array) -> Start:
+        """A start at these rids: named one by one where they are few, so that scans can leave out the rest."""
+        if 0 < len(ids) <= FEW:
+            return Start(rids=tuple(ids.to_pylist()))
+        return Start(table=self.engine.keep_ids(ids))
 
     def rows_of(
         self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None = None

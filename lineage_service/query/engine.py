@@ -1,9 +1,8 @@
-"""The connection questions are asked on, and the guarded one for what users write."""
+"""The connection questions are asked on; what users write runs on another one, in session.py."""
 
 from __future__ import annotations
 
 import re
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError, StoreError, did_you_mean
 from lineage_service.settings import command
-from lineage_service.store.engine import connect_duckdb, file_literal, literal
+from lineage_service.store.engine import connect_duckdb
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 # DuckDB's words for what is no text, and for what is no Parquet file.
 _NO_TEXT = re.compile("Invalid string encoding|UTF-?8", re.IGNORECASE)
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
-SECONDS = 300.0  # a user-written predicate is interrupted after so long
 
 
 class QueryEngine:
@@ -80,24 +78,17 @@ class QueryEngine:
             self.connection.execute(f"CREATE TABLE {name} AS {query}", list(parameters))
         return name
 
-    def keep_rids(self, reader: pa.RecordBatchReader) -> str:
-        """A temporary table, column b, of rids that another connection found."""
-        return self._kept(reader, "_rid")
-
-    def _kept(self, rows: Any, name: str) -> str:
-        self._tables += 1
-        table = f"kept{self._tables}"
-        with translated(self.spill.parent):
-            self.connection.register(f"{table}_rows", rows)
-            self.connection.execute(f"CREATE TABLE {table} AS SELECT {name} AS b FROM {table}_rows")
-            self.connection.unregister(f"{table}_rows")
-        return table
-
     def keep_ids(self, ids: pa.Array) -> str:
         """A temporary table of ids, column b."""
         import pyarrow as pa
 
-        return self._kept(pa.table({"b": ids}), "b")
+        self._tables += 1
+        table = f"kept{self._tables}"
+        with translated(self.spill.parent):
+            self.connection.register(f"{table}_rows", pa.table({"b": ids}))
+            self.connection.execute(f"CREATE TABLE {table} AS SELECT b FROM {table}_rows")
+            self.connection.unregister(f"{table}_rows")
+        return table
 
     def id_array(self, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
         """One column of ids as an Arrow array."""
@@ -122,37 +113,6 @@ class QueryEngine:
 
 
 @contextmanager
-def guarded(spill: Path, paths: Sequence[str], query: str, *, floats: bool) -> Iterator[DuckDBPyConnection]:
-    """A connection that can read these files and nothing else, cannot be reconfigured, and is stopped in time.
-
-    Where `floats` are compared, the scan must not leave row groups out: statistics say nothing of NaN.
-    """
-    import duckdb
-
-    statements = duckdb.extract_statements(query)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise QuestionError("only one SELECT is allowed")
-    connection = connect_duckdb(spill)
-    connection.execute("SET TimeZone = 'UTC'")
-    # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
-    allowed = ", ".join(spelled(path) for path in paths for spelled in (literal, file_literal))
-    connection.execute(f"SET allowed_paths = [{allowed}]")
-    if floats:
-        connection.execute("SET disabled_optimizers = 'filter_pushdown,statistics_propagation'")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    timer = threading.Timer(SECONDS, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        with translated(spill.parent):
-            yield connection
-    finally:
-        timer.cancel()
-        connection.close()
-
-
-@contextmanager
 def translated(home: Path) -> Iterator[None]:
     """DuckDB's errors in the user's words; their texts may quote data, so only the kind is told."""
     import duckdb
@@ -165,8 +125,6 @@ def translated(home: Path) -> Iterator[None]:
         ) from None
     except duckdb.PermissionException:
         raise QuestionError("the question reads or changes what it must not") from None
-    except duckdb.InterruptException:
-        raise QuestionError(f"the question took longer than {SECONDS:.0f} s and was stopped") from None
     except duckdb.OutOfMemoryException:
         raise QuestionError("the question needs more memory than allowed", hint="raise it: SMOKE_MEMORY=4GB") from None
     except duckdb.IOException as error:

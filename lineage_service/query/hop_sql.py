@@ -112,18 +112,14 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
     return hop.backward if hop.form == "keyed" and direction == "backward" else None
 
 
-def keys_of(way: Way, rids: Sequence[int], files: HomeFiles) -> str | None:
-    """The query for the keys that rows of a dataset show, where the rows of its source are found by them."""
+def key_columns(way: Way) -> list[str] | None:
+    """The columns of a dataset by which the rows of its source are found; None where they are not."""
     if way.hop is None or way.hop.form != "keyed":
         return None
     from lineage_service.capture.direct import Direct
 
-    direct, dataset = Direct.from_json(body_of(way.hop)), files.scan(way.start)
-    positions = [position for rid in rids if (position := dataset.version.rids.position(rid)) is not None]
-    if not direct.keys or len(direct.sources) > 1 or len(positions) != len(rids):
-        return None
-    names = ", ".join(column(name) for name in direct.shown)
-    return f"SELECT {names} FROM ({dataset.select_positions(positions, direct.shown)})"
+    direct = Direct.from_json(body_of(way.hop))
+    return direct.shown if direct.keys and len(direct.sources) == 1 else None
 
 
 def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str | None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
+from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, did_you_mean, listed
-from lineage_service.query.engine import QueryEngine, guarded
+from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_predicate
+from lineage_service.query.session import Session
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SECONDS = 300.0  # a predicate is interrupted after so long
+HELD = 10_000  # a dataset of so few rows is held in memory once it was looked into
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,10 @@ class Selection:
         return bool(self.key) or self.where is not None
 
 
-def rids_where(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> str:
-    """Rids of the rows that keys, predicate and rids all take; found on a connection that can do nothing else."""
+def rids_where(
+    engine: QueryEngine, session: Session, dataset: DatasetRecord, scan: VersionScan, selection: Selection
+) -> pa.Array:
+    """Rids of the rows that keys, predicate and rids all take, in order; found where nothing else can be done."""
     names = [each.name for each in scan.version.columns]
     conditions, parameters = [], []
     types = engine.types(scan.select()) if selection.key else {}
@@ -66,13 +76,22 @@ def rids_where(engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, s
         conditions.append(checked_predicate(selection.where, [*names, RID]))
     if selection.rid is not None:
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
-    query = f"SELECT {RID} FROM ({scan.select()}) rows_asked WHERE {' AND '.join(conditions)}"
-    asked = " ".join([selection.where or "", *(name for name, _ in selection.key)]).lower()
-    floats = any(
-        each.name.lower() in asked and ("double" in each.type or "float" in each.type) for each in scan.version.columns
-    )
-    with guarded(engine.spill, scan.paths, query, floats=floats) as connection:
-        return engine.keep_rids(connection.sql(query, params=parameters).to_arrow_reader(65_536))
+    where = " AND ".join(conditions)
+    session.allow(scan.paths)
+    with session.timed(SECONDS) as cursor:
+        if scan.version.rows <= HELD:
+            held = held_rows(session, dataset, scan)
+            return session.few_ids(cursor, f"SELECT {RID} FROM {held} rows_asked WHERE {where}", parameters)
+        rows = scan.nan_safe(scan.select())
+        query = f"SELECT {RID} FROM ({rows}) rows_asked WHERE {where} ORDER BY 1"
+        return session.id_array(cursor, query, parameters)
+
+
+def held_rows(session: Session, dataset: DatasetRecord, scan: VersionScan) -> str:
+    """A dataset of few rows as a table of the guarded engine."""
+    session.allow(scan.paths)
+    names = " ".join(each.name for each in scan.version.columns)
+    return session.held(f"{dataset.version_id} {names}", scan.nan_safe(scan.select()))
 
 
 def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:

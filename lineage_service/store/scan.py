@@ -116,6 +116,17 @@ class VersionScan:
             f"ASOF JOIN (VALUES {segments}) g(start, ahead) ON t.range >= g.start"
         )
 
+    def nan_safe(self, query: str, columns: Sequence[str] | None = None) -> str:
+        """`_rid` and the columns of a query over these rows, such that no filter is answered by a file's statistics
+        where they say nothing of NaN."""
+        shown = [RID]
+        for each in self.version.columns:
+            if columns is None or each.name in columns:
+                name, floating = column(each.name), each.type in ("double", "float")
+                nan = f"if(isnan({name}), 'nan'::{each.type.upper()}, {name}) AS {name}"
+                shown.append(nan if floating else name)
+        return f"SELECT {', '.join(shown)} FROM ({query})"
+
     def nothing(self) -> str:
         """No rows, with all columns and their types; no file is read."""
         return self._nothing(None)

@@ -6,7 +6,6 @@ questions do.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError
 from lineage_service.query.engine import translated
+from lineage_service.query.watch import WATCH
 from lineage_service.store.engine import connect_duckdb, file_literal, literal, memory_limit
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Session:
     _connection: DuckDBPyConnection | None = None
     _paths: set[str] = field(default_factory=set)
     _tables: int = 0
+    _held: dict[str, str] = field(default_factory=dict)
 
     def allow(self, paths: Sequence[str]) -> None:
         """Lets questions read these files. What was kept for earlier questions goes where a new engine is needed."""
@@ -41,6 +42,14 @@ class Session:
         self._paths.update(paths)
         # Questions whose rows are still being read hold cursors of the old one, which lives as long as they do.
         self._connection = _guarded(self.spill, sorted(self._paths))
+        self._held.clear()
+
+    def held(self, key: str, query: str) -> str:
+        """The name of a table of a query's rows, which are few; made when it is first asked for."""
+        if key not in self._held:
+            self.connection.execute(f"CREATE TABLE {(name := self.new_name())} AS {query}")
+            self._held[key] = name
+        return self._held[key]
 
     @property
     def connection(self) -> DuckDBPyConnection:
@@ -68,11 +77,26 @@ class Session:
             for name in names:
                 self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
+    def few_ids(self, cursor: DuckDBPyConnection, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
+        """One column of ids that are few, in order: row by row takes less than the way over Arrow."""
+        import pyarrow as pa
+
+        rows = cursor.execute(query, list(parameters)).fetchall()
+        return pa.array(sorted(row[0] for row in rows), pa.int64())
+
+    def id_array(self, cursor: DuckDBPyConnection, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
+        """One column of ids as an Arrow array."""
+        import pyarrow as pa
+
+        found = cursor.sql(query, params=list(parameters)).to_arrow_table().column(0)
+        return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         self._paths.clear()
+        self._held.clear()
 
     @contextmanager
     def timed(self, seconds: float) -> Iterator[DuckDBPyConnection]:
@@ -86,27 +110,21 @@ class Session:
 def stopped_after(cursor: DuckDBPyConnection, seconds: float, home: Path) -> Iterator[None]:
     import duckdb
 
-    over = threading.Event()
+    over: list[bool] = []
 
     def stop() -> None:
-        over.set()
+        over.append(True)
         cursor.interrupt()
 
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        with translated(home):
-            try:
-                yield
-            except (duckdb.InterruptException, RuntimeError, OSError) as error:
-                if not over.is_set():
-                    raise
-                raise QuestionError(
-                    f"the question took longer than {seconds:g} s and was stopped", hint="--timeout allows more"
-                ) from error
-    finally:
-        timer.cancel()
+    with WATCH.calling(stop, seconds), translated(home):
+        try:
+            yield
+        except (duckdb.InterruptException, RuntimeError, OSError) as error:
+            if not over:
+                raise
+            raise QuestionError(
+                f"the question took longer than {seconds:g} s and was stopped", hint="--timeout allows more"
+            ) from error
 
 
 def _guarded(spill: Path, paths: Sequence[str]) -> Any:

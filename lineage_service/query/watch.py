@@ -1,0 +1,60 @@
+"""Stops what takes too long: one thread that looks after all questions of the process.
+
+A thread for each question, as `threading.Timer` is, takes longer than many questions do.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+IDLE = 1.0  # seconds without a question after which it only waits to be called
+
+
+class Watch:
+    """Calls what is due. Its thread starts with the first question."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._changed = threading.Condition()
+        self._numbers = count()
+        self._thread: threading.Thread | None = None
+        self._until = 0.0  # when the thread looks again by itself
+
+    @contextmanager
+    def calling(self, stop: Callable[[], None], seconds: float) -> Iterator[None]:
+        """Calls `stop` after so long, unless that is left before."""
+        number, due = next(self._numbers), time.monotonic() + seconds
+        with self._changed:
+            self._due[number] = (due, stop)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._look, daemon=True, name="smoke-watch")
+                self._thread.start()
+            elif due < self._until:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._due.pop(number, None)
+
+    def _look(self) -> None:
+        while True:
+            with self._changed:
+                now = time.monotonic()
+                late = [number for number, (due, _) in self._due.items() if due <= now]
+                stops = [self._due.pop(number)[1] for number in late]
+                if not stops:
+                    nearest = min((due for due, _ in self._due.values()), default=None)
+                    # Where nothing is due for long, it looks again soon all the same: waking it costs more than that.
+                    wait = IDLE if nearest is None else nearest - now
+                    self._until = now + wait
+                    self._changed.wait(wait)
+            for stop in stops:
+                stop()
+
+
+WATCH = Watch()
