@@ -60,7 +60,7 @@ def workflow(folder: Path, workload: list[dict], name: str = "flow", keep: tuple
     sources = {source: {"path": f"{source}.parquet"} for source in ("lines", "items")}
     lineage = {"workload": workload, "keep": list(keep)}
     body = {"version": 1, "name": name, "sources": sources, "steps": STEPS,
-            "outputs": dict.fromkeys(OUTPUTS, {}), "lineage": lineage}  # fmt: skip
+            "outputs": {name: {} for name in OUTPUTS}, "lineage": lineage}  # fmt: skip
     path = folder / f"{name}.yml"
     path.write_text(json.dumps(body))
     return path
@@ -89,7 +89,7 @@ class Oracle:
 
     def ask(self, near: str, far: str, where: str, sql: str, direction: str = "backward") -> list[tuple]:
         rids = [row["_rid"] for row in self.rows(near, far, where, direction)]
-        files = [each for each in self.home._ask.scan(self.home._ask.find(f"all.{far}")).paths]
+        files = self.home._ask.scan(self.home._ask.find(f"all.{far}")).paths
         frame = self.spark.read.parquet(*files).selectExpr("*", "_metadata.row_index AS _rid")
         traced = frame.where(frame["_rid"].isin(rids)) if rids else frame.limit(0)
         traced.createOrReplaceTempView("traced")

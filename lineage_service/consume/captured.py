@@ -174,7 +174,7 @@ class _Capture:
             if tree.args.get(name):
                 raise _refused(told)
         group = tree.args.get("group")
-        if group and any(group.args.get(name) for name in ("grouping_sets", "cube", "rollup")):
+        if group and group.find(exp.Cube, exp.Rollup, exp.GroupingSets):
             raise _refused("GROUPING SETS, CUBE and ROLLUP", "save one query for each grouping")
         own = [each for name in ("expressions",) for each in tree.args.get(name) or []]
         own += [

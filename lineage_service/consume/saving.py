@@ -46,7 +46,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class _Source:
-    """A dataset that a saved query reads, under a name of its own in its run."""
+    """A dataset that a saved query reads: under its own workflow's name, or one that is free in this run."""
 
     name: str
     record: DatasetRecord
@@ -224,7 +224,7 @@ class Saving:
             started.isoformat(timespec="milliseconds"), now,
         )  # fmt: skip
         read = [
-            DatasetRecord(run_id, name, each.name, "source", source_space(each.name), each.record.version_id,
+            DatasetRecord(run_id, each.record.workflow, each.name, "source", source_space(each.name), each.record.version_id,
                           each.record.declared)
             for each in sources
         ]  # fmt: skip

@@ -20,7 +20,8 @@ SHARED = ""  # the lane of sources that several workflows read
 
 def catalog_picture(reader: CatalogReader, home: str) -> Picture:
     """Every workflow of the catalog; NotFound where no run was committed."""
-    runs = [run for name in reader.workflows() if (run := reader.latest_run(name))]
+    latest = [run for name in reader.workflows() if (run := reader.latest_run(name))]
+    runs = [run for run in latest if run.capture != "query"]  # a saved query has no steps to draw
     if not runs:
         raise NotFound(f"no run is committed in the home '{home}'", hint="run a workflow first, or give --home")
     boxes: dict[str, Box] = {}

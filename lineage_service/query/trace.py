@@ -296,8 +296,8 @@ class Tracer:
         return min(self.questions.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
 
     def _is_latest(self, place: Place) -> bool:
-        workflow = next((each.workflow for each in self.questions.graph.datasets(place.run_id)), None)
-        latest = self.questions.reader.latest_run(workflow) if workflow else None
+        run = self.questions.reader.run(place.run_id)
+        latest = self.questions.reader.latest_run(run.workflow) if run else None
         return latest is not None and latest.id == place.run_id
 
     def _keep(self, query: str, parameters: Sequence[object] = ()) -> str:
