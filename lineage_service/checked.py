@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from lineage_service.capture.answerable import unanswerable
 from lineage_service.capture.instrument import capture_problems
 from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
@@ -37,10 +38,16 @@ def checked_workflow(
         found = [replace(problem, severity="warning") if problem in absent else problem for problem in found]
     loaded = replace(loaded, problems=(*loaded.problems, *found))
     plan = build_plan(loaded, schemas)
-    refused = capture_problems(plan, capture or loaded.spec.lineage.capture)
+    refused = [*capture_problems(plan, capture or loaded.spec.lineage.capture), *_unanswerable(loaded, plan)]
     if refused:
         raise WorkflowError([*loaded.problems, *refused])
     return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
+
+
+def _unanswerable(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:
+    places = {query.name: index for index, query in enumerate(loaded.spec.lineage.workload)}
+    for name, reason in unanswerable(plan):
+        yield Problem(f"workload '{name}': {reason}", loaded.marks.at("lineage", "workload", places[name]))
 
 
 def source_schemas(

@@ -8,6 +8,7 @@ from typing import Any
 
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
+from lineage_service.capture.worth import workload_facts
 from lineage_service.errors import LineageError, Problem
 from lineage_service.picture.graph import origin
 from lineage_service.picture.last_run import LastRun
@@ -84,7 +85,21 @@ class Explanation:
                 }
                 for name, step in plan.outputs.items()
             },
+            "workload": self._workload(),
         }
+
+    def _workload(self) -> dict[str, Any] | None:
+        """What is kept for declared questions, what is pruned, and what both are expected to cost and to save."""
+        run = self.last_run
+        rows = {
+            name: self.rows.get(name) if self.rows.get(name) is not None else run.source_rows(name) if run else None
+            for name in self.plan.plan.sources
+        }
+        facts = workload_facts(self.plan, rows)
+        for question in facts["questions"] if facts is not None else ():
+            made = run.prepared.get(question["name"]) if run and not question["kept"].startswith("pairs, ") else None
+            question["rows_last_run"], question["bytes_last_run"] = made or (None, None)
+        return facts
 
     def _step(self, each: Instrumented) -> dict[str, Any]:
         node = each.node
@@ -108,7 +123,7 @@ class Explanation:
             return None
         node, run = each.node.id, self.last_run
         return {
-            "strategy": each.choice.strategy,
+            "strategy": "pruned" if each.choice.is_pruned else each.choice.strategy,
             "reason": each.choice.reason,
             "rows_expected": each.choice.estimate,
             "rows_read": run.members.get(node) if run else None,

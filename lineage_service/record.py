@@ -63,7 +63,11 @@ def run_report(
     strategies = captured_by(plan)
     captured = {
         name: {
-            source: {"strategy": strategy, "pairs": None, "bytes": None}
+            source: {
+                "strategy": "pruned" if plan.is_pruned(step_space(step), source_space(source)) else strategy,
+                "pairs": None,
+                "bytes": None,
+            }
             for source in sources
             if (strategy := strategies.get((step_space(step), source_space(source))))
         }

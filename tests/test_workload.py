@@ -49,8 +49,11 @@ STEPS = [
     {"name": "kinds", "op": "join", "left": "by_kind", "right": "items", "using": ["kind"]},
     {"name": "priced", "op": "with_columns", "input": "lines", "columns": {"twice": "price * 2"}},
     {"name": "by_mode", "op": "aggregate", "input": "priced", "by": ["mode"], "measures": {"n": "sum(twice)"}},
-]
-OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode")
+    {"name": "ranked", "op": "window", "input": "lines", "partition_by": ["flag"], "order_by": ["line"],
+     "measures": {"place": "row_number()"}},
+    {"name": "unused", "op": "join", "left": "lines", "right": "items", "using": ["item"], "how": "anti"},
+]  # fmt: skip
+OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode", "ranked", "unused")
 
 
 def workflow(folder: Path, workload: list[dict], name: str = "flow", keep: tuple[str, ...] = ()) -> Path:
@@ -367,6 +370,9 @@ LINES = {"name": "q", "backward": "by_flag", "to": "lines"}
         ({"name": "q", "backward": "nope", "to": "lines"}, "'nope' is none"),
         ({"name": "q", "backward": "both", "to": "lines"}, "add 'both' to keep"),
         ({**LINES, "semantics": "why", "where": "item = 1"}, "stands without"),
+        ({"name": "q", "backward": "by_flag", "to": "items"}, "'by_flag' and 'items' are not linked"),
+        ({"name": "q", "backward": "ranked", "to": "lines", "semantics": "why"}, "have no meaning: a window"),
+        ({"name": "q", "backward": "unused", "to": "items"}, "by the absence of a match only"),
         ({**LINES, "paramters": ["mode"]}, "did you mean 'parameters'"),
     ],
 )
@@ -376,3 +382,49 @@ def test_a_bad_entry_is_told_before_the_run(spark, tmp_path, entry, told):
             home.run(workflow(tmp_path, [entry]))
         assert caught.value.problems[0].position is not None
         assert not home.layout.runs.exists() or not list(home.layout.runs.iterdir())
+
+
+# --- witnesses ------------------------------------------------------------------------------------------------------
+
+ORDERS = [
+    {"name": "joined", "op": "join", "left": "customers", "right": "orders", "using": ["cid"]},
+    {"name": "counted", "op": "aggregate", "input": "joined", "by": ["cname", "pname"], "measures": {"n": "count(*)"}},
+    {"name": "names", "op": "aggregate", "input": "counted", "by": ["pname"], "measures": {"n": "sum(n)"}},
+    {"name": "pairs", "op": "join", "left": "orders", "right": "orders", "on": "left.oid < right.oid",
+     "how": "inner"},
+    {"name": "twice", "op": "project", "input": "same", "columns": ["cid"]},
+    {"name": "same", "op": "union", "inputs": ["left_ones", "right_ones"]},
+    {"name": "left_ones", "op": "project", "input": "customers", "columns": ["cid"]},
+    {"name": "right_ones", "op": "project", "input": "orders", "columns": ["cid"]},
+    {"name": "cids", "op": "distinct", "input": "twice"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_witnesses_are_the_rows_that_belong_together(spark, tmp_path, capture):
+    """The example of the paper: (2, Bob, iPhone) has the witnesses (a1, b1) and (a1, b2)."""
+    pq.write_table(pa.table({"cid": [1, 2], "cname": ["Bob", "Alice"]}), tmp_path / "customers.parquet")
+    bought = {"oid": [1, 2, 3], "cid": [1, 1, 2], "pname": ["iPhone", "iPhone", "XBox"]}
+    pq.write_table(pa.table(bought), tmp_path / "orders.parquet")
+    steps = [each for each in ORDERS if each["name"] != "pairs"]
+    both = ["customers", "orders"]
+    workload = [
+        {"name": f"why_{name}", "backward": name, "to": both, "semantics": "why"}
+        for name in ("counted", "names", "cids")
+    ]
+    body = {"version": 1, "name": "shop", "sources": {name: {"path": f"{name}.parquet"} for name in both}, "steps": steps,
+            "outputs": {name: {} for name in ("counted", "names", "cids")}, "lineage": {"workload": workload}}  # fmt: skip
+    (tmp_path / "shop.yml").write_text(json.dumps(body))
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "shop.yml", capture=capture)
+
+        def why(question: str, start: str) -> set[tuple]:
+            rows = home.query(f"SELECT customers, orders FROM workload('{question}', '{start}')").to_pylist()
+            return {tuple(row.values()) for row in rows}
+
+        assert why("why_counted", "cname = ''Bob''") == {(0, 0), (0, 1)}
+        assert why("why_counted", "cname = ''Alice''") == {(1, 2)}
+        assert why("why_names", "pname = ''iPhone''") == {(0, 0), (0, 1)}
+        assert why("why_cids", "cid = 1") == {(0, None), (None, 0), (None, 1)}
+        with pytest.raises(QuestionError, match="pruned"):
+            home.backward("counted", to="customers", rid=0)

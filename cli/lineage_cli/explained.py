@@ -207,6 +207,45 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             if node["capture"]
         ],
     )
+    workload = facts["workload"] or {"questions": (), "pruned": ()}
+    yield (
+        "Declared questions, and what is kept for them",
+        [
+            Column("question"),
+            Column("asks"),
+            Column("kept"),
+            Column("by"),
+            Column("saves"),
+            Column("bytes expected", right=True),
+            Column("seconds", right=True),
+            Column("bytes last run", right=True),
+        ],
+        [
+            [
+                each["name"],
+                f"{each['direction']} {each['from']} to {', '.join(each['to'])}",
+                each["kept"],
+                each["evaluated_by"],
+                each["saves"],
+                _counted(each["bytes_expected"]),
+                NOTHING if each["seconds_expected"] is None else f"{each['seconds_expected']:g}",
+                _counted(each["bytes_last_run"]),
+            ]
+            for each in workload["questions"]
+        ],
+    )
+    yield (
+        "Pruned: pairs that no declared question needs",
+        [Column("asks"), Column("bytes saved", right=True), Column("seconds saved", right=True)],
+        [
+            [
+                f"{each['direction']} {each['from']} to {each['to']}",
+                _counted(each["bytes_saved_expected"]),
+                NOTHING if each["seconds_saved_expected"] is None else f"{each['seconds_saved_expected']:g}",
+            ]
+            for each in workload["pruned"]
+        ],
+    )
     yield (
         "Steps whose rows are written once and read from there",
         [Column("step"), Column("reason")],

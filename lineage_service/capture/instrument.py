@@ -17,8 +17,8 @@ from lineage_service.capture.handles import Handle, Space, Table, source_space, 
 from lineage_service.capture.placed import placed_sources
 from lineage_service.capture.rules import Below, Rule, rule_for
 from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
-from lineage_service.capture.strategies import LATER, Breaker, Choice, choose, refusals
-from lineage_service.capture.workload import Workload, links_of
+from lineage_service.capture.strategies import LATER, PRUNED, Breaker, Choice, choose, refusals
+from lineage_service.capture.workload import Workload, links_of, neighbours
 from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import (
@@ -120,6 +120,19 @@ class InstrumentedPlan:
             return frozenset()
         return frozenset(name for name in self.plan.sources if source_space(name) not in needed)
 
+    def is_pruned(self, upper: Space, lower: Space) -> bool:
+        """Whether no declared question follows the way between two datasets."""
+        followed = self.workload.followed(neighbours(links_of(self.tables())))
+        if followed is None:
+            return False
+        seen, pending = {upper}, [upper]
+        while pending:
+            space = pending.pop()
+            new = {below for above, below in followed if above == space} - seen
+            seen |= new
+            pending += new
+        return lower not in seen
+
     @property
     def datasets(self) -> tuple[Instrumented, ...]:
         return tuple(each for each in self.nodes if each.is_dataset)
@@ -149,7 +162,7 @@ def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
     needed = found.workload.reached(links_of(found.tables()))
     if needed is None:
         return {}
-    pruned = Choice("lazy", "pruned: no declared question passes it")
+    pruned = Choice("lazy", PRUNED)
     return {
         each.node.id: pruned
         for each in found.nodes

@@ -27,6 +27,7 @@ REREAD, REREAD_JOB = 0.35e-6, 0.25
 INDEXED_DIRECTLY = 0.09e-6
 MOST_INJECTED = 2_000_000  # rows: a list costs some 80 bytes of memory per row while it is built
 MOST_GUESSED = 1_000_000  # as long as nobody has counted them
+PRUNED = "no declared question passes it"
 BYTES_A_MEMBER = 16  # of a list, and 8 more per handle
 
 
@@ -37,6 +38,11 @@ class Choice:
     strategy: str
     reason: str
     estimate: int | None = None
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether nothing is captured, since no declared question needs it."""
+        return self.reason == PRUNED
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,14 @@ class Workload:
 
     def reached(self, edges: Mapping[Space, Sequence[Space]]) -> set[Space] | None:
         """Spaces on the way of any declared question; None: all of them."""
+        followed = self.followed(edges)
+        return None if followed is None else {space for hop in followed for space in hop}
+
+    def followed(self, edges: Mapping[Space, Sequence[Space]]) -> set[tuple[Space, Space]] | None:
+        """Steps between spaces on the way of any declared question; None: all of them."""
         if not self.questions:
             return None
-        hops = [hop for each in self.questions for ends in each.ends for hop in _hops_between(edges, *ends)]
-        return {space for hop in hops for space in hop}
+        return {hop for each in self.questions for ends in each.ends for hop in _hops_between(edges, *ends)}
 
 
 def _hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Space) -> Iterator[tuple[Space, Space]]:

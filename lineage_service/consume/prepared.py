@@ -11,6 +11,7 @@ from lineage_catalog.records import DatasetRecord, PreparedRecord
 
 from lineage_service.capture.workload import Declared
 from lineage_service.consume.finals import final
+from lineage_service.consume.running import apart
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.ask import Questions
 from lineage_service.query.files import index_files, index_literal
@@ -170,6 +171,14 @@ def grouped_query(prepared: Prepared, path: str, start: Start) -> str:
     ]
     group = "" if one else f" GROUP BY {', '.join(f'k{number}' for number in range(len(keys)))}" if keys else ""
     return f"SELECT {', '.join([*keys, *measures])} FROM {_of(path, start)}{group}"
+
+
+def witness_query(prepared: Prepared, path: str, start: Start) -> str:
+    """Near rows and, under the names of the datasets, the row ids that were together in making them."""
+    names = {far.space: far.name for far in prepared.far}
+    met = apart([names[space] for space in prepared.body["met"]])
+    shown = [f"w{number} AS {column(name)}" for number, name in enumerate(met)]
+    return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_of(path, start)}"
 
 
 def covered_ids(path: str, start: Start) -> str:

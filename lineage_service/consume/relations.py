@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.consume.prepared import Prepared, covered_ids, covered_query, files_of, grouped_query, selected_ids
+from lineage_service.consume.prepared import (
+    Prepared,
+    covered_ids,
+    covered_query,
+    files_of,
+    grouped_query,
+    selected_ids,
+    witness_query,
+)
 from lineage_service.errors import QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import reading_index
@@ -108,6 +116,9 @@ class Relations:
         if question.kind == "selection":
             return self._selected(prepared, path, start, called)
         kept, tables = self.kept(start)
+        if question.kind == "witnesses":
+            told = f"{called}: prepared witnesses ({prepared.record.rows:,} in all)"
+            return Relation(witness_query(prepared, path, kept), files_of(path), None, told, tables)
         if question.kind == "groups":
             told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
             return Relation(grouped_query(prepared, path, kept), files_of(path), None, told, tables)

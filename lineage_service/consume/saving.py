@@ -224,8 +224,8 @@ class Saving:
             started.isoformat(timespec="milliseconds"), now,
         )  # fmt: skip
         read = [
-            DatasetRecord(run_id, each.record.workflow, each.name, "source", source_space(each.name), each.record.version_id,
-                          each.record.declared)
+            DatasetRecord(run_id, each.record.workflow, each.name, "source", source_space(each.name),
+                          each.record.version_id, each.record.declared)
             for each in sources
         ]  # fmt: skip
         made = DatasetRecord(run_id, name, name, "output", step_space(name), version.id, "{}")

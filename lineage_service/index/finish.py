@@ -104,8 +104,11 @@ class Finisher:
             for edge in self._finish_dataset(graph, start):
                 kept[edge] = None
         self._count_pairs(graph)
+        tables = {table.space: table for table in self.tables}
         for question in self.workload.questions:
-            preparing = Preparing(self.engine, graph, self.rows, self.versions, question, self.sides.get(question.name))
+            preparing = Preparing(
+                self.engine, graph, self.rows, self.versions, question, self.sides.get(question.name), tables
+            )
             self.prepared.append(preparing.write(self.folder / f"{question.name}.prepared"))
         self._keep_hops(graph, list(kept))
         self.hops = [replace(hop, only=self._only(hop)) for hop in self.hops]

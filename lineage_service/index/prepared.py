@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, Table
 from lineage_service.capture.workload import Declared
 from lineage_service.errors import LineageError
 from lineage_service.index.compose import chained_pairs, composable, composed_pairs, is_chain, stays_distinct, view_of
 from lineage_service.index.edges import Edge, Graph, leading_to
 from lineage_service.index.engine import IndexEngine
+from lineage_service.index.witnesses import witnesses
 from lineage_service.plan.measures import Measure
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID
@@ -55,12 +56,13 @@ class Preparing:
     versions: Mapping[str, Version]
     question: Declared
     side: TableRows | None
+    tables: Mapping[Space, Table] = field(default_factory=dict)
 
     def write(self, path: Path) -> PreparedFile:
         if self.question.kind == "pairs":
             return PreparedFile(self.question)
         ways = self._ways()
-        if any(self.graph.is_lazy(edge) for edge in ways):
+        if any(self._is_lazy(edge) for edge in ways):
             return PreparedFile(self.question, body={"missing": "lineage is only captured when asked for"})
         match self.question.kind:
             case "selection":
@@ -73,8 +75,14 @@ class Preparing:
                 return self._witnesses(path)
 
     def _ways(self) -> list[Edge]:
-        (upper, lower), *_ = self.question.ends
-        return leading_to(composable(self.graph.between(upper, beyond=True), upper), lower)
+        found: dict[Edge, None] = {}
+        for upper, lower in self.question.ends:
+            found |= dict.fromkeys(leading_to(composable(self.graph.between(upper, beyond=True), upper), lower))
+        return list(found)
+
+    def _is_lazy(self, edge: Edge) -> bool:
+        rows = self.rows.get(edge.table)
+        return rows is not None and rows.kind == "lazy"
 
     # --- kinds ------------------------------------------------------------------------------------------------
 
@@ -142,8 +150,13 @@ class Preparing:
         return self.engine.number(f"SELECT count(*) - count(DISTINCT b) FROM ({pairs}) x") == 0
 
     def _witnesses(self, path: Path) -> PreparedFile:
-        _ = path
-        return PreparedFile(self.question, body={"missing": "witnesses are not kept in this version"})
+        """Each near row with the row ids that belong together, one column for each time a dataset is met."""
+        found = witnesses(self.question.near, self.tables, self.rows, frozenset(self.question.far))
+        columns = [f"w{number}" for number in range(len(found.spaces))]
+        query = f"SELECT DISTINCT id AS {NEAR}, {', '.join(columns)} FROM ({found.query}) x"
+        some = " OR ".join(f"{name} IS NOT NULL" for name in columns)
+        written = self.engine.write_rows(f"{query} WHERE {some}", [NEAR, *columns], path)
+        return self._written(written, {"met": list(found.spaces)})
 
     # --- rows of both sides -----------------------------------------------------------------------------------
 

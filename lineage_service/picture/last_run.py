@@ -32,6 +32,7 @@ class LastRun:
     spaces: rows of each space that is a dataset (`source:orders`, `step:totals`) · outputs: rows by output name
     steps: rows of steps, as they were counted on the way or follow from it · counted: rows of nodes, as counted
     members: rows that breakers read · choices: how they were captured
+    prepared: rows and bytes of what was made for declared questions
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class LastRun:
     counted: Mapping[str, int] = field(default_factory=dict)
     members: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, Choice] = field(default_factory=dict)
+    prepared: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def source_rows(self, name: str) -> int | None:
         return self.spaces.get(source_space(name))
@@ -94,7 +96,7 @@ def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
     steps = steps_of(json.loads(reader.content(run.id) or "{}"), counted)
     return LastRun(
         run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps,
-        counted, members, choices,
+        counted, members, choices, {each.name: (each.rows, each.bytes) for each in reader.prepared(run.id)},
     )  # fmt: skip
 
 

@@ -1,0 +1,63 @@
+"""Row ids that belong together: SQL that puts the handles of lineage tables side by side instead of apart. Pure text.
+
+A row of a table is one way in which the row it stands for came to be: its handles are aligned, and a handle into a
+group is each of the group's rows in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lineage_service.capture.handles import Role, Space, Table
+from lineage_service.index.compose import view_of
+from lineage_service.store.tables import TableRows
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """SQL of (id, w0, w1, …), and the dataset whose row ids each w has."""
+
+    query: str
+    spaces: tuple[Space, ...]
+
+
+def witnesses(
+    start: Space, tables: Mapping[Space, Table], rows: Mapping[Space, TableRows], wanted: frozenset[Space]
+) -> Witnesses:
+    """Of the rows of a space: row ids of the wanted datasets that were together in one way of making each row."""
+    table = tables[start]
+    riding = [handle.space for handle in table.handles if _rides(handle.space, rows)]
+    if riding:  # its rows are the group's own, under the same ids
+        return witnesses(riding[0], tables, rows, wanted)
+    columns: list[str] = []
+    spaces: list[Space] = []
+    joins: list[str] = []
+    for number, handle in enumerate(table.handles):
+        if handle.role is Role.ABSENCE or not _leads(handle.space, tables, wanted):
+            continue
+        if handle.role is Role.PEER:
+            raise AssertionError(f"witnesses through the window '{handle.space}' are refused before the run")
+        if handle.space in wanted:
+            columns.append(f"t.h{number}")
+            spaces.append(handle.space)
+            continue
+        inner = witnesses(handle.space, tables, rows, wanted)
+        joins.append(f"LEFT JOIN ({inner.query}) j{number} ON j{number}.id = t.h{number}")
+        columns += [f"j{number}.w{place}" for place in range(len(inner.spaces))]
+        spaces += inner.spaces
+    shown = "".join(f", {column} AS w{place}" for place, column in enumerate(columns))
+    return Witnesses(f"SELECT t.id{shown} FROM {view_of(start)} t {' '.join(joins)}", tuple(spaces))
+
+
+def _rides(space: Space, rows: Mapping[Space, TableRows]) -> bool:
+    return space in rows and rows[space].carrier is not None
+
+
+def _leads(space: Space, tables: Mapping[Space, Table], wanted: frozenset[Space]) -> bool:
+    if space in wanted:
+        return True
+    table = tables.get(space)
+    if table is None or table.everything is not None:
+        return False
+    return any(handle.role is not Role.ABSENCE and _leads(handle.space, tables, wanted) for handle in table.handles)
