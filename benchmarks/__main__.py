@@ -19,7 +19,9 @@ from benchmarks.rounds import Options, all_techniques, measure_case
 from benchmarks.session import running_spark
 
 CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
-NAMES = (*CAPTURE, "lookup", "memory")
+ASKING = ("lookup", "consume")
+BOTH = ("prune", "pushdown", "skipping", "cube")  # with runs of their own to time, the last two also with questions
+NAMES = (*CAPTURE, *ASKING, *BOTH, "memory")
 
 
 def main() -> int:
@@ -33,9 +35,7 @@ def main() -> int:
         if given.name == "memory":
             return _memory(folder, given)
         print(", ".join(f"{name} {value}" for name, value in machine().items()), file=sys.stderr)
-        results = (
-            _lookup(folder, options) if given.name == "lookup" else _capture(given.name, folder, options, given.json)
-        )
+        results = _results(given.name, folder, options, given.json)
     if given.json:
         save(results, given.json)
     if given.plot:
@@ -62,10 +62,20 @@ def _capture(name: str, folder: Path, options: Options, file: Path | None) -> li
     return results
 
 
-def _lookup(folder: Path, options: Options) -> list[Result]:
-    from benchmarks.lookup import measure
-
-    return measure(folder, options)
+def _results(name: str, folder: Path, options: Options, file: Path | None) -> list[Result]:
+    if name in CAPTURE:
+        return _capture(name, folder, options, file)
+    module = import_module(f"benchmarks.{name}")
+    results: list[Result] = []
+    if name in ("prune", "pushdown"):
+        with running_spark() as spark:
+            results += module.measure(folder, options, spark)
+        return results
+    results += module.measure(folder, options)
+    if name in BOTH and options.wants_case("capture"):
+        with running_spark() as spark:
+            results += module.capture(folder, options, spark)
+    return results
 
 
 def _memory(folder: Path, given: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.results import Result, by_case, named
@@ -46,6 +46,9 @@ def verdicts(results: Sequence[Result]) -> list[Verdict]:
     """All bars that these results can be held against, in their order."""
     found: list[Verdict] = []
     for (experiment, label), group in by_case(results).items():
+        if experiment in DECLARED:
+            found += DECLARED[experiment](label, group)
+            continue
         if experiment == "lookup":
             found += (verdict for result in group for verdict in _of_lookup(result))
             continue
@@ -57,6 +60,63 @@ def verdicts(results: Sequence[Result]) -> list[Verdict]:
                 found.append(Verdict(result, "ratio", result.ratio, 1.2, aim=True))
             found += _against_single(result, group)
     return found
+
+
+def _of_prune(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    """One source, one direction: at most half the bytes of all, and less time."""
+    everything = named(group, "all")
+    for each in group:
+        if each.technique in ("all", "Baseline") or everything is None or not everything.bytes:
+            continue
+        yield Verdict(each, "bytes to those of all", None if each.bytes is None else each.bytes / everything.bytes, 0.5)
+        yield Verdict(each, "seconds to those of all", each.ratio, 1.0)
+
+
+def _of_pushdown(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    everything, tenth = named(group, "all"), named(group, "where 10%")
+    if everything is not None and tenth is not None and everything.bytes and tenth.bytes:
+        yield Verdict(tenth, "bytes to a tenth of all", tenth.bytes / everything.bytes / 0.1, 1.15)
+
+
+def _of_consume(label: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    auto, covering, scan = (named(group, name) for name in ("auto", "covering", "scan"))
+    if auto is not None:
+        yield Verdict(auto, "p50 to the better of fetch and scan", auto.ratio, 1.2)
+    if covering is not None and scan is not None and label == "NF" and covering.p50_ms and scan.p50_ms:
+        yield Verdict(covering, "p50 to the scan's", covering.p50_ms / scan.p50_ms, 0.2)
+
+
+def _of_skipping(label: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    if label == "capture":
+        prepared = named(group, "with skipping")
+        if prepared is not None:
+            yield Verdict(prepared, "seconds to those without", prepared.ratio, 2.2)
+        return
+    auto = named(group, "auto")
+    if auto is not None:
+        yield Verdict(auto, "p95 in ms", auto.p95_ms, 30.0)
+        gain = None if not auto.raw_ratio else 1 / auto.raw_ratio
+        yield Verdict(auto, "p50 to the scan's, of the worst combination", gain, 0.2)
+
+
+def _of_cube(label: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    if label == "capture":
+        prepared = named(group, "with the cube")
+        if prepared is not None:
+            yield Verdict(prepared, "seconds to those without", prepared.ratio, 1.15)
+        return
+    for name in ("workload", "auto"):
+        if (each := named(group, name)) is not None:
+            yield Verdict(each, "p95 in ms", each.p95_ms, 6.0)
+
+
+DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
+    "prune": _of_prune,
+    "pushdown": _of_pushdown,
+    "consume": _of_consume,
+    "skipping": _of_skipping,
+    "cube": _of_cube,
+}
 
 
 def bars(experiment: str, label: str) -> dict[str, float]:

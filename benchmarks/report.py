@@ -37,6 +37,7 @@ CAPTURE: Sequence[Column] = (
     ("fixed", lambda each: _number(each.fixed_s or None, ".2f")),
     ("pairs", lambda each: _number(each.pairs or None, ",")),
     ("bytes a pair (backward + forward)", _per_pair),
+    ("bytes", lambda each: _number(each.bytes if each.experiment in ("prune", "pushdown") else None, ",")),
     ("MB", lambda each: _number(each.peak_rss_mb, ",.0f")),
     ("by", lambda each: each.strategy or ""),
     ("note", lambda each: each.note or ""),
@@ -56,7 +57,8 @@ LEFT = ("technique", "by", "note")  # columns of words
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     """Per case a title and a table, its head first; columns without any value are left out."""
     for (experiment, label), group in by_case(results).items():
-        columns = LOOKUP if experiment == "lookup" else CAPTURE
+        asked = experiment in ("lookup", "consume") or (experiment in ("skipping", "cube") and label != "capture")
+        columns = LOOKUP if asked else CAPTURE
         body = [[cell(each) for _, cell in columns] for each in group]
         kept = [number for number in range(len(columns)) if any(row[number] for row in body)]
         table = [[columns[number][0] for number in kept], *([row[number] for number in kept] for row in body)]

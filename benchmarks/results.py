@@ -32,6 +32,7 @@ class Result:
     bytes_per_pair_forward: float | None = None
     raw_ratio: float | None = None
     strategy: str | None = None
+    bytes: int | None = None  # of all that is kept to answer questions
     rounds: int = 0
     total_s_all: tuple[float, ...] = ()
     p50_ms: float | None = None

@@ -65,7 +65,7 @@ def measure_case(case: Case, options: Options, folder: Path, spark: SparkSession
     shutil.rmtree(folder, ignore_errors=True)  # of an experiment that was broken off
     fast = [technique for technique in (*ours(), *rivals()) if options.wants(technique.name)]
     slow = [technique for technique in slow_rivals() if options.wants(technique.name)]
-    bench = _Bench(case, folder, spark)
+    bench = Bench(case, folder, spark)
     tries = bench.interleaved(fast, case.data(1.0), options.rounds, options.warmups)
     # Later, when Java has compiled what it will: a fixed cost that was taken cold would flatter the ratios.
     fixed = _fixed_costs(
@@ -73,7 +73,7 @@ def measure_case(case: Case, options: Options, folder: Path, spark: SparkSession
     )
     base = tries[BASELINE]
     results = [
-        _result(case, technique, tries[technique.name], base, fixed.get(technique.name, 0.0))
+        result_of(case, technique, tries[technique.name], base, fixed.get(technique.name, 0.0))
         for technique in (Plain(), *fast)
     ]
     if slow:
@@ -93,7 +93,7 @@ def _compared(results: Sequence[Result]) -> Iterator[Result]:
             yield each
 
 
-def _fixed_costs(bench: _Bench, techniques: Sequence[Technique]) -> dict[str, float]:
+def _fixed_costs(bench: Bench, techniques: Sequence[Technique]) -> dict[str, float]:
     """What a run costs whatever the data: ours less the plain query's, over tables of ten rows."""
     if not techniques:
         return {}
@@ -107,7 +107,7 @@ def _fixed_costs(bench: _Bench, techniques: Sequence[Technique]) -> dict[str, fl
     }
 
 
-def _slow(bench: _Bench, techniques: Sequence[Technique], rounds: int) -> list[Result]:
+def _slow(bench: Bench, techniques: Sequence[Technique], rounds: int) -> list[Result]:
     """Techniques with a call per pair, beside a baseline of their own on the same data."""
     case = bench.case
     wanted = calls(bench.job(case.data(1.0)))
@@ -118,11 +118,11 @@ def _slow(bench: _Bench, techniques: Sequence[Technique], rounds: int) -> list[R
     forget(bench.spark)
     note = None if part == 1 else f"on {part:.0%} of the rows, against the plain query on the same"
     return [
-        _result(case, technique, tries[technique.name], tries[BASELINE], 0.0, note=note) for technique in techniques
+        result_of(case, technique, tries[technique.name], tries[BASELINE], 0.0, note=note) for technique in techniques
     ]
 
 
-def _result(
+def result_of(
     case: Case, technique: Technique, tries: Tries, base: Tries, fixed: float, note: str | None = None
 ) -> Result:
     name = technique.name
@@ -148,6 +148,7 @@ def _result(
         bytes_per_pair_backward=per_pair(outcome.backward),
         bytes_per_pair_forward=per_pair(outcome.forward),
         peak_rss_mb=max(tries.peaks),
+        bytes=outcome.bytes or None,
         strategy=outcome.strategy,
         rounds=len(tries.seconds),
         total_s_all=tuple(round(each, 3) for each in tries.seconds),
@@ -155,7 +156,7 @@ def _result(
 
 
 @dataclass
-class _Bench:
+class Bench:
     """Where the tries of one case take place."""
 
     case: Case

@@ -94,10 +94,14 @@ class Ours:
         if not home.is_dir():
             home.mkdir(parents=True)
             migrate(f"sqlite:///{home / 'catalog.db'}")  # a home is created once; a run is what is measured
-            file.write_text(job.case.workflow, encoding="utf-8")
+            file.write_text(self.text(job), encoding="utf-8")
             if self.warm:
                 self._run(home, file, job)
         return lambda: self._run(home, file, job)
+
+    def text(self, job: Job) -> str:
+        """The workflow file."""
+        return job.case.workflow
 
     def outcome(self, job: Job, returned: RunReport) -> Outcome:
         found = [each for sources in returned.capture.values() for each in sources.values()]

@@ -49,21 +49,25 @@ STEPS = [
     {"name": "kinds", "op": "join", "left": "by_kind", "right": "items", "using": ["kind"]},
     {"name": "priced", "op": "with_columns", "input": "lines", "columns": {"twice": "price * 2"}},
     {"name": "by_mode", "op": "aggregate", "input": "priced", "by": ["mode"], "measures": {"n": "sum(twice)"}},
+]  # fmt: skip
+OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode")
+ODD = [
     {"name": "ranked", "op": "window", "input": "lines", "partition_by": ["flag"], "order_by": ["line"],
      "measures": {"place": "row_number()"}},
     {"name": "unused", "op": "join", "left": "lines", "right": "items", "using": ["item"], "how": "anti"},
 ]  # fmt: skip
-OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode", "ranked", "unused")
 
 
-def workflow(folder: Path, workload: list[dict], name: str = "flow", keep: tuple[str, ...] = ()) -> Path:
+def workflow(
+    folder: Path, workload: list[dict], name: str = "flow", keep: tuple[str, ...] = (), odd: list[dict] = ()
+) -> Path:
     for source, table in (("lines", lines()), ("items", items())):
         if not (folder / f"{source}.parquet").exists():
             pq.write_table(table, folder / f"{source}.parquet", row_group_size=50)
     sources = {source: {"path": f"{source}.parquet"} for source in ("lines", "items")}
     lineage = {"workload": workload, "keep": list(keep)}
-    body = {"version": 1, "name": name, "sources": sources, "steps": STEPS,
-            "outputs": {name: {} for name in OUTPUTS}, "lineage": lineage}  # fmt: skip
+    body = {"version": 1, "name": name, "sources": sources, "steps": [*STEPS, *odd],
+            "outputs": {name: {} for name in (*OUTPUTS, *(each["name"] for each in odd))}, "lineage": lineage}  # fmt: skip
     path = folder / f"{name}.yml"
     path.write_text(json.dumps(body))
     return path
@@ -133,6 +137,15 @@ def test_what_no_declared_question_needs_is_pruned_and_told(everything):
     counted = home.backward("pruned.by_kind", rid=0)
     assert counted.to_pylist() == [] and "pruned" in counted.notes[0]
     assert home.trace("pruned.by_flag", rid=0) is not None
+
+
+def test_what_is_pruned_is_not_refused(everything):
+    """A window cannot be captured by inject; where nobody asks for it, it need not be."""
+    folder, home, _ = everything
+    entry = {"name": "q", "backward": "by_flag", "to": "lines"}
+    home.run(workflow(folder, [entry], "odd", odd=ODD), capture="inject")
+    with pytest.raises(WorkflowError, match="step 'ranked' cannot be captured by inject"):
+        home.run(workflow(folder, [{**entry, "backward": "ranked"}], "odd", odd=ODD), capture="inject")
 
 
 def test_the_line_that_is_told_keeps_what_was_pruned(everything):
@@ -379,7 +392,7 @@ LINES = {"name": "q", "backward": "by_flag", "to": "lines"}
 def test_a_bad_entry_is_told_before_the_run(spark, tmp_path, entry, told):
     with Home.open(tmp_path / "home") as home:
         with pytest.raises(WorkflowError, match=f"(?s){told}") as caught:
-            home.run(workflow(tmp_path, [entry]))
+            home.run(workflow(tmp_path, [entry], odd=ODD))
         assert caught.value.problems[0].position is not None
         assert not home.layout.runs.exists() or not list(home.layout.runs.iterdir())
 

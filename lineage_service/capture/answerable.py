@@ -1,4 +1,4 @@
-"""Declared questions that no run could answer: between datasets that are not linked, or witnesses where there are none."""
+"""Declared questions that no run could answer: between datasets that are not linked, or of witnesses that are none."""
 
 from __future__ import annotations
 

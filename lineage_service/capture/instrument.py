@@ -213,7 +213,8 @@ def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> li
     if capture in ("auto", "off"):
         return []
     surveyed = _survey(plan, plan.nodes(), sizes or Sizes())
-    found = refusals([each.breaker for each in surveyed.values()], capture)
+    pruned = _pruned_breakers(_instrument(plan, capture, sizes, None))
+    found = refusals([each.breaker for name, each in surveyed.items() if name not in pruned], capture)
     return [forced_problem(node, capture, reason) for node, reason in found]
 
 
