@@ -65,8 +65,8 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         if lost is not None:
             told.append(_lost(lost, folder, again=done.plan.capture != "off"))
         elif capture != "off":
-            report, problem = _with_lineage(report, done, tables, folder, options, access, stages, clock)
-            told += [problem] if problem else []
+            report, lacking = _with_lineage(report, done, tables, folder, options, access, stages, clock)
+            told += lacking
         if status == "failed":
             raise ChecksFailed(told, report)
     return with_warnings(report, told)
@@ -125,8 +125,8 @@ def _with_lineage(
     access: Access,
     stages: Stages,
     clock: _Clock,
-) -> tuple[RunReport, Problem | None]:
-    """The report with the lineage that was indexed; or what was lost of it, and how to get it after all."""
+) -> tuple[RunReport, list[Problem]]:
+    """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
     versions: dict[str, Version] = {
         **{step_space(step): version for step, version in done.writing.versions.items()},
         **{source_space(name): source.version for name, source in done.sources.items()},
@@ -145,12 +145,16 @@ def _with_lineage(
     if error is not None:
         reason = error.problems[0].message
         access.settle(Lineage(folder.run_id, "incomplete", reason))
-        return report, _lost(reason, folder, again=True)
+        return report, [_lost(reason, folder, again=True)]
     report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
     folder.sync()
     access.settle(settling.lineage(report.to_json()))
     settling.clear()
-    return report, None
+    missing = [each for each in settling.prepared if "missing" in each.body]
+    return report, [
+        Problem(f"nothing is prepared for '{each.question.name}': {each.body['missing']}", None, None, "warning")
+        for each in missing
+    ]
 
 
 class _Clock:

@@ -38,6 +38,7 @@ def test_rows_are_the_same_by_fetch_and_by_scan(spark, tmp_path, monkeypatch):
         answers = []
         for most in (-1.0, 2.0):  # always a scan by key, always a fetch
             monkeypatch.setattr(rows, "MOST_TOUCHED", most)
+            monkeypatch.setattr(rows, "FEW_OF_ALL", most)
             answers.append([home.backward("t", to="a", rid=out).to_pylist() for out in range(7)])
         assert answers[0] == answers[1]
         assert sum(map(len, answers[0])) == 400
@@ -60,6 +61,7 @@ def test_rows_by_key_whatever_the_key(spark, tmp_path, monkeypatch):
         assert forms(home) == {("source:a", "keyed")}
         for most in (-1.0, 2.0):
             monkeypatch.setattr(rows, "MOST_TOUCHED", most)
+            monkeypatch.setattr(rows, "FEW_OF_ALL", most)
             for out in range(5):
                 found = home.backward("t", to="a", rid=out).to_pylist()
                 assert len(found) == 30

@@ -193,6 +193,19 @@ def test_rows_of_a_source_that_changed_are_refused(spark, tmp_path):
         assert home.query("SELECT count(*) AS n FROM by_day").to_pylist() == [{"n": 5}]
 
 
+@pytest.mark.parametrize("capture", ["lazy", "stage", "defer"])
+def test_however_lineage_was_captured(spark, home, folder, tmp_path, capture):
+    graz = "backward('by_city', 'orders', 'city = ''Graz''')"
+    with Home.open(tmp_path / "home") as other:
+        other.run(folder / "shop.yml", capture=capture)
+        for sql in (
+            f"SELECT sum(order_id) AS s, count(*) AS n FROM {graz}",
+            "SELECT * EXCLUDE (_rid) FROM forward('customers', 'by_city', 'customer < 3') ORDER BY city",
+            "SELECT day FROM forward('orders', 'by_day', (FROM backward('by_city', 'orders', 'n > 10'))) ORDER BY day",
+        ):
+            assert rows(other.query(sql)) == rows(home.query(sql)), sql
+
+
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 

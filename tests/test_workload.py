@@ -323,6 +323,25 @@ def test_measures_of_rows_that_share_rows_do_not_add_up(everything):
     assert table(home.query("FROM workload('least', '_rid < 3')").to_pylist()) == wanted
 
 
+def test_what_cannot_be_prepared_costs_nothing_else(spark, tmp_path):
+    """Sums past 38 digits, and lineage that is only captured when asked for: the rest is there, and it is said."""
+    big = pa.table({"k": [0, 0, 1], "v": pa.array([Decimal("9" * 38)] * 3, pa.decimal128(38, 0))})
+    pq.write_table(big, tmp_path / "a.parquet")
+    step = {"name": "t", "op": "aggregate", "input": "a", "by": ["k"], "measures": {"n": "count(*)"}}
+    entry = {"name": "q", "backward": "t", "to": "a"}
+    workload = [{**entry, "name": "plain"}, {**entry, "name": "sums", "by": ["k"], "measures": {"s": "sum(v)"}}]
+    body = {"version": 1, "name": "flow", "sources": {"a": {"path": "a.parquet"}}, "steps": [step], "outputs": {"t": {}},
+            "lineage": {"workload": workload}}  # fmt: skip
+    (tmp_path / "flow.yml").write_text(json.dumps(body))
+    for capture in ("auto", "lazy"):
+        with Home.open(tmp_path / capture) as home:
+            report = home.run(tmp_path / "flow.yml", capture=capture)
+            assert [each for each in report.warnings if "nothing is prepared for 'sums'" in each]
+            assert home.query("SELECT count(*) AS n FROM workload('plain', 'k = 0')").to_pylist() == [{"n": 2}]
+            with pytest.raises(QuestionError, match="nothing is prepared for 'sums'"):
+                home.query("FROM workload('sums', 'k = 0')")
+
+
 def test_kept_steps_are_ends_of_declared_questions(everything):
     folder, home, oracle = everything
     declared = [

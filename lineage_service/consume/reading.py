@@ -120,7 +120,8 @@ def _columns_read(tree: exp.Expr) -> frozenset[str] | None:
     if any(join.args.get("method") for join in tree.find_all(exp.Join)) or tree.find(exp.Columns):
         return None
     used = {using.name.lower() for join in tree.find_all(exp.Join) for using in join.args.get("using") or ()}
-    return frozenset(used | {each.name.lower() for each in tree.find_all(exp.Column)})
+    # Of `a.b`, either may be the column: a field of a struct looks like a column of a table.
+    return frozenset(used | {part.name.lower() for each in tree.find_all(exp.Column) for part in each.parts})
 
 
 def _tokens(text: str) -> list[Any]:

@@ -23,7 +23,7 @@ from lineage_service.query.engine import reading_index
 from lineage_service.query.files import index_files
 from lineage_service.query.graph import Direction, Place, Walk, Way
 from lineage_service.query.hop_sql import stored_file
-from lineage_service.query.rows import Wanted, all_rows, wanted_rows
+from lineage_service.query.rows import FEW_OF_ALL, Wanted, all_rows, wanted_rows
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import literal
@@ -188,7 +188,7 @@ class Relations:
         start_again = start if start.table is None else Start(ids=self._array(start))
         tables: dict[str, pa.Array] = {}
         wanted: Wanted | None = None
-        if keyed is not None and self._many(ways[0], start) and (by_key := keyed()) is not None:
+        if keyed is not None and self._many(ways[0], start, scan) and (by_key := keyed()) is not None:
             everything = all_rows(target, scan)  # refuses a source that has changed
             wanted = Wanted(by_key, -1, in_order=everything.in_order, way="scan by key")
         if wanted is None:
@@ -222,14 +222,15 @@ class Relations:
             raise QuestionError(f"more than {MOST_IDS:,} rows are reached, which a query cannot hold")
         return found
 
-    def _many(self, way: Way, start: Start) -> bool:
+    def _many(self, way: Way, start: Start, scan: VersionScan) -> bool:
         """Whether the index says, without being read, that a large part of the source is behind these rows."""
         path = None if way.hop is None else stored_file(way.hop, "backward")
         if path is None or start.rids is None:
             return False
         with reading_index(self.ask.home.path):
             files = index_files(self.ask.home.absolute(path))
-            return sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids) >= MANY
+            certain = sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids)
+        return certain >= max(MANY, FEW_OF_ALL * scan.version.rows)
 
     def _array(self, start: Start) -> pa.Array:
         return self.ask.engine.id_array(f"SELECT b FROM {start.table}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from lineage_service.capture.direct import Direct
 from lineage_service.capture.handles import Space
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
-from lineage_service.store.engine import column, literal, open_duckdb, parquet_scan
+from lineage_service.store.engine import MEMORY_VARIABLE, column, literal, open_duckdb, parquet_scan
 from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.tables import TableRows
@@ -64,6 +64,9 @@ class IndexEngine(Protocol):
 
     def distinct_values(self, value: str) -> str:
         """The aggregate that lists the distinct values, nulls left out."""
+
+    def fault(self, error: Exception) -> str | None:
+        """Why the data, or a limit, did not let the engine do what it was asked for; None for any other error."""
 
 
 @dataclass
@@ -135,6 +138,15 @@ class DuckIndexEngine:
 
     def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
         return self._scan(space).select(columns)
+
+    def fault(self, error: Exception) -> str | None:
+        import duckdb
+
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return f"DuckDB needs more memory than it may have ({MEMORY_VARIABLE})"
+        if isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.OutOfRangeException):
+            return f"DuckDB cannot read or add up its rows ({type(error).__name__})"
+        return None
 
     def distinct_values(self, value: str) -> str:
         return f"list(DISTINCT {value}) FILTER (WHERE {value} IS NOT NULL)"

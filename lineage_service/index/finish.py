@@ -109,7 +109,7 @@ class Finisher:
             preparing = Preparing(
                 self.engine, graph, self.rows, self.versions, question, self.sides.get(question.name), tables
             )
-            self.prepared.append(preparing.write(self.folder / f"{question.name}.prepared"))
+            self.prepared.append(preparing.written(self.folder / f"{question.name}.prepared"))
         self._keep_hops(graph, list(kept))
         self.hops = [replace(hop, only=self._only(hop)) for hop in self.hops]
         return self.hops

@@ -58,7 +58,17 @@ class Preparing:
     side: TableRows | None
     tables: Mapping[Space, Table] = field(default_factory=dict)
 
-    def write(self, path: Path) -> PreparedFile:
+    def written(self, path: Path) -> PreparedFile:
+        """What was made; or why nothing was. Other questions, and pairs, are not to suffer from it."""
+        try:
+            return self._write(path)
+        except Exception as error:
+            reason = self.engine.fault(error)
+            if reason is None:
+                raise
+            return PreparedFile(self.question, body={"missing": reason})
+
+    def _write(self, path: Path) -> PreparedFile:
         if self.question.kind == "pairs":
             return PreparedFile(self.question)
         ways = self._ways()
@@ -90,7 +100,7 @@ class Preparing:
         query = self._joined(ways, [])
         a, b = (NEAR, FAR) if self.question.direction == "backward" else (FAR, NEAR)
         pairs = f"SELECT {a} AS a, {b} AS b FROM ({query}) x"
-        return self._written(self.engine.write(pairs, self.question.direction, path, None, distinct=False), {})
+        return self._file(self.engine.write(pairs, self.question.direction, path, None, distinct=False), {})
 
     def _rows(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
         names = covered_columns(self.question, [each.name for each in self.versions[self.question.far[0]].columns])
@@ -99,7 +109,7 @@ class Preparing:
         query = f"SELECT {', '.join([NEAR, FAR, *values])} FROM ({self._joined(ways, names)}) x"
         written = self.engine.write_rows(query, [NEAR, *parameters, FAR], path)
         every = [each.name for each in self.versions[self.question.far[0]].columns]
-        return self._written(written, {"columns": names, "all": every})
+        return self._file(written, {"columns": names, "all": every})
 
     def _groups(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
         question = self.question
@@ -115,7 +125,7 @@ class Preparing:
         query = f"SELECT {', '.join([NEAR, *keys, *measures])} FROM ({joined}) x GROUP BY {group}"
         written = self.engine.write_rows(query, [NEAR, *(f"k{n}" for n in range(len(keys)))], path)
         arguments = {text: kinds[f"h{number}"] for number, text in enumerate(texts)}
-        return self._written(written, {"types": arguments, "once": self._is_once(ways)})
+        return self._file(written, {"types": arguments, "once": self._is_once(ways)})
 
     def _partial(self, number: int, measure: Measure, place: str | None, kinds: Mapping[str, str]) -> list[str]:
         name = f"m{number}"
@@ -156,7 +166,7 @@ class Preparing:
         query = f"SELECT DISTINCT id AS {NEAR}, {', '.join(columns)} FROM ({found.query}) x"
         some = " OR ".join(f"{name} IS NOT NULL" for name in columns)
         written = self.engine.write_rows(f"{query} WHERE {some}", [NEAR, *columns], path)
-        return self._written(written, {"met": list(found.spaces)})
+        return self._file(written, {"met": list(found.spaces)})
 
     # --- rows of both sides -----------------------------------------------------------------------------------
 
@@ -212,7 +222,7 @@ class Preparing:
             return None
         return DirectRows(self.engine, rows, self.question)
 
-    def _written(self, path: Path, body: Mapping[str, Any]) -> PreparedFile:
+    def _file(self, path: Path, body: Mapping[str, Any]) -> PreparedFile:
         from lineage_service.store.versions import parquet_rows
 
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]

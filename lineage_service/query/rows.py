@@ -1,7 +1,7 @@
 """Rows of a dataset version: fetched where they are, or found by a scan, whichever is cheaper.
 
 A fetch by position reads only the row groups that hold a row; a scan by key decodes the key column everywhere, and
-finds the rest as a fetch does. So a fetch is better until the rows lie in most of the row groups.
+finds the rest as a fetch does. So a fetch is better until the rows are many and lie in most of the row groups.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ Keyed = Callable[[], str | None]  # a query for rows by a scan of their key, Non
 SPELLED = 20  # so few rows are named in the query itself
 MOST_HELD = 5_000_000  # ids of rows that are held in memory
 MOST_TOUCHED = 0.55  # share of the row groups up to which rows are fetched by position
+FEW_OF_ALL = 0.01  # share of the rows up to which they are fetched wherever they lie
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def wanted_rows(
     if len(positions) <= SPELLED:
         query = scan.select_positions([int(each) for each in positions.to_pylist()])
         return Wanted(query, total, in_order=False, way="fetch by position")
-    if keyed is not None and _touches_most(scan, positions) and (by_key := keyed()) is not None:
+    many = keyed is not None and total > FEW_OF_ALL * version.rows and _touches_most(scan, positions)
+    if many and keyed is not None and (by_key := keyed()) is not None:
         refuse_changed(dataset, scan, range(len(scan.paths)))
         return Wanted(by_key, total, in_order=version.rids.dense, way="scan by key")
     table = keep(positions)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space
+from lineage_service.errors import RunError
 from lineage_service.spark.columns import col
 from lineage_service.spark.faults import executing
 from lineage_service.spark.scan import read_files, rows_with_rids
@@ -103,6 +104,9 @@ class SparkIndexEngine:
 
     def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
         raise AssertionError(f"rows of '{space}' ({columns}) are evaluated by Spark before it indexes them")
+
+    def fault(self, error: Exception) -> str | None:
+        return error.problems[0].message if isinstance(error, RunError) else None
 
     def distinct_values(self, value: str) -> str:
         return f"collect_set({value})"
