@@ -27,7 +27,7 @@ from lineage_service.query.rows import FEW_OF_ALL, Wanted, all_rows, wanted_rows
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import literal
-from lineage_service.store.scan import RID
+from lineage_service.store.scan import RID, VersionScan
 
 if TYPE_CHECKING:
     import pyarrow as pa
