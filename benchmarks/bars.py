@@ -63,13 +63,14 @@ def verdicts(results: Sequence[Result]) -> list[Verdict]:
 
 
 def _of_prune(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
-    """One source, one direction: at most half the bytes of all, and less time."""
+    """One source, one direction: at most half the bytes of all, and less time to capture and index."""
     everything = named(group, "all")
     for each in group:
         if each.technique in ("all", "Baseline") or everything is None or not everything.bytes:
             continue
         yield Verdict(each, "bytes to those of all", None if each.bytes is None else each.bytes / everything.bytes, 0.5)
-        yield Verdict(each, "seconds to those of all", each.ratio, 1.0)
+        seconds, whole = each.capture_s, everything.capture_s
+        yield Verdict(each, "capture to that of all", seconds / whole if seconds is not None and whole else None, 0.9)
 
 
 def _of_pushdown(_: str, group: Sequence[Result]) -> Iterator[Verdict]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.bars import Verdict, verdicts
+from benchmarks.bars import DECLARED, Verdict, verdicts
 from benchmarks.results import Result, by_case, load
 
 Column = tuple[str, Callable[[Result], str]]
@@ -37,6 +37,7 @@ CAPTURE: Sequence[Column] = (
     ("fixed", lambda each: _number(each.fixed_s or None, ".2f")),
     ("pairs", lambda each: _number(each.pairs or None, ",")),
     ("bytes a pair (backward + forward)", _per_pair),
+    ("capture s", lambda each: _number(each.capture_s if each.experiment in DECLARED else None, ".2f")),
     ("bytes", lambda each: _number(each.bytes if each.experiment in ("prune", "pushdown") else None, ",")),
     ("MB", lambda each: _number(each.peak_rss_mb, ",.0f")),
     ("by", lambda each: each.strategy or ""),

@@ -33,6 +33,7 @@ class Result:
     raw_ratio: float | None = None
     strategy: str | None = None
     bytes: int | None = None  # of all that is kept to answer questions
+    capture_s: float | None = None  # between the outputs being there and the lineage being there
     rounds: int = 0
     total_s_all: tuple[float, ...] = ()
     p50_ms: float | None = None

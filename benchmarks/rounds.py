@@ -149,6 +149,7 @@ def result_of(
         bytes_per_pair_forward=per_pair(outcome.forward),
         peak_rss_mb=max(tries.peaks),
         bytes=outcome.bytes or None,
+        capture_s=after if technique.is_ours else None,
         strategy=outcome.strategy,
         rounds=len(tries.seconds),
         total_s_all=tuple(round(each, 3) for each in tries.seconds),

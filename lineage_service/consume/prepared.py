@@ -16,9 +16,12 @@ from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.ask import Questions
 from lineage_service.query.files import index_files, index_literal
 from lineage_service.query.names import DatasetName, find_run
+from lineage_service.query.session import held_name
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, duckdb_type
+
+HELD_GROUPS = 200_000  # groups of so few rows are held in memory once they were asked for
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def grouping(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direc
     ]  # fmt: skip
 
 
-def parts_query(prepared: Prepared, path: str, start: Start) -> str | None:
+def parts_query(prepared: Prepared, scan: str, start: Start) -> str | None:
     """The partial measures of groups, for a question that puts them together itself; None where they do not add up."""
     one = start.rids is not None and len(start.rids) == 1
     additive = [each for each in prepared.question.measures if each.function in ("sum", "count") and not each.distinct]
@@ -138,7 +141,7 @@ def parts_query(prepared: Prepared, path: str, start: Start) -> str | None:
         return None
     keys = [f"k{number}" for number in range(len(prepared.question.keys))]
     measures = [f"m{number}" for number in range(len(prepared.question.measures))]
-    return f"SELECT {', '.join([*keys, *measures])} FROM {_of(path, start)}"
+    return f"SELECT {', '.join([*keys, *measures])} FROM {_those(scan, start)}"
 
 
 def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[tuple[str, str]]) -> str:
@@ -153,8 +156,13 @@ def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[t
     return f"SELECT {'DISTINCT ' if several else ''}{', '.join(shown)} FROM {_of(path, start)}"
 
 
-def grouped_query(prepared: Prepared, path: str, start: Start) -> str:
-    """Groups of far rows of near rows, with their measures."""
+def held_groups(prepared: Prepared, path: str) -> str | None:
+    """The query for all prepared groups, where they are few enough to be held in memory."""
+    return f"SELECT * FROM {_scan(path)}" if prepared.record.rows <= HELD_GROUPS else None
+
+
+def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
+    """Groups of far rows of near rows, with their measures; `scan` is where they are."""
     question, types = prepared.question, prepared.body["types"]
     one = start.rids is not None and len(start.rids) == 1
     additive = [each for each in question.measures if each.function in ("sum", "avg", "count") and not each.distinct]
@@ -170,7 +178,7 @@ def grouped_query(prepared: Prepared, path: str, start: Start) -> str:
         for number, each in enumerate(question.measures)
     ]
     group = "" if one else f" GROUP BY {', '.join(f'k{number}' for number in range(len(keys)))}" if keys else ""
-    return f"SELECT {', '.join([*keys, *measures])} FROM {_of(path, start)}{group}"
+    return f"SELECT {', '.join([*keys, *measures])} FROM {_those(scan, start)}{group}"
 
 
 def witness_query(prepared: Prepared, path: str, start: Start) -> str:
@@ -195,7 +203,11 @@ def selected_ids(path: str, start: Start, direction: str) -> str:
 
 def _of(path: str, start: Start) -> str:
     """The rows of a prepared file that belong to near rows."""
-    return _those(f"read_parquet({index_literal(path)})", start)
+    return _those(_scan(path), start)
+
+
+def _scan(path: str) -> str:
+    return f"read_parquet({index_literal(path)})"
 
 
 def _those(scan: str, start: Start) -> str:
@@ -206,6 +218,12 @@ def _those(scan: str, start: Start) -> str:
     if start.table is not None:
         return f"{scan} p SEMI JOIN {start.table} s ON s.b = p.near"
     return scan
+
+
+def groups_scan(prepared: Prepared, path: str) -> tuple[str, tuple[str, ...]]:
+    """Where prepared groups are read from, and the queries of tables that are to be held for it."""
+    held = held_groups(prepared, path)
+    return (_scan(path), ()) if held is None else (held_name(held), (held,))
 
 
 def files_of(path: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from lineage_service.consume.prepared import (
     covered_query,
     files_of,
     grouped_query,
+    groups_scan,
     selected_ids,
     witness_query,
 )
@@ -42,6 +43,7 @@ class Relation:
 
     paths: the files that it reads · tables: of ids (column b) that it joins, by name · dataset: whose rows they are
     ids: gives the row ids alone, where that takes no scan · told: what they are and how they are found
+    held: queries of few rows, each a table in memory that it reads
     """
 
     query: str
@@ -51,6 +53,7 @@ class Relation:
     tables: dict[str, pa.Array] = field(default_factory=dict)
     ids: Callable[[], pa.Array] | None = None
     notes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def version(self) -> str | None:
@@ -121,7 +124,9 @@ class Relations:
             return Relation(witness_query(prepared, path, kept), files_of(path), None, told, tables)
         if question.kind == "groups":
             told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
-            return Relation(grouped_query(prepared, path, kept), files_of(path), None, told, tables)
+            place, held = groups_scan(prepared, path)
+            query = grouped_query(prepared, place, kept)
+            return Relation(query, files_of(path), None, told, tables, held=held)
         scan = self.ask.scan(far)
         types = [(each.name, each.type) for each in scan.version.columns]
         query = scan.nan_safe(covered_query(prepared, path, kept, types), prepared.columns)
@@ -155,10 +160,6 @@ class Relations:
         name, ids = self.name(), self._array(start)
         self.ask.engine.drop(start.table)
         return Start(table=name), {name: ids}
-
-    def of_file(self, path: str, query: str, told: str, tables: dict[str, pa.Array]) -> Relation:
-        """A relation over a prepared file, whose rows are no dataset's."""
-        return Relation(query, files_of(path), None, told, tables)
 
     def _keeping(self, tables: dict[str, pa.Array]) -> Callable[[pa.Array], str]:
         def keep(rows: pa.Array) -> str:

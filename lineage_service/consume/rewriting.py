@@ -15,7 +15,15 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.consume.allowed import SERIALIZE, check_allowed
 from lineage_service.consume.groups import grouped_select, is_grouped
 from lineage_service.consume.origin import origin_of_rids
-from lineage_service.consume.prepared import Preparations, covering, grouping, parts_query
+from lineage_service.consume.prepared import (
+    Preparations,
+    Prepared,
+    covering,
+    files_of,
+    grouping,
+    groups_scan,
+    parts_query,
+)
 from lineage_service.consume.reading import BACKWARD, WORKLOAD, Call, Named, Question, Span, read_question
 from lineage_service.consume.relations import Relation, Relations
 from lineage_service.errors import QuestionError
@@ -49,6 +57,7 @@ class Asking:
     preparations: Preparations
 
     checked: set[tuple[object, ...]] = field(default_factory=set)
+    selects: dict[tuple[object, ...], str | None] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -66,6 +75,8 @@ class Asking:
     def open(self, relations: dict[str, Relation]) -> list[str]:
         """Everything that relations read, in the guarded engine; the tables made for it."""
         self.session.allow([path for each in relations.values() for path in each.paths])
+        for query in (query for each in relations.values() for query in each.held):
+            self.session.held(query)
         made = {name: ids for each in relations.values() for name, ids in each.tables.items()}
         for name, ids in made.items():
             self.session.keep(name, ids)
@@ -277,29 +288,49 @@ class Rewriting:
             return None
         near = self.asking.ask.find(first[0])
         candidates = grouping(self.asking.preparations.of_run(near.run_id), near, second[0], _direction(call))
-        if not candidates or not is_grouped(self.question.tree):
-            return None
-        shown = self._shown(call, candidates[0].far[0])
         for prepared in candidates:
-            names = [each.name for each in self.asking.ask.scan(prepared.far[0]).version.columns]
             name = f"{self.prefix}1"
-            types = prepared.body["types"]
-            select = grouped_select(self.question.tree, name, prepared.question, types, shown, names)
+            select = self._select(call, prepared, name)
             if select is None:
                 continue
             where, ids = self._start(call, call.arguments[2:], first[0])
             ((_, start),) = self._relations.start([near], where, ids)
             kept, tables = self._relations.kept(start)
             path = self.asking.ask.home.absolute(str(prepared.record.path))
-            parts = parts_query(prepared, path, kept)
+            place, held = groups_scan(prepared, path)
+            parts = parts_query(prepared, place, kept)
             if parts is None:
                 continue
             told = f"{self._told(call)}: prepared groups of '{prepared.question.name}'"
-            relation = self._relations.of_file(path, parts, told, tables)
+            relation = Relation(parts, files_of(path), None, told, tables, held=held)
             self.relations[name] = relation
             next(self.numbers)
             return Rewritten(select, f"WITH {name} AS ({relation.query}) {select}", self.relations)
         return None
+
+    def _select(self, call: Call, prepared: Prepared, name: str) -> str | None:
+        """The SELECT over partial measures; found once for a text, wherever it starts from."""
+        text = self.question.text
+        key = (
+            text[: call.span.start],
+            text[call.span.end :],
+            call.alias,
+            name,
+            prepared.record.run_id,
+            prepared.record.name,
+        )
+        if key not in self.asking.selects:
+            found = None
+            if is_grouped(self.question.tree):
+                shown = self._shown(call, prepared.far[0])
+                names = [each.name for each in self.asking.ask.scan(prepared.far[0]).version.columns]
+                found = grouped_select(
+                    self.question.tree, name, prepared.question, prepared.body["types"], shown, names
+                )
+            if len(self.asking.selects) >= MOST_CHECKED:
+                self.asking.selects.clear()
+            self.asking.selects[key] = found
+        return self.asking.selects[key]
 
     def _shown(self, call: Call, far: DatasetRecord) -> list[tuple[str, str]]:
         """Names and types of the columns that the question gives, found without reading a row."""

@@ -161,11 +161,11 @@ class Questions:
 
     def _keys(self, place: Place, columns: Sequence[str], rids: Sequence[int]) -> list[tuple[Any, ...]]:
         """What rows of a dataset have in these columns."""
-        dataset, scan = self.graph.datasets_at(place)[0], self.scan_at(place)
+        scan = self.scan_at(place)
         names, wanted = ", ".join(map(column, columns)), ", ".join(map(str, rids))
         if scan.version.rows <= HELD:
+            rows = held_rows(self.session, scan)
             with self.session.timed(SECONDS) as cursor:
-                rows = held_rows(self.session, dataset, scan)
                 return cursor.execute(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})").fetchall()
         positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
         return self.engine.rows(f"SELECT {names} FROM ({scan.select_positions(positions, columns)})")

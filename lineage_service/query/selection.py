@@ -78,20 +78,19 @@ def rids_where(
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
     where = " AND ".join(conditions)
     session.allow(scan.paths)
+    held = held_rows(session, scan) if scan.version.rows <= HELD else None
     with session.timed(SECONDS) as cursor:
-        if scan.version.rows <= HELD:
-            held = held_rows(session, dataset, scan)
+        if held is not None:
             return session.few_ids(cursor, f"SELECT {RID} FROM {held} rows_asked WHERE {where}", parameters)
         rows = scan.nan_safe(scan.select())
         query = f"SELECT {RID} FROM ({rows}) rows_asked WHERE {where} ORDER BY 1"
         return session.id_array(cursor, query, parameters)
 
 
-def held_rows(session: Session, dataset: DatasetRecord, scan: VersionScan) -> str:
+def held_rows(session: Session, scan: VersionScan) -> str:
     """A dataset of few rows as a table of the guarded engine."""
     session.allow(scan.paths)
-    names = " ".join(each.name for each in scan.version.columns)
-    return session.held(f"{dataset.version_id} {names}", scan.nan_safe(scan.select()))
+    return session.held(scan.nan_safe(scan.select()))
 
 
 def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:

@@ -6,6 +6,7 @@ questions do.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class Session:
     _connection: DuckDBPyConnection | None = None
     _paths: set[str] = field(default_factory=set)
     _tables: int = 0
-    _held: dict[str, str] = field(default_factory=dict)
+    _held: set[str] = field(default_factory=set)
 
     def allow(self, paths: Sequence[str]) -> None:
         """Lets questions read these files. What was kept for earlier questions goes where a new engine is needed."""
@@ -44,12 +45,13 @@ class Session:
         self._connection = _guarded(self.spill, sorted(self._paths))
         self._held.clear()
 
-    def held(self, key: str, query: str) -> str:
+    def held(self, query: str) -> str:
         """The name of a table of a query's rows, which are few; made when it is first asked for."""
-        if key not in self._held:
-            self.connection.execute(f"CREATE TABLE {(name := self.new_name())} AS {query}")
-            self._held[key] = name
-        return self._held[key]
+        name = held_name(query)
+        if name not in self._held:
+            self.connection.execute(f"CREATE TABLE {name} AS {query}")
+            self._held.add(name)
+        return name
 
     @property
     def connection(self) -> DuckDBPyConnection:
@@ -104,6 +106,11 @@ class Session:
         cursor = self.connection.cursor()
         with stopped_after(cursor, seconds, self.spill.parent):
             yield cursor
+
+
+def held_name(query: str) -> str:
+    """The name of the table that holds a query's rows; the same in every engine."""
+    return f"held_{hashlib.sha256(query.encode()).hexdigest()[:16]}"
 
 
 @contextmanager
