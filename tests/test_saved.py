@@ -132,9 +132,8 @@ def test_rows_and_types_are_those_of_the_query(home):
     sql = "SELECT q1.l_returnflag, sum(l_tax) AS h, list(DISTINCT n) AS l, count(*) / 3 AS d FROM q1 JOIN lineitem l USING (l_linestatus) GROUP BY ALL ORDER BY ALL"
     plain = home.query(sql).to_pylist()
     saved = home.query(sql, save="typed").to_pylist()
-    assert [{**row, "h": int(row["h"])} for row in plain] == [
-        {name: int(value) if name == "h" else value for name, value in row.items() if name != "_rid"} for row in saved
-    ]
+    assert [{name: value for name, value in row.items() if name != "_rid"} for row in saved] == plain
+    assert isinstance(plain[0]["h"], int)
 
 
 def test_a_saved_query_is_read_by_a_workflow(home, folder):

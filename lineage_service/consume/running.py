@@ -59,7 +59,7 @@ class Running:
         return reader, self.limits.seconds - (time.monotonic() - began), cursor
 
     def _narrowed(self, reader: pa.RecordBatchReader, huge: Sequence[int]) -> pa.RecordBatchReader:
-        """Sums of whole numbers are of 128 bits in DuckDB, which Arrow has as decimals: as whole numbers where they fit.
+        """Sums of whole numbers have 128 bits in DuckDB, which Arrow has as decimals: as whole numbers where they fit.
 
         That is known when all of them are there.
         """

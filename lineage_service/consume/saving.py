@@ -149,7 +149,7 @@ class Saving:
         kept = [row for row in cursor.execute(f"DESCRIBE {table}").fetchall() if row[0] not in hidden]
         items, types = [], []
         for name, (own, kind, *_) in zip(names, kept, strict=True):
-            wider = _WIDER.get(kind, kind)
+            wider = "BIGINT" if kind == "HUGEINT" and _fits(cursor, table, own) else _WIDER.get(kind, kind)
             value = column(own) if wider == kind else f"CAST({column(own)} AS {wider})"
             items.append(f"{value} AS {column(name)}")
             types.append((name, spark_type(wider)))
@@ -231,6 +231,12 @@ class Saving:
         made = DatasetRecord(run_id, name, name, "output", step_space(name), version.id, "{}")
         record = VersionRecord(version.id, version.kind, run_id, version.rows, version.bytes, version.to_json())
         return Commit(run, text, (), (record,), (*read, made), tuple(hops))
+
+
+def _fits(cursor: DuckDBPyConnection, table: str, name: str) -> bool:
+    """Whether a column of sums has only numbers of 64 bits."""
+    inside = f"bool_and({column(name)} BETWEEN {-(2**63)} AND {2**63 - 1})"
+    return bool(cursor.execute(f"SELECT coalesce({inside}, true) FROM {table}").fetchall()[0][0])
 
 
 def check_name(name: str, workflows: Mapping[str, str]) -> None:
