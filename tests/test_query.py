@@ -206,6 +206,53 @@ def test_however_lineage_was_captured(spark, home, folder, tmp_path, capture):
             assert rows(other.query(sql)) == rows(home.query(sql)), sql
 
 
+def count(home: Home, sql: str) -> int:
+    return home.query(sql).to_pylist()[0]["n"]
+
+
+def test_common_tables_cannot_stand_before_what_is_ours(home):
+    everything = count(home, "SELECT count(*) AS n FROM backward('ranked', 'orders', '_rid < 40')")
+    for name in [f"ids{number}" for number in range(1, 30)]:
+        sql = f"WITH {name} AS (SELECT 5 AS b) SELECT count(*) AS n FROM backward('ranked', 'orders', '_rid < 40')"
+        assert count(home, sql) == everything
+
+
+def test_a_recursive_name_is_no_way_to_tables_and_files(home):
+    path = home._ask.scan(home._ask.find("by_day")).paths[0]
+    home.query("FROM by_day").arrow()
+    for name in ("duckdb_tables", "sqlite_master", f'"{path}"', "ids1"):
+        for body in (f"SELECT * FROM {name}", f"SELECT * FROM {name} UNION ALL SELECT * FROM {name}"):
+            with pytest.raises((QuestionError, NotFound), match=r"no dataset|no table"):
+                home.query(f"WITH RECURSIVE {name} AS ({body}) SELECT * FROM {name}").arrow()
+    assert count(home, "WITH RECURSIVE orders AS (SELECT * FROM orders LIMIT 2) SELECT count(*) AS n FROM orders") == 2
+    sql = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT count(*) AS n FROM r"
+    assert count(home, sql) == 4
+
+
+def test_rows_to_start_from_and_what_they_see(home):
+    inner = "WITH orders AS (SELECT * FROM shop.orders LIMIT 1) SELECT * FROM forward('shop.orders', 'by_day', (FROM orders))"
+    with pytest.raises(QuestionError, match="inner WITH"):
+        home.query(f"SELECT count(*) AS n FROM ({inner})")
+    assert count(home, inner.replace("SELECT * FROM forward", "SELECT count(*) AS n FROM forward")) == 1
+    nested = "(WITH y AS (FROM x) SELECT * FROM y -- one\n)"
+    sql = f"WITH x AS (SELECT * FROM orders LIMIT 1) SELECT count(*) AS n FROM forward('orders', 'by_day', {nested}); -- end"
+    assert count(home, sql) == 1
+    odd = '(SELECT _rid, 1 AS "(" FROM by_day WHERE day = 1)'
+    assert count(home, f"SELECT count(*) AS n FROM backward('by_day', 'orders', {odd}) date") == 12
+    for value in ("0.6", "'x'", "1e30"):
+        with pytest.raises(QuestionError, match=r"no row ids|no row"):
+            home.query(f"FROM backward('by_day', 'orders', (SELECT {value} AS _rid))")
+
+
+@pytest.mark.parametrize("sql", ["SELECT " + "+".join(["1"] * 900), "SELECT timezone(city, now()) FROM customers",
+                                 'SELECT * FROM "a\nb"', "SELECT * FROM orders NATURAL JOIN customers", "TABLE orders"])  # fmt: skip
+def test_whatever_is_wrong_is_told_in_one_line(home, sql):
+    with pytest.raises(LineageError) as caught:
+        home.query(sql).arrow()
+    assert all("\n" not in problem.message for problem in caught.value.problems)
+    assert not any(city and city in str(caught.value) for city in CITIES)
+
+
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 

@@ -55,6 +55,9 @@ OUTPUTS = ("by_flag", "by_kind", "kinds", "by_mode")
 ODD = [
     {"name": "ranked", "op": "window", "input": "lines", "partition_by": ["flag"], "order_by": ["line"],
      "measures": {"place": "row_number()"}},
+    {"name": "line_items", "op": "project", "input": "lines", "columns": ["item"]},
+    {"name": "item_items", "op": "project", "input": "items", "columns": ["item"]},
+    {"name": "common", "op": "intersect", "left": "line_items", "right": "item_items"},
     {"name": "unused", "op": "join", "left": "lines", "right": "items", "using": ["item"], "how": "anti"},
 ]  # fmt: skip
 
@@ -68,7 +71,7 @@ def workflow(
     sources = {source: {"path": f"{source}.parquet"} for source in ("lines", "items")}
     lineage = {"workload": workload, "keep": list(keep)}
     body = {"version": 1, "name": name, "sources": sources, "steps": [*STEPS, *odd],
-            "outputs": {name: {} for name in (*OUTPUTS, *(each["name"] for each in odd))}, "lineage": lineage}  # fmt: skip
+            "outputs": {name: {} for name in (*OUTPUTS, *(each["name"] for each in odd if "_items" not in each["name"]))}, "lineage": lineage}  # fmt: skip
     path = folder / f"{name}.yml"
     path.write_text(json.dumps(body))
     return path
@@ -304,6 +307,100 @@ def test_an_ordinary_question_of_the_same_shape_is_answered_from_groups(everythi
             home.query(sql.format(f("cubed", "_rid = 0")))
 
 
+SHAPES = [
+    "SELECT mode, count(*) FROM {} GROUP BY ALL ORDER BY mode",
+    "SELECT mode, count(*) FROM {} GROUP BY 1 HAVING mode > 'B' ORDER BY mode DESC",
+    "SELECT year(day) AS y, count(*) FROM {} GROUP BY y ORDER BY year(day)",
+    "SELECT few + 1 AS g, count(*) FROM {} GROUP BY 1 ORDER BY few + 1 LIMIT 2",
+    "SELECT -few AS few, count(*) AS n FROM {} GROUP BY few ORDER BY few LIMIT 1",
+    "SELECT count(*) AS few FROM {} GROUP BY mode HAVING few > 2 ORDER BY 1",
+    "SELECT few, -few AS k1, count(*) FROM {} GROUP BY few ORDER BY few LIMIT 1",
+    "SELECT few, -few AS rows_1_k1, count(*) FROM {} GROUP BY few ORDER BY few LIMIT 1",
+    "SELECT year(day) * 10000000 AS y, count(*) FROM {} GROUP BY 1 ORDER BY 1",
+    "SELECT max(day), min(day) FROM {} t WHERE t.mode <> 'AIR'",
+    "SELECT t.mode, sum(t.few) FROM {} t GROUP BY t.mode ORDER BY 1",
+    "SELECT CAST(weight AS VARCHAR) AS x, count(*) FROM {} GROUP BY ALL ORDER BY x",
+    "SELECT s.mode AS m, count(*) FROM {} GROUP BY s.mode ORDER BY 1",
+    "SELECT count(*) FROM {} WHERE s.mode = 'S1'",
+    "SELECT count(*), sum(s.few) FROM {}",
+    "SELECT ts, count(*) FROM {} GROUP BY ts ORDER BY ts LIMIT 2",
+    "SELECT day(ts) AS d, count(*) FROM {} GROUP BY 1 ORDER BY 1 LIMIT 3",
+    "SELECT t FROM {} t ORDER BY t.line LIMIT 2",
+    "SELECT mode FROM {} AS t(r, line, mode) ORDER BY 1 LIMIT 3",
+    "SELECT mode, count(*) FROM {} AS t(r, line, mode) GROUP BY mode ORDER BY 1",
+]
+
+
+def test_questions_that_only_look_like_prepared_ones(spark, tmp_path):
+    """Groups or rows are prepared, and all pairs too: whatever is asked is answered as if nothing were prepared."""
+    from datetime import UTC, datetime
+
+    rows = lines().num_rows
+    struct = pa.array([{"mode": f"S{i % 3}", "few": 1000 * i} for i in range(rows)])
+    moments = pa.array(
+        [datetime(1995, 1, i % 28 + 1, i % 24, tzinfo=UTC) for i in range(rows)], pa.timestamp("us", "UTC")
+    )
+    table_ = lines().append_column("s", struct).append_column("ts", moments)
+    pq.write_table(table_, tmp_path / "lines.parquet")
+    plain = {"name": "plain", "backward": "by_flag", "to": "lines"}
+    measures = {"n": "count(*)", "t": "sum(few)", "x": "max(day)", "y": "min(day)", "sf": "sum(s.few)"}
+    groups = {"parameters": ["mode", "few"], "by": {"y": "year(day)", "w": "weight"}, "measures": measures}
+    moments_ = {
+        "by": {"d": "to_date(ts)", "e": "day(ts)", "m": "s.mode"},
+        "measures": {"n": "count(*)", "x": "max(to_date(ts))"},
+    }
+    workload = [plain, {**plain, "name": "cube", **groups}, {**plain, "name": "days", **moments_},
+                {**plain, "name": "rows", "parameters": ["mode"], "columns": ["few"]}]  # fmt: skip
+    with Home.open(tmp_path / "home") as home:
+        home.run(workflow(tmp_path, [], "bare"))
+        home.run(workflow(tmp_path, workload, "full"))
+        for sql in SHAPES:
+            for start in ("_rid = 0", "n > 0"):
+                bare, full = (home.query(sql.format(f(name, start))) for name in ("bare", "full"))
+                assert full.arrow().schema == bare.arrow().schema, sql
+                assert [*map(repr, full.to_pylist())] == [*map(repr, bare.to_pylist())], sql
+
+
+def test_expressions_whose_names_mislead(spark, tmp_path):
+    """Columns called like functions, days in texts, averages with many digits, groups of no rows."""
+    days = [date(1997, 9, i % 28 + 1) for i in range(30)]
+    wide = pa.array([Decimal(i) / 8 + 1000 for i in range(30)], pa.decimal128(38, 18))
+    big = pa.array([(-1) ** i * (2**62 + i) for i in range(30)], pa.int64())
+    table_ = pa.table({"k": [i % 3 for i in range(30)], "day": days, "text": [f"{day} 10:00:00" for day in days],
+                       "wide": wide, "big": big, "few": [i % 4 for i in range(30)]})  # fmt: skip
+    pq.write_table(table_, tmp_path / "a.parquet")
+    step = {"name": "t", "op": "aggregate", "input": "a", "by": ["k"], "measures": {"n": "count(*)"}}
+    entry = {"backward": "t", "to": "a"}
+    measures = {"first": "min(day)", "last": "max(day)", "n": "count(DISTINCT day)"}
+    declared = {
+        "days": {"by": ["few"], "measures": measures},
+        "named": {"by": {"x": "day"}, "measures": {"n": "count(*)"}},
+        "texts": {"by": {"d": "to_date(text)"}, "measures": {"n": "count(*)"}},
+        "wide": {"by": [], "measures": {"m": "avg(wide)", "b": "avg(few)", "s": "sum(wide)"}},
+        "none": {
+            "by": [],
+            "where": "few > 100",
+            "measures": {"n": "count(*)", "t": "sum(few)", "d": "count(DISTINCT few)"},
+        },
+    }
+    body = {"version": 1, "name": "flow", "sources": {"a": {"path": "a.parquet"}}, "steps": [step], "outputs": {"t": {}},
+            "lineage": {"workload": [{"name": name, **entry, **each} for name, each in declared.items()]}}  # fmt: skip
+    (tmp_path / "flow.yml").write_text(json.dumps(body))
+    frame = spark.read.parquet(str(tmp_path / "a.parquet"))
+    with Home.open(tmp_path / "home") as home:
+        for engine in ("auto", "spark"):
+            home.run(tmp_path / "flow.yml", index_engine=engine)
+            for start, traced in (("k = 1", "k = 1"), ("n > 0", "true"), ("k = 77", "false")):
+                for name, each in declared.items():
+                    by = each["by"] if isinstance(each["by"], dict) else {key: key for key in each["by"]}
+                    items_ = ", ".join(f"{text} AS {key}" for key, text in {**by, **each["measures"]}.items())
+                    group = f" GROUP BY {', '.join(by.values())}" if by else ""
+                    frame.where(traced).where(each.get("where", "true")).createOrReplaceTempView("traced")
+                    wanted = [row.asDict() for row in spark.sql(f"SELECT {items_} FROM traced{group}").collect()]
+                    found = home.query(f"FROM workload('{name}', '{start}')").to_pylist()
+                    assert table(found) == table(wanted), (engine, start, name)
+
+
 def f(workflow_: str, start: str) -> str:
     name = "cubed" if workflow_ == "c" else workflow_
     return f"backward('{name}.by_flag', 'lines', '{start}')"
@@ -404,6 +501,7 @@ LINES = {"name": "q", "backward": "by_flag", "to": "lines"}
         ({"name": "q", "backward": "by_flag", "to": "items"}, "'by_flag' and 'items' are not linked"),
         ({"name": "q", "backward": "ranked", "to": "lines", "semantics": "why"}, "have no meaning: a window"),
         ({"name": "q", "backward": "unused", "to": "items"}, "by the absence of a match only"),
+        ({"name": "q", "backward": "common", "to": "lines", "semantics": "why"}, "through intersect 'common'"),
         ({**LINES, "paramters": ["mode"]}, "did you mean 'parameters'"),
     ],
 )

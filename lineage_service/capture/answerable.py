@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lineage_service.capture.handles import Role, Space, Table
-from lineage_service.capture.instrument import instrument
+from lineage_service.capture.instrument import InstrumentedPlan, instrument
+from lineage_service.capture.workload import hops_between, links_of
 from lineage_service.plan.build import Plan
+from lineage_service.plan.nodes import Intersect
 
 
 def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -26,12 +28,25 @@ def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
                     question.name,
                     f"'{near}' and '{name}' are linked by the absence of a match only: no rows to ask for",
                 )
+            elif question.kind == "witnesses" and (steps := _intersections(instrumented, question.near, far)):
+                yield question.name, f"witnesses through intersect '{steps[0]}' are not kept: it puts sides together"
             elif question.kind == "witnesses" and Role.PEER in roles:
                 yield (
                     question.name,
                     f"witnesses of '{near}' in '{name}' have no meaning: a window puts rows beside each other, not "
                     "together",
                 )
+
+
+def _intersections(plan: InstrumentedPlan, near: Space, far: Space) -> list[str]:
+    """The intersect steps on the way between two datasets."""
+    links = links_of(plan.tables())
+    passed = {space for hop in hops_between(links, near, far) for space in hop}
+    return [
+        each.node.step
+        for each in plan.nodes
+        if isinstance(each.node, Intersect) and any(table.space in passed for table in each.tables)
+    ]
 
 
 def _roles(upper: Space, lower: Space, tables: Mapping[Space, Table]) -> set[Role]:

@@ -266,9 +266,11 @@ def value_in(source: Source, expression: Expression) -> str | None:
     from sqlglot import exp
 
     tree = expression.tree
-    part = _DAY_PARTS.get(expression.text.partition("(")[0].strip().lower())
-    inner = tree.this if part is not None and isinstance(tree, exp.Func) else tree
-    while isinstance(inner, exp.TsOrDsToDate | exp.Paren):
+    part = None
+    if isinstance(tree, exp.Func):
+        part = _DAY_PARTS.get(expression.text.partition("(")[0].strip().lower())
+    inner = tree if part is None else tree.this
+    while isinstance(inner, exp.Paren) or (part is not None and isinstance(inner, exp.TsOrDsToDate)):
         inner = inner.this
     if not isinstance(inner, exp.Column) or len(inner.parts) != 1:
         return None

@@ -122,7 +122,7 @@ class Workload:
         for each in self.questions:
             if each.kind == "pairs":
                 for upper, lower in each.ends:
-                    for hop in _hops_between(edges, upper, lower):
+                    for hop in hops_between(edges, upper, lower):
                         found.setdefault(hop, set()).add(each.direction)
         return found
 
@@ -135,10 +135,10 @@ class Workload:
         """Steps between spaces on the way of any declared question; None: all of them."""
         if not self.questions:
             return None
-        return {hop for each in self.questions for ends in each.ends for hop in _hops_between(edges, *ends)}
+        return {hop for each in self.questions for ends in each.ends for hop in hops_between(edges, *ends)}
 
 
-def _hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Space) -> Iterator[tuple[Space, Space]]:
+def hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Space) -> Iterator[tuple[Space, Space]]:
     """Every step between two datasets, over all ways."""
     reaching: dict[Space, bool] = {lower: True}
 

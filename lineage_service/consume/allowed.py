@@ -33,8 +33,8 @@ def check_allowed(serialized: str, ours: Collection[str], around: Collection[str
         raise QuestionError(f"cannot read the query: {message}")
     if len(body["statements"]) != 1:
         raise QuestionError(f"one statement at a time: the query has {len(body['statements'])}")
-    known = {name.lower() for name in (*ours, *around, *_common(body))}
-    for node in _nodes(body):
+    scope = frozenset(name.lower() for name in (*ours, *around))
+    for node, known in _nodes(body, scope):
         _check(node, ours, known)
 
 
@@ -71,32 +71,27 @@ def _check_function(node: dict[str, Any]) -> None:
         raise QuestionError(f"function '{name}' is not allowed in a query", hint=did_you_mean(name, CALLABLE))
 
 
-def _nodes(body: Any, *, in_from: bool = False) -> Iterator[dict[str, Any]]:
-    """Every object of the tree that is a node; functions that stand behind FROM are marked."""
-    stack: list[tuple[Any, bool]] = [(body, in_from)]
-    while stack:
-        at, behind_from = stack.pop()
-        if isinstance(at, dict):
-            if "class" in at or isinstance(at.get("type"), str):
-                yield {**at, "in_from": True} if behind_from else at
-            is_table = at.get("type") == "TABLE_FUNCTION" and "class" not in at
-            stack += [(value, is_table and key == "function") for key, value in at.items()]
-        elif isinstance(at, list):
-            stack += [(value, False) for value in at]
+def _nodes(body: Any, scope: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Every object of the tree that is a node, with the tables that it may name; functions behind FROM are marked.
 
-
-def _common(body: Any) -> set[str]:
-    """The names of all common tables."""
-    found: set[str] = set()
-    stack = [body]
+    A common table is seen by those behind it and by the query, and of itself only in what a recursive one adds.
+    """
+    stack: list[tuple[Any, frozenset[str], bool]] = [(body, scope, False)]
     while stack:
-        at = stack.pop()
-        if isinstance(at, dict):
-            for entry in at.get("cte_map", {}).get("map", []) if isinstance(at.get("cte_map"), dict) else []:
-                found.add(str(entry["key"]))
-            if "cte_name" in at:
-                found.add(str(at["cte_name"]))
-            stack += list(at.values())
-        elif isinstance(at, list):
-            stack += at
-    return found
+        at, known, behind_from = stack.pop()
+        if isinstance(at, list):
+            stack += [(value, known, False) for value in at]
+        if not isinstance(at, dict):
+            continue
+        rest = {key: value for key, value in at.items() if key != "cte_map"}
+        for entry in (at.get("cte_map") or {}).get("map", []):
+            stack.append((entry["value"], known, False))
+            known = known | {str(entry["key"]).lower()}
+        if "class" in at or isinstance(at.get("type"), str):
+            yield ({**at, "in_from": True} if behind_from else at), known
+        if at.get("type") == "RECURSIVE_CTE_NODE":
+            added = known | {str(at["cte_name"]).lower()}
+            stack += [(value, added if key == "right" else known, False) for key, value in rest.items()]
+            continue
+        is_table = at.get("type") == "TABLE_FUNCTION" and "class" not in at
+        stack += [(value, known, is_table and key == "function") for key, value in rest.items()]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lineage_catalog.records import Commit
@@ -13,7 +14,7 @@ from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting, Rewritten
 from lineage_service.consume.running import Limits, Running, apart
 from lineage_service.consume.saving import Saving, check_name
-from lineage_service.errors import QuestionError
+from lineage_service.errors import LineageError, QuestionError
 from lineage_service.query.answer import Answer, Part, records
 
 if TYPE_CHECKING:
@@ -28,22 +29,24 @@ class Consumer:
 
     def query(self, text: str, limits: Limits, limit: int | None = None) -> Answer:
         """The answer to a question; `limit` cuts it, and says how many rows more there are."""
-        question = read_question(text)
-        rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten()
-        if question.explain:
-            return _explained(rewritten)
-        return self._answer(rewritten, limits, limit)
+        if limit is not None and limit < 0:
+            raise QuestionError("a limit cannot be negative")
+        with _told_in_a_line():
+            question = read_question(text)
+            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten()
+            return _explained(rewritten) if question.explain else self._answer(rewritten, limits, limit)
 
     def save(
         self, text: str, name: str, limits: Limits, workflows: Mapping[str, str], commit: Callable[[Commit], None]
     ) -> str:
         """Makes a question's rows a dataset of that name, with their lineage; the id of its run."""
-        check_name(name, workflows)
-        question = read_question(text)
-        if question.explain:
-            raise QuestionError("EXPLAIN cannot be saved")
-        rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten(rows=True)
-        return Saving(self.asking, question, rewritten, name, limits.seconds).save(self.asking.ask.home, commit)
+        with _told_in_a_line():
+            check_name(name, workflows)
+            question = read_question(text)
+            if question.explain:
+                raise QuestionError("EXPLAIN cannot be saved")
+            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten(rows=True)
+            return Saving(self.asking, question, rewritten, name, limits.seconds).save(self.asking.ask.home, commit)
 
     def _answer(self, rewritten: Rewritten, limits: Limits, limit: int | None) -> Answer:
         session = self.asking.session
@@ -63,6 +66,20 @@ class Consumer:
         if tables:
             weakref.finalize(part, session.drop, tables)  # the answer may be read at any time until it is gone
         return answer
+
+
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    """Errors of a question in one line each, whatever names it has; and of one that is too deep for Python."""
+    try:
+        yield
+    except RecursionError:
+        raise QuestionError("the query is nested too deeply") from None
+    except LineageError as error:
+        if not any("\n" in problem.message for problem in error.problems):
+            raise
+        problems = [replace(problem, message=" ".join(problem.message.split())) for problem in error.problems]
+        raise type(error)(problems) from None
 
 
 def _prefix(text: str) -> str:

@@ -6,7 +6,7 @@ contributed to it. What cannot be traced exactly this way is refused, with the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -41,13 +41,13 @@ class Captured:
     ids: tuple[Ids, ...]
 
 
-def captured(named: str, relations: Mapping[str, bool]) -> Captured:
-    """The question over `relations` with ids; each says whether its rows have any."""
+def captured(named: str, relations: Mapping[str, bool], columns: Iterable[str] = ()) -> Captured:
+    """The question over `relations` with ids; each says whether its rows have any. `columns` are names of theirs."""
     import sqlglot
 
     tree = sqlglot.parse_one(named, dialect="duckdb")
-    prefix = "ids_"
-    while prefix in named.lower():
+    prefix, taken = "ids_", " ".join([named, *columns]).lower()
+    while prefix in taken:
         prefix += "_"
     capture = _Capture(relations, prefix)
     tree, ids = capture.query(tree, {})
@@ -63,10 +63,14 @@ class _Capture:
     relations: Mapping[str, bool]
     prefix: str
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    used: dict[int, int] = field(default_factory=dict)
 
     def query(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
         from sqlglot import exp
 
+        for name in ("order", "limit", "offset"):
+            if tree.args.get(name) and tree.args[name].find(exp.Query):
+                raise _refused("a subquery inside an expression", "write it as a join")
         if clause := tree.args.get("with_"):
             if clause.args.get("recursive") and any(_reads_itself(each) for each in clause.expressions):
                 raise _refused("a recursive query")
@@ -118,8 +122,17 @@ class _Capture:
 
     def _distinct(self, tree: Any, ids: list[Ids]) -> tuple[Any, list[Ids]]:
         """DISTINCT as groups of equal rows; order and limit are of those."""
+        from sqlglot import exp
+
         if tree.args["distinct"].args.get("on"):
             raise _refused("DISTINCT ON")
+        shown = {each.alias_or_name.lower() for each in tree.expressions}
+        for ordered in tree.args["order"].expressions if tree.args.get("order") else ():
+            value = ordered.this
+            if not (
+                value.is_int or (isinstance(value, exp.Column) and not value.table and value.name.lower() in shown)
+            ):
+                raise _refused("DISTINCT ordered by more than its own columns", "order by names of columns, or places")
         tree.set("distinct", None)
         after = {name: tree.args.get(name) for name in ("order", "limit", "offset")}
         for name in after:
@@ -181,6 +194,9 @@ class _Capture:
             tree.args[name] for name in ("where", "group", "having", "order", "limit", "offset") if tree.args.get(name)
         ]
         own += [join.args["on"] for join in tree.args.get("joins") or [] if join.args.get("on")]
+        sources = [tree.args["from_"].this] if tree.args.get("from_") else []
+        sources += [join.this for join in tree.args.get("joins") or []]
+        tables = {source.alias_or_name.lower() for source in sources}
         for clause in own:
             for node in clause.walk():
                 if isinstance(node, exp.Window):
@@ -189,6 +205,8 @@ class _Capture:
                     raise _refused("a subquery inside an expression", "write it as a join")
                 if isinstance(node, exp.Columns):
                     raise _refused("COLUMNS(…)", "name the columns")
+                if isinstance(node, exp.Column) and not node.table and node.name.lower() in tables:
+                    raise _refused(f"'{node.name}', a whole row as a value", "name columns of it")
 
     # --- FROM -------------------------------------------------------------------------------------------------
 
@@ -209,6 +227,7 @@ class _Capture:
             name = table.name.lower()
             if name in common:
                 definition, around = common[name]
+                self._refuse_twice(name, definition)
                 inner, found = self.query(definition.copy(), around)
             elif self.relations.get(table.name):
                 new = Ids(table.name, self._name())
@@ -222,8 +241,23 @@ class _Capture:
             named = alias or exp.TableAlias(this=exp.to_identifier(table.name))
             return exp.Subquery(this=inner, alias=named)
         if isinstance(table, exp.Unnest | exp.Values | exp.Table):
+            if table.find(exp.Query) not in (None, table):
+                raise _refused("a subquery inside a function or VALUES in FROM", "write it as a join")
             return table  # made of what is in the text, or in the row beside it: no rows of a dataset
         raise _refused(f"{type(table).__name__.lower()} in FROM")
+
+    def _refuse_twice(self, name: str, definition: Any) -> None:
+        """A common table stands here once for each time it is read: what picks rows must not pick others each time."""
+        from sqlglot import exp
+
+        from lineage_service.consume.functions import UNSTEADY
+
+        self.used[id(definition)] = self.used.get(id(definition), 0) + 1
+        words = {str(node.sql_name() if isinstance(node, exp.Func) else "").lower() for node in definition.walk()}
+        words |= {node.name.lower() for node in definition.find_all(exp.Anonymous)}
+        picks = definition.find(exp.Limit, exp.Offset, exp.Fetch, exp.TableSample) is not None
+        if self.used[id(definition)] > 1 and (picks or words & {*UNSTEADY, "rand", "uuid"}):
+            raise _refused(f"common table '{name}' is read twice and may pick other rows each time")
 
     # --- UNION ------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def final(measure: Measure, part: str, kind: str | None, *, one: bool) -> str:
         return f"CAST(coalesce(len({values}), 0) AS BIGINT)"
     match measure.function:
         case "count":
-            return f"CAST({total(part)} AS BIGINT)"
+            return f"CAST(coalesce({total(part)}, 0) AS BIGINT)"
         case "sum":
             return f"CAST({total(part)} AS {sum_type(str(kind))})"
         case "avg":
@@ -42,14 +42,16 @@ def _average(total: str, count: str, kind: str) -> str:
     digits = _decimal(kind)
     if digits is None:
         return f"CAST({total} AS DOUBLE) / nullif({count}, 0)"
-    precision, scale = min(MOST_DIGITS, digits[0] + 4), digits[1] + 4
-    # Spark rounds half away from zero, four digits further; counted in whole numbers, so that nothing is lost.
-    whole = f"(abs({total}) * {10 ** digits[1]}::DECIMAL({digits[1] + 1},0))::HUGEINT * 20000"
-    rounded = f"(({whole} + {count}) // (2 * {count}))"
-    signed = f"(CASE WHEN {total} < 0 THEN -{rounded} ELSE {rounded} END)"
-    unit = f"'0.{'0' * (scale - 1)}1'::DECIMAL({scale + 1},{scale})"
-    kept = f"CAST({signed} AS DECIMAL({MOST_DIGITS},0)) * {unit}"
-    return f"CASE WHEN {count} = 0 THEN NULL ELSE CAST({kept} AS DECIMAL({precision},{scale})) END"
+    precision, scale = min(MOST_DIGITS, digits[0] + 4), min(MOST_DIGITS, digits[1] + 4)
+    # Spark rounds half away from zero, four digits further. Counted in whole numbers, digit by digit: nothing is lost.
+    whole = f"CAST(replace(CAST(abs({total}) AS VARCHAR), '.', '') AS HUGEINT)"
+    more = 10 ** (scale - digits[1])
+    rest = f"(2 * ({whole} % {count}) * {more} + {count}) // (2 * {count})"
+    value = f"(({whole} // {count}) * {more} + {rest})"
+    unit = f"{10**scale}::HUGEINT"
+    spelled = f"CAST({value} // {unit} AS VARCHAR) || '.' || lpad(CAST({value} % {unit} AS VARCHAR), {scale}, '0')"
+    signed = f"CASE WHEN {total} < 0 THEN '-' ELSE '' END || {spelled}"
+    return f"CASE WHEN {count} = 0 THEN NULL ELSE CAST({signed} AS DECIMAL({precision},{scale})) END"
 
 
 def _decimal(kind: str) -> tuple[int, int] | None:

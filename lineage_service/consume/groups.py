@@ -6,7 +6,7 @@ be put together exactly, predicates over keys. Columns have the names and types 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,103 +46,108 @@ def is_grouped(tree: exp.Expr) -> bool:
 def grouped_select(
     tree: exp.Expr,
     relation: str,
+    called: str,
     question: Declared,
     types: Mapping[str, str],
-    shown: Sequence[tuple[str, str]],
-    columns: Sequence[str],
+    shown: Sequence[str],
+    columns: Mapping[str, str],
 ) -> str | None:
-    """The SELECT over `relation`, which has k0, k1, … and m0, m1, …; None where it asks for something else.
+    """The SELECT over `relation`, whose columns are its name and _k0, _k1, … and _m0, _m1, …; None where it asks for
+    something else.
 
-    types: of the arguments of measures · shown: names and types of the columns that the question gives
-    columns: of the rows that it asks about
+    called: what the text calls the rows · types: of the arguments of measures, and of keys · shown: the names of the
+    columns that it gives · columns: those of the rows that it asks about, with Spark's types
     """
+    lower = {name.lower(): kind for name, kind in columns.items()}
     try:
-        return _Rewriter(question, types, {name.lower() for name in columns}).select(tree.copy(), relation, shown)
+        return _Rewriter(relation, called.lower(), question, types, lower).select(tree.copy(), shown)
     except _Other:
         return None
 
 
-def key_of(tree: exp.Expr | None) -> tuple[str, str] | None:
-    """A column, or a part of a day in a column: what it is, and of which column."""
+def declared_key(text: str) -> tuple[str, str] | None:
+    """Of a declared expression: a column, or a part of a day in a column; what it is, and of which column."""
     from sqlglot import exp
 
+    return _key(Expression(text).tree, lambda column: column.name.lower() if len(column.parts) == 1 else None, exp)
+
+
+def _key(tree: Any, named: Callable[[Any], str | None], exp: Any) -> tuple[str, str] | None:
     part = "column"
     if isinstance(tree, exp.Extract) and isinstance(tree.this, exp.Var):
         part, tree = tree.this.name.lower(), tree.expression
     elif isinstance(tree, exp.Year | exp.Quarter | exp.Month | exp.Day | exp.DayOfMonth):
         part = {"dayofmonth": "day"}.get(type(tree).__name__.lower(), type(tree).__name__.lower())
         tree = tree.this
-    while isinstance(tree, exp.TsOrDsToDate | exp.Paren):
+    while isinstance(tree, exp.Paren) or (part != "column" and isinstance(tree, exp.TsOrDsToDate)):
         tree = tree.this
     if not isinstance(tree, exp.Column) or isinstance(tree.this, exp.Star) or part not in ("column", *_PARTS):
         return None
-    return part, tree.name.lower()
+    name = named(tree)
+    return None if name is None else (part, name)
 
 
 @dataclass(frozen=True)
 class _Rewriter:
+    relation: str
+    called: str
     question: Declared
     types: Mapping[str, str]
-    columns: set[str]
+    columns: Mapping[str, str]
 
-    def select(self, tree: Any, relation: str, shown: Sequence[tuple[str, str]]) -> str:
+    def select(self, tree: Any, shown: Sequence[str]) -> str:
         from sqlglot import exp
 
-        aliases = {each.alias.lower() for each in tree.expressions if each.alias}
-        if len(shown) != len(tree.expressions) or any(
-            each.find(exp.Star) for each in tree.expressions if not each.find(exp.Count)
-        ):
+        stars = [each for each in tree.find_all(exp.Star) if not isinstance(each.parent, exp.Count)]
+        if len(shown) != len(tree.expressions) or stars:
             raise _Other
-        items = []
-        for each, (name, kind) in zip(tree.expressions, shown, strict=True):
-            value = self.node(each.unalias(), set())
-            cast = exp.Cast(this=value, to=exp.DataType.build(kind, dialect="duckdb", udt=True))
-            items.append(exp.alias_(cast, name, quoted=True))
-        tree.set("expressions", items)
+        aliases = {each.alias.lower() for each in tree.expressions if each.alias}
+        tree.set(
+            "expressions",
+            [
+                exp.alias_(self.node(each.unalias(), frozenset()), name, quoted=True)
+                for each, name in zip(tree.expressions, shown, strict=True)
+            ],
+        )
         if where := tree.args.get("where"):
-            where.set("this", self.node(where.this, set()))
+            where.set("this", self.node(where.this, frozenset()))
+        # A name that is both an alias and a column means the one or the other, depending on where it stands.
         if group := tree.args.get("group"):
             if any(value for name, value in group.args.items() if name not in ("expressions", "all") and value):
                 raise _Other
-            group.set("expressions", [self.grouping(each, aliases) for each in group.expressions])
-        for name in ("having", "order"):
-            if clause := tree.args.get(name):
-                if name == "order":
-                    for ordered in clause.expressions:
-                        ordered.set("this", self.grouping(ordered.this, aliases))
-                else:
-                    clause.set("this", self.node(clause.this, aliases))
-        table = exp.to_table(relation)
-        alias = tree.args["from_"].this.args.get("alias")
-        if alias is not None:
-            table.set("alias", alias)
+            group.set("expressions", [self._entry(each, aliases) for each in group.expressions])
+        if having := tree.args.get("having"):
+            having.set("this", self.node(having.this, frozenset(aliases)))
+        if order := tree.args.get("order"):
+            for ordered in order.expressions:
+                ordered.set("this", self._entry(ordered.this, aliases))
+        table = exp.to_table(self.relation)
         tree.args["from_"].set("this", table)
         return str(tree.sql(dialect="duckdb"))
 
-    def grouping(self, tree: exp.Expr, aliases: set[str]) -> exp.Expr:
+    def _entry(self, tree: exp.Expr, aliases: set[str]) -> exp.Expr:
         """An entry of GROUP BY or ORDER BY: a place, a name of a column that is shown, or an expression."""
         from sqlglot import exp
 
         if isinstance(tree, exp.Literal) and tree.is_int:
             return tree
-        return self.node(tree, aliases)
+        return self.node(tree, frozenset(aliases))
 
-    def node(self, tree: exp.Expr, aliases: set[str]) -> exp.Expr:
+    def node(self, tree: exp.Expr, aliases: frozenset[str]) -> exp.Expr:
         """An expression over groups instead of rows."""
         from sqlglot import exp
 
-        key = key_of(tree)
-        place = None if key is None else self._key(key)
+        if isinstance(tree, exp.Column) and len(tree.parts) == 1 and tree.name.lower() in aliases:
+            if tree.name.lower() in self.columns:
+                raise _Other
+            return tree
+        key = _key(tree, self._column, exp)
+        place = None if key is None else self._place(key)
         if place is not None:
-            return exp.column(f"k{place}")
+            return exp.column(f"{self.relation}_k{place}")
         if isinstance(tree, exp.AggFunc):
             return self._measure(tree)
-        if isinstance(tree, exp.Column):
-            name = tree.name.lower()
-            if name in aliases and name not in self.columns and not tree.table:
-                return tree
-            raise _Other
-        if not isinstance(tree, _plain_nodes()):
+        if isinstance(tree, exp.Column) or not isinstance(tree, _plain_nodes()):
             raise _Other
         for name, value in list(tree.args.items()):
             if isinstance(value, exp.Expr) and not isinstance(value, exp.DataType | exp.Var | exp.Identifier):
@@ -151,8 +156,19 @@ class _Rewriter:
                 tree.set(name, [self.node(each, aliases) if isinstance(each, exp.Expr) else each for each in value])
         return tree
 
-    def _key(self, key: tuple[str, str]) -> int | None:
-        known = [key_of(Expression(text).tree) for _, text in self.question.keys]
+    def _column(self, column: Any) -> str | None:
+        """The name of a column of the rows; None for a field of a struct, and for anything of another table."""
+        parts: list[str] = [part.name.lower() for part in column.parts]
+        if len(parts) == 1 and parts[0] != self.called:
+            return parts[0]
+        return parts[1] if len(parts) == 2 and parts[0] == self.called and parts[0] not in self.columns else None
+
+    def _place(self, key: tuple[str, str]) -> int | None:
+        """The number of a key. Zeros of either sign are one key, and which day a moment is on depends on who asks."""
+        kind = self.columns.get(key[1])
+        if kind in ("double", "float") or (key[0] != "column" and kind != "date"):
+            return None
+        known = [declared_key(text) for _, text in self.question.keys]
         return known.index(key) if key in known else None
 
     def _measure(self, tree: exp.Expr) -> exp.Expr:
@@ -169,7 +185,7 @@ class _Rewriter:
                 raise _Other
             (inner,) = inner.expressions
         rows = function == "count" and not distinct and (isinstance(inner, exp.Star) or inner is None)
-        argument = None if rows else key_of(inner)
+        argument = None if rows else _key(inner, self._column, exp)
         extra = [value for name, value in tree.args.items() if name not in ("this", "big_int") and value]
         if function is None or extra or (argument is None and not rows) or (argument and argument[0] != "column"):
             raise _Other
@@ -178,21 +194,22 @@ class _Rewriter:
                 kind = self.types.get(str(measure.argument))
                 if kind in _UNSURE and function == "sum":
                     raise _Other
-                combined: exp.Expr = sqlglot.parse_one(_combined(measure, f"m{number}", kind), dialect="duckdb")
+                part = f"{self.relation}_m{number}"
+                combined: exp.Expr = sqlglot.parse_one(_combined(measure, part, kind), dialect="duckdb")
                 return combined
         raise _Other
 
     def _is_of(self, measure: Measure, argument: tuple[str, str] | None) -> bool:
         if measure.argument is None or argument is None:
             return measure.argument is None and argument is None
-        return key_of(Expression(measure.argument).tree) == argument
+        return declared_key(measure.argument) == argument
 
 
 def _combined(measure: Measure, part: str, kind: str | None) -> str:
     if measure.distinct:
         return f"COALESCE(LEN(LIST_DISTINCT(FLATTEN(LIST({part})))), 0)"
     if measure.function == "count":
-        return f"COALESCE(SUM({part}), 0)"
+        return f"CAST(COALESCE(SUM({part}), 0) AS BIGINT)"
     if measure.function == "sum":
         whole = kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
         return f"CAST(SUM({part}) AS HUGEINT)" if whole else f"SUM({part})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,12 +102,7 @@ class Preparations:
 
 
 def covering(
-    candidates: Sequence[Prepared],
-    near: DatasetRecord,
-    to: str,
-    direction: str,
-    read: frozenset[str] | None,
-    called: str,
+    candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str, read: frozenset[str] | None
 ) -> Prepared | None:
     """Rows that were prepared for such a question and carry every column that it reads."""
     asked = DatasetName.parse(to)
@@ -117,7 +113,7 @@ def covering(
             continue
         carried = {name.lower() for name in each.columns}
         everything = {name.lower() for name in each.body["all"]}
-        if carried == everything or (read is not None and called not in read and read & everything <= carried):
+        if carried == everything or (read is not None and read & everything <= carried):
             return each
     return None
 
@@ -133,15 +129,44 @@ def grouping(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direc
     ]  # fmt: skip
 
 
-def parts_query(prepared: Prepared, scan: str, start: Start) -> str | None:
+def parts_query(prepared: Prepared, scan: str, start: Start, name: str) -> str | None:
     """The partial measures of groups, for a question that puts them together itself; None where they do not add up."""
     one = start.rids is not None and len(start.rids) == 1
     additive = [each for each in prepared.question.measures if each.function in ("sum", "count") and not each.distinct]
     if not one and additive and not prepared.body["once"]:
         return None
-    keys = [f"k{number}" for number in range(len(prepared.question.keys))]
-    measures = [f"m{number}" for number in range(len(prepared.question.measures))]
-    return f"SELECT {', '.join([*keys, *measures])} FROM {_those(scan, start)}"
+    return f"SELECT {_parts(prepared, name)} FROM {_those(scan, start)}"
+
+
+def empty_parts(prepared: Prepared, name: str) -> str:
+    """The same columns, and no rows; no file is read."""
+    question, types = prepared.question, prepared.body["types"]
+    keys = [f"NULL::{types[text]} AS k{number}" for number, (_, text) in enumerate(question.keys)]
+    measures = []
+    for number, each in enumerate(question.measures):
+        kind = "BIGINT" if each.argument is None else types[each.argument]
+        if each.distinct:
+            kind = f"{kind}[]"
+        elif each.function == "count":
+            kind = "BIGINT"
+        elif each.function in ("sum", "avg"):
+            digits = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
+            kind = (
+                f"DECIMAL(38,{digits[1]})" if digits else "DOUBLE" if kind in ("FLOAT", "DOUBLE") else "DECIMAL(38,0)"
+            )
+        measures.append(f"NULL::{kind} AS m{number}")
+    return f"SELECT {_parts(prepared, name)} FROM (SELECT {', '.join([*keys, *measures])}) WHERE false"
+
+
+def _parts(prepared: Prepared, name: str) -> str:
+    """Keys and measures under names that no question has; parts of days as DuckDB counts them, in 64 bits."""
+    question, types = prepared.question, prepared.body["types"]
+    keys = []
+    for number, (_, text) in enumerate(question.keys):
+        part = "(" in text and types[text] == "INTEGER"
+        keys.append(f"{f'CAST(k{number} AS BIGINT)' if part else f'k{number}'} AS {name}_k{number}")
+    measures = [f"m{number} AS {name}_m{number}" for number in range(len(question.measures))]
+    return ", ".join([*keys, *measures])
 
 
 def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[tuple[str, str]]) -> str:
@@ -173,6 +198,7 @@ def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
             hint="start from one row, or declare the question without by and measures too",
         )
     keys = [f"k{number} AS {column(name)}" for number, (name, _) in enumerate(question.keys)]
+    one = one and bool(keys)  # without keys there is always one group, also of no rows
     measures = [
         f"{final(each, f'm{number}', types.get(each.argument), one=one)} AS {column(each.name)}"
         for number, each in enumerate(question.measures)

@@ -49,6 +49,8 @@ class Call:
     written: str
     arguments: tuple[tuple[str, ...] | Span, ...]
     alias: str | None
+    named: str = ""  # the name it goes by
+    listed: bool = False  # whether the text names its columns too
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,13 @@ class Question:
         """Names of columns that it mentions anywhere, in lower case; None: it may read any column."""
         return _columns_read(self.tree)
 
+    @cached_property
+    def names_alone(self) -> frozenset[str]:
+        """Columns without a table before them, in lower case: the name of a table among them means its whole row."""
+        from sqlglot import exp
+
+        return frozenset(each.name.lower() for each in self.tree.find_all(exp.Column) if len(each.parts) == 1)
+
 
 @lru_cache(maxsize=256)
 def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
@@ -82,14 +91,18 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
 
     if len(text) > MOST_TEXT:
         raise QuestionError(f"the query is too long ({len(text)} characters; at most {MOST_TEXT})")
-    text = text.rstrip().rstrip(";").rstrip()
     tokens = _tokens(text)
+    while tokens and tokens[-1].token_type.name == "SEMICOLON":
+        tokens.pop()
+    text = text[: tokens[-1].end + 1] if tokens else ""  # without comments at its end
     explain = bool(tokens) and tokens[0].text.upper() == "EXPLAIN"
     if explain:
         text = text[tokens[0].end + 1 :].lstrip()
         tokens = _tokens(text)
         if tokens and tokens[0].text.upper() in ("ANALYZE", "("):
             raise QuestionError("EXPLAIN takes a SELECT and nothing else", hint="write EXPLAIN SELECT …")
+    if tokens and tokens[0].text.upper() == "TABLE":
+        raise QuestionError("a query begins with SELECT, FROM or WITH", hint="write FROM instead of TABLE")
     if not tokens:
         raise QuestionError("the query is empty", hint="write a SELECT")
     _refuse_at(tokens)
@@ -97,6 +110,10 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
     if not isinstance(tree, exp.Query | exp.Values):
         word = tokens[0].text.upper()
         raise QuestionError(f"a query only reads: SELECT or EXPLAIN, but not {word}")
+    if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)):
+        raise QuestionError(
+            "NATURAL JOIN would join by _rid too, which every dataset has", hint="name the columns: JOIN … USING (…)"
+        )
     calls = list(_calls(text, tokens))
     return Question(
         text,
@@ -172,18 +189,33 @@ def _calls(text: str, tokens: Sequence[Any]) -> Iterator[Call]:
             continue
         end = _closing(tokens, place + 1, token.text)
         arguments = tuple(_argument(text, each, token.text) for each in _split(tokens[place + 2 : end]))
-        after = tokens[end + 1] if end + 1 < len(tokens) else None
-        named = after is not None and after.token_type.name in ("ALIAS", "VAR", "IDENTIFIER")
+        behind = [each for each in tokens[end + 1 : end + 4] if each.token_type.name != "ALIAS"]
+        before = place > 1 and tokens[place - 1].text == ":"
+        named = behind[0].text if behind and _is_alias(behind[0]) else tokens[place - 2].text if before else None
+        listed = named is not None and not before and len(behind) > 1 and behind[1].text == "("
         yield Call(
-            Span(token.start, tokens[end].end + 1), FUNCTIONS[name], name, arguments, None if named else token.text
-        )
+            Span(token.start, tokens[end].end + 1), FUNCTIONS[name], name, arguments,
+            token.text if named is None else None, named or token.text, listed,
+        )  # fmt: skip
         place = end + 1
+
+
+def _is_alias(token: Any) -> bool:
+    """Whether a word behind a table is a name for it: a word that begins no clause."""
+    quoted = token.token_type.name == "IDENTIFIER"
+    return quoted or (token.text.isidentifier() and token.text.upper() not in _CLAUSES)
+
+
+_CLAUSES = frozenset(
+    """WHERE GROUP ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS OUTER ON USING UNION EXCEPT INTERSECT HAVING
+    QUALIFY WINDOW TABLESAMPLE SEMI ANTI ASOF POSITIONAL NATURAL PIVOT UNPIVOT SELECT FETCH FROM AND OR""".split()  # noqa: SIM905
+)
 
 
 def _closing(tokens: Sequence[Any], opening: int, name: str) -> int:
     depth = 0
     for place in range(opening, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[place].text if tokens[place].token_type.name != "STRING" else "", 0)
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[place].token_type.name, 0)
         if depth == 0:
             return place
     raise QuestionError(f"the parenthesis of {name}( has no end")
@@ -193,10 +225,9 @@ def _split(tokens: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """The arguments of a call: tokens between commas that are not inside parentheses or brackets."""
     depth, begin = 0, 0
     for place, token in enumerate(tokens):
-        if token.token_type.name == "STRING":
-            continue
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
-        if token.text == "," and depth == 0:
+        kind = token.token_type.name
+        depth += {"L_PAREN": 1, "L_BRACKET": 1, "R_PAREN": -1, "R_BRACKET": -1}.get(kind, 0)
+        if kind == "COMMA" and depth == 0:
             yield tokens[begin:place]
             begin = place + 1
     if tokens:
@@ -205,7 +236,7 @@ def _split(tokens: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _argument(text: str, tokens: Sequence[Any], function: str) -> tuple[str, ...] | Span:
     kinds = [token.token_type.name for token in tokens]
-    if kinds == ["STRING"]:
+    if kinds in (["STRING"], ["HEREDOC_STRING"]):
         return (tokens[0].text,)
     if kinds[:1] == ["L_BRACKET"] and kinds[-1:] == ["R_BRACKET"]:
         inside = list(_split(tokens[1:-1]))
@@ -262,7 +293,10 @@ def _is_common(table: exp.Expr) -> bool:
     for clause in (node.args["with_"] for node in around if node.args.get("with_") is not None):
         for common in clause.expressions:
             is_own = id(common) in inside
-            if common.alias.lower() == table.name.lower() and (not is_own or clause.args.get("recursive")):
+            # Of itself, a common table is only seen in what a recursive UNION adds.
+            added = common.this.args.get("expression") if clause.args.get("recursive") else None
+            seen = not is_own or (added is not None and id(added) in inside)
+            if common.alias.lower() == table.name.lower() and seen:
                 return True
             if is_own:
                 break  # those behind it are not defined yet

@@ -19,6 +19,7 @@ from lineage_service.consume.prepared import (
     Preparations,
     Prepared,
     covering,
+    empty_parts,
     files_of,
     grouping,
     groups_scan,
@@ -164,14 +165,15 @@ class Rewriting:
         found = [self.asking.ask.find(name) for name in arguments.datasets]
         starts = self._relations.start(found, arguments.where, arguments.ids)
         direction = _direction(call)
+        read = self.question.columns_read
+        whole = call.listed or call.named.lower() in self.question.names_alone
         if len(starts) == 1 and len(arguments.to) == 1:
             prepared = covering(
                 self.asking.preparations.of_run(found[0].run_id),
                 found[0],
                 arguments.to[0],
                 direction,
-                self.question.columns_read,
-                (call.alias or "").lower(),
+                None if whole else read,
             )
             if prepared is not None:
                 return self._relations.prepared(prepared, starts[0][1], self._told(call))
@@ -230,13 +232,14 @@ class Rewriting:
             (*self.common.sql, *(self._text(2, each.span) for each in before)),
         )
         inner = read_question(self.question.text[span.start : span.end], common.names)
+        self._refuse_inner(inner, common.names)
         if inner.explain:
             raise QuestionError("rows to start from are a SELECT, not EXPLAIN")
         # Its common tables read relations of the question around it.
         around = dict(self.relations)
         below = Rewriting(self.asking, inner, self.seconds, self.prefix, self.numbers, common, around)
         below._replace_all()
-        named = _with(common.named, below._text(1))
+        named = _with(common.named, below._text(1)) if common.named else below._text(1)
         below._check(named)
         wanted = self.asking.ask.find(dataset).version_id
         origin = origin_of_rids(named, {name: each.version for name, each in below.relations.items()})
@@ -248,11 +251,20 @@ class Rewriting:
         alone = below.relations.get(origin.alone) if origin.alone else None
         if alone is not None and alone.ids is not None:
             return alone.ids()
-        query = (
-            f"SELECT DISTINCT {RID}::BIGINT AS {RID} FROM ({below._text(2)}) AS rows_asked "
-            f"WHERE {RID} IS NOT NULL ORDER BY 1"
-        )
+        query = f"SELECT DISTINCT {RID} FROM ({below._text(2)}\n) AS rows_asked WHERE {RID} IS NOT NULL ORDER BY 1"
         return self._ids(_with(common.sql, query), below.relations, call)
+
+    def _refuse_inner(self, inner: Question, known: Sequence[str]) -> None:
+        """A subquery sees the common tables of the outermost WITH; one that reads another's would read a dataset."""
+        from sqlglot import exp
+
+        names = {each.alias.lower() for each in self.question.tree.find_all(exp.CTE)} - {name.lower() for name in known}
+        for part in inner.parts:
+            if isinstance(part, Named) and part.name.lower() in names:
+                raise QuestionError(
+                    f"rows to start from cannot read the common table '{part.name}' of an inner WITH",
+                    hint="put it into the WITH at the beginning of the query",
+                )
 
     def _ids(self, query: str, relations: dict[str, Relation], call: Call) -> pa.Array:
         import duckdb
@@ -272,7 +284,13 @@ class Rewriting:
                     raise
         finally:
             self.asking.session.drop(tables)
-        return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
+        if not pa.types.is_integer(found.type) and not pa.types.is_null(found.type):
+            raise QuestionError(f"the rows given to {call.written}(…) have no row ids in {RID}: they are whole numbers")
+        try:
+            ids = found.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise QuestionError(f"the rows given to {call.written}(…) have no row ids in {RID}") from None
+        return pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.int64())
 
     # --- groups that were prepared ----------------------------------------------------------------------------
 
@@ -281,7 +299,7 @@ class Rewriting:
         if self.common.names or len(self.question.parts) != 1:
             return None
         (call,) = self.question.parts
-        if isinstance(call, Named) or call.function == WORKLOAD:
+        if isinstance(call, Named) or call.function == WORKLOAD or call.listed:
             return None
         first, second = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else Span(0, 0)
         if isinstance(first, Span) or isinstance(second, Span) or len(first) != 1 or len(second) != 1:
@@ -298,7 +316,7 @@ class Rewriting:
             kept, tables = self._relations.kept(start)
             path = self.asking.ask.home.absolute(str(prepared.record.path))
             place, held = groups_scan(prepared, path)
-            parts = parts_query(prepared, place, kept)
+            parts = parts_query(prepared, place, kept, name)
             if parts is None:
                 continue
             told = f"{self._told(call)}: prepared groups of '{prepared.question.name}'"
@@ -322,15 +340,27 @@ class Rewriting:
         if key not in self.asking.selects:
             found = None
             if is_grouped(self.question.tree):
-                shown = self._shown(call, prepared.far[0])
-                names = [each.name for each in self.asking.ask.scan(prepared.far[0]).version.columns]
-                found = grouped_select(
-                    self.question.tree, name, prepared.question, prepared.body["types"], shown, names
-                )
+                found = self._over_groups(call, prepared, name)
             if len(self.asking.selects) >= MOST_CHECKED:
                 self.asking.selects.clear()
             self.asking.selects[key] = found
         return self.asking.selects[key]
+
+    def _over_groups(self, call: Call, prepared: Prepared, name: str) -> str | None:
+        """The SELECT, where its columns have the names and types that the question would give them."""
+        shown = self._shown(call, prepared.far[0])
+        columns = {each.name: each.type for each in self.asking.ask.scan(prepared.far[0]).version.columns}
+        names = [each for each, _ in shown]
+        question, types = prepared.question, prepared.body["types"]
+        select = grouped_select(self.question.tree, name, call.named, question, types, names, columns)
+        if select is None:
+            return None
+        nothing = f"SELECT * FROM ({empty_parts(prepared, name)})"
+        with self.asking.session.timed(self.seconds) as cursor:
+            found = [
+                (row[0], row[1]) for row in cursor.execute(f"DESCRIBE WITH {name} AS ({nothing}) {select}").fetchall()
+            ]
+        return select if found == shown else None
 
     def _shown(self, call: Call, far: DatasetRecord) -> list[tuple[str, str]]:
         """Names and types of the columns that the question gives, found without reading a row."""
@@ -351,4 +381,5 @@ def _direction(call: Call) -> Direction:
 
 
 def _with(definitions: Sequence[str], query: str) -> str:
-    return f"WITH RECURSIVE {', '.join(definitions)} {query}" if definitions else query
+    """A query behind common tables; it may have some of its own."""
+    return f"WITH RECURSIVE {', '.join(definitions)} SELECT * FROM ({query}\n)" if definitions else query

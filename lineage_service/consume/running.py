@@ -94,7 +94,7 @@ class Running:
                     part.remaining = max(0, given - self.most) if self.most < self.limits.rows else 0
                     return
                 if given < self.most:
-                    yield batch.slice(0, self.most - given)
+                    yield batch.slice(0, min(self.most - given, batch.num_rows))
                 given += batch.num_rows
             part.remaining = max(0, self.limits.rows - self.most)
             told = f"the answer was cut after {self.limits.rows:,} rows; there are more"

@@ -40,7 +40,7 @@ _WIDER = {
     "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UBIGINT": "DECIMAL(20,0)", "UINTEGER": "BIGINT",
     "USMALLINT": "INTEGER", "UTINYINT": "SMALLINT", "UUID": "VARCHAR", "TIME": "VARCHAR", "INTERVAL": "VARCHAR",
     "TIMESTAMP_S": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP", "NULL": "VARCHAR",
-    '"NULL"': "VARCHAR", "JSON": "VARCHAR", "BIT": "VARCHAR",
+    '"NULL"': "VARCHAR", "JSON": "VARCHAR", "BIT": "VARCHAR", "BIGNUM": "VARCHAR",
 }  # fmt: skip
 
 
@@ -65,7 +65,14 @@ class Saving:
     def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
         """Writes and commits it; the id of its run."""
         started = datetime.now(UTC)
-        traced = captured(self.rewritten.named, self._relations())
+        columns = [
+            each.name
+            for relation in self.rewritten.relations.values()
+            if relation.dataset is not None
+            for each in self.asking.ask.scan(relation.dataset).version.columns
+        ]
+        traced = captured(self.rewritten.named, self._relations(), columns)
+        self.asking.check(traced.sql, frozenset(self.rewritten.relations))
         sources = self._sources(traced)
         tables = self.asking.open(self.rewritten.relations)
         table = self.asking.session.new_name()
@@ -96,7 +103,7 @@ class Saving:
 
     def _with(self, sql: str) -> str:
         named = ", ".join(f"{name} AS ({each.query})" for name, each in self.rewritten.relations.items())
-        return f"WITH {named} {sql}" if named else sql
+        return f"WITH {named} SELECT * FROM ({sql}\n)" if named else sql
 
     def _sources(self, traced: Captured) -> list[_Source]:
         found: dict[str, DatasetRecord] = {}
@@ -127,7 +134,7 @@ class Saving:
         ids = ", ".join(each.name for each in traced.ids)
         without = f"SELECT * EXCLUDE ({ids}) FROM {table}" if ids else f"SELECT * FROM {table}"
         columns = ", ".join(own) or "count(*)"
-        plain = f"SELECT {columns} FROM ({self.rewritten.sql}) x({names})"
+        plain = f"SELECT {columns} FROM ({self.rewritten.sql}\n) x({names})"
         traced_rows = f"SELECT {columns} FROM ({without}) x({names})"
         either = [f"(({one}) EXCEPT ALL ({other}))" for one, other in ((plain, traced_rows), (traced_rows, plain))]
         if cursor.execute(f"SELECT count(*) FROM ({' UNION ALL '.join(either)})").fetchall()[0][0]:
@@ -137,6 +144,7 @@ class Saving:
             )
 
     def _rows(self, cursor: DuckDBPyConnection, table: str, traced: Captured, folder: RunFolder) -> Version:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         names = apart([row[0] for row in cursor.execute(f"DESCRIBE {self.rewritten.sql}").fetchall()])
@@ -147,9 +155,17 @@ class Saving:
             )
         hidden = {each.name for each in traced.ids}
         kept = [row for row in cursor.execute(f"DESCRIBE {table}").fetchall() if row[0] not in hidden]
+        if len(kept) != len(names):
+            raise QuestionError(
+                "the query cannot be saved with exact lineage: how many columns it has depends on what it reads",
+                hint="name the columns",
+            )
         items, types = [], []
         for name, (own, kind, *_) in zip(names, kept, strict=True):
             wider = "BIGINT" if kind == "HUGEINT" and _fits(cursor, table, own) else _WIDER.get(kind, kind)
+            nested = wider.startswith(("DECIMAL(", "STRUCT(", "MAP(", "ENUM(")) or wider.endswith("]")
+            if not nested and wider not in _SPARK_TYPES:
+                raise QuestionError(f"column '{name}' is {kind}, which cannot be kept", hint="cast it")
             value = column(own) if wider == kind else f"CAST({column(own)} AS {wider})"
             items.append(f"{value} AS {column(name)}")
             types.append((name, spark_type(wider)))
@@ -157,9 +173,12 @@ class Saving:
         with storing(folder.home.path):
             target.mkdir(parents=True)
             reader = cursor.sql(f"SELECT {', '.join(items)} FROM {table} ORDER BY rowid").to_arrow_reader(ROW_GROUP)
-            with pq.ParquetWriter(target / "part-00000.parquet", reader.schema, compression="snappy") as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
+            try:
+                with pq.ParquetWriter(target / "part-00000.parquet", reader.schema, compression="snappy") as writer:
+                    for batch in reader:
+                        writer.write_batch(batch)
+            except pa.ArrowException:
+                raise QuestionError("a column has values that cannot be kept in Parquet", hint="cast it") from None
         return version_of_folder(target, types, folder)
 
     # --- lineage ----------------------------------------------------------------------------------------------

@@ -65,6 +65,9 @@ class IndexEngine(Protocol):
     def distinct_values(self, value: str) -> str:
         """The aggregate that lists the distinct values, nulls left out."""
 
+    def whole_sum(self, value: str) -> str:
+        """The sum of whole numbers, of 38 digits: it must not overflow where the result is only a part of another."""
+
     def fault(self, error: Exception) -> str | None:
         """Why the data, or a limit, did not let the engine do what it was asked for; None for any other error."""
 
@@ -138,6 +141,9 @@ class DuckIndexEngine:
 
     def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
         return self._scan(space).select(columns)
+
+    def whole_sum(self, value: str) -> str:
+        return f"CAST(sum({value}) AS DECIMAL(38,0))"  # DuckDB sums in 128 bits
 
     def fault(self, error: Exception) -> str | None:
         import duckdb

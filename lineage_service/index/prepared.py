@@ -138,7 +138,7 @@ class Preparing:
                     f"measure '{measure.name}' of '{self.question.name}': {kind} cannot be kept distinct"
                 )
             return [f"{self.engine.distinct_values(_canonical(place, kind))} AS {name}"]
-        total = f"CAST(sum({place}) AS DECIMAL(38,0))" if kind in _WHOLE else f"sum({place})"
+        total = self.engine.whole_sum(place) if kind in _WHOLE else f"sum({place})"
         match measure.function:
             case "count":
                 return [f"count({place}) AS {name}"]

@@ -141,8 +141,10 @@ def translated(home: Path) -> Iterator[None]:
             raise _unreadable(str(error), home) from None
         raise QuestionError(f"the question fails on the data ({type(error).__name__})") from None
     except duckdb.Error as error:
-        if type(error) is not duckdb.Error:
+        if isinstance(error, duckdb.InternalException | duckdb.InterruptException):
             raise
+        if type(error) is not duckdb.Error:
+            raise QuestionError(f"the question cannot be answered ({type(error).__name__})") from None
         # Without a kind of its own: the Parquet reader has lost its way in a file.
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SPILL = 4  # times the memory limit: what a question may spill to disk
 BATCH = 65_536
+PLACE = "memory.main"  # where tables of ours are
 
 
 @dataclass
@@ -61,18 +62,18 @@ class Session:
         return self._connection
 
     def new_name(self) -> str:
-        """A name for a table."""
+        """A name for a table; with catalog and schema, so that no common table of a question can stand before it."""
         self._tables += 1
-        return f"ids{self._tables}"
+        return f"{PLACE}.ids{self._tables}"
 
     def keep(self, name: str, ids: pa.Array) -> None:
         """A table of ids, column b."""
         import pyarrow as pa
 
-        connection = self.connection
-        connection.register(f"{name}_rows", pa.table({"b": ids}))
-        connection.execute(f"CREATE TABLE {name} AS SELECT b FROM {name}_rows")
-        connection.unregister(f"{name}_rows")
+        connection, view = self.connection, f"{name.rpartition('.')[2]}_rows"
+        connection.register(view, pa.table({"b": ids}))
+        connection.execute(f"CREATE TABLE {name} AS SELECT b FROM {view}")
+        connection.unregister(view)
 
     def drop(self, names: Sequence[str]) -> None:
         if self._connection is not None:
@@ -110,7 +111,7 @@ class Session:
 
 def held_name(query: str) -> str:
     """The name of the table that holds a query's rows; the same in every engine."""
-    return f"held_{hashlib.sha256(query.encode()).hexdigest()[:16]}"
+    return f"{PLACE}.held_{hashlib.sha256(query.encode()).hexdigest()[:16]}"
 
 
 @contextmanager

@@ -105,6 +105,9 @@ class SparkIndexEngine:
     def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
         raise AssertionError(f"rows of '{space}' ({columns}) are evaluated by Spark before it indexes them")
 
+    def whole_sum(self, value: str) -> str:
+        return f"CAST(sum(CAST({value} AS DECIMAL(38,0))) AS DECIMAL(38,0))"
+
     def fault(self, error: Exception) -> str | None:
         return error.problems[0].message if isinstance(error, RunError) else None
 
