@@ -58,8 +58,8 @@ LEFT = ("technique", "by", "note")  # columns of words
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     """Per case a title and a table, its head first; columns without any value are left out."""
     for (experiment, label), group in by_case(results).items():
-        asked = experiment in ("lookup", "consume") or (experiment in ("skipping", "cube") and label != "capture")
-        columns = LOOKUP if asked else CAPTURE
+        asked = any(each.p50_ms is not None for each in group)
+        columns = LOOKUP if asked or experiment == "lookup" else CAPTURE
         body = [[cell(each) for _, cell in columns] for each in group]
         kept = [number for number in range(len(columns)) if any(row[number] for row in body)]
         table = [[columns[number][0] for number in kept], *([row[number] for number in kept] for row in body)]

@@ -35,6 +35,7 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST_TAKEN = 1000  # predicates whose rows are remembered
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
 
 
@@ -65,6 +66,7 @@ class Questions:
         self._scans: dict[str, VersionScan] = {}
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: tuple[int, int] | None = None
+        self._taken: dict[tuple[object, ...], pa.Array] = {}
 
     def close(self) -> None:
         self.session.close()
@@ -371,7 +373,19 @@ class Questions:
         if not selection.reads_rows:
             return Start(rids=selection.rid)
         refuse_changed(dataset, scan, range(len(scan.paths)))
-        return self.start_of(rids_where(self.engine, self.session, dataset, scan, selection))
+        return self.start_of(self._where(dataset, scan, selection))
+
+    def _where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> pa.Array:
+        """The rids that a predicate takes. A version never changes: of few rows, what was found once is kept."""
+        key = (dataset.version_id, dataset.run_id, dataset.name, selection)
+        if key in self._taken:
+            return self._taken[key]
+        found = rids_where(self.engine, self.session, dataset, scan, selection)
+        if scan.version.rows <= HELD and "current" not in (selection.where or "").lower():
+            if len(self._taken) >= MOST_TAKEN:
+                self._taken.clear()
+            self._taken[key] = found
+        return found
 
     def start_of(self, ids: pa.Array) -> Start:
         """A start at these rids: named one by one where they are few, so that scans can leave out the rest."""
