@@ -53,8 +53,8 @@ class Watch:
                     wait = IDLE if nearest is None else nearest - now
                     self._until = now + wait
                     self._changed.wait(wait)
-            for stop in stops:
-                stop()
+            while stops:
+                stops.pop()()  # nothing of it is held on to while the thread waits
 
 
 WATCH = Watch()
