@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.consume.origin import reads_itself
 from lineage_service.errors import QuestionError
 from lineage_service.store.scan import RID
 
@@ -72,7 +73,7 @@ class _Capture:
             if tree.args.get(name) and tree.args[name].find(exp.Query):
                 raise _refused("a subquery inside an expression", "write it as a join")
         if clause := tree.args.get("with_"):
-            if clause.args.get("recursive") and any(_reads_itself(each) for each in clause.expressions):
+            if clause.args.get("recursive") and any(reads_itself(each) for each in clause.expressions):
                 raise _refused("a recursive query")
             common = dict(common)
             for each in clause.expressions:
@@ -298,12 +299,6 @@ class _Capture:
 
     def _name(self) -> str:
         return f"{self.prefix}{next(self.numbers)}"
-
-
-def _reads_itself(common: exp.Expr) -> bool:
-    from sqlglot import exp
-
-    return any(table.name.lower() == common.alias.lower() for table in common.this.find_all(exp.Table))
 
 
 def _aggregates(item: exp.Expr) -> bool:

@@ -62,7 +62,7 @@ def _origins(tree: exp.Expr, versions: Mapping[str, str | None], common: Mapping
         for each in clause.expressions:
             known[each.alias.lower()] = (
                 {_UNKNOWN}
-                if clause.args.get("recursive") and _reads_itself(each)
+                if clause.args.get("recursive") and reads_itself(each)
                 else _origins(each.this, versions, known)
             )
         common = known
@@ -90,7 +90,8 @@ def _origins(tree: exp.Expr, versions: Mapping[str, str | None], common: Mapping
     return found or {_UNKNOWN}
 
 
-def _reads_itself(common: exp.Expr) -> bool:
+def reads_itself(common: exp.Expr) -> bool:
+    """Whether a common table is defined by itself."""
     from sqlglot import exp
 
     return any(table.name.lower() == common.alias.lower() for table in common.this.find_all(exp.Table))
