@@ -241,12 +241,12 @@ class Relations:
 
         if not len(ids):
             return
-        rids = self.ask.scan(found).version.rids
+        scan = self.ask.scan(found)
         lowest, largest = pc.min(ids).as_py(), pc.max(ids).as_py()
         if (
             lowest < 0
-            or largest >= rids.end
-            or (not rids.dense and any(rids.position(rid) is None for rid in ids.to_pylist()))
+            or largest >= scan.version.end
+            or (not scan.version.is_dense and any(scan.position(rid) is None for rid in ids.to_pylist()))
         ):
             raise QuestionError(
                 f"the rows given to start from are not rows of '{found.full_name}': it has no row "

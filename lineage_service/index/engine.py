@@ -108,7 +108,7 @@ class DuckIndexEngine:
 
     def _scan(self, space: str) -> VersionScan:
         version = self.versions[space]
-        return VersionScan(version, tuple(self.home.absolute(file.path) for file in version.files))
+        return VersionScan(version, tuple(self.home.absolute(file.path) for file in version.files), self.home.absolute)
 
     def number(self, query: str) -> float:
         rows = self.connection.execute(query).fetchall()  # to its end: the connection is else not free

@@ -218,7 +218,7 @@ class Finisher:
             and not rows.direct.keys
             and not rows.direct.conditions
             and dataset.rows == 1
-            and dataset.rids.dense
+            and dataset.is_dense
         ):
             self.hops.append(Hop(edge.source, edge.target, edge.role, "everything", source.rows))
             self.members[edge.table] = source.rows
@@ -226,7 +226,7 @@ class Finisher:
         if rows.kind == "lazy" or "backward" not in self._edge(edge):
             self.hops.append(Hop(edge.source, edge.target, edge.role, "keyed", 0, 0, body=body))
             return
-        bounds = Bounds(dataset.rids.end, source.rids.end)
+        bounds = Bounds(dataset.end, source.end)
         path = self._written(pairs_of(edge), "backward", bounds, distinct=False)
         count = _rows(path)
         self.members[edge.table] = count

@@ -169,7 +169,7 @@ class Questions:
             rows = held_rows(self.session, scan)
             with self.session.timed(SECONDS) as cursor:
                 return cursor.execute(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})").fetchall()
-        positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+        positions = [position for rid in rids if (position := scan.position(rid)) is not None]
         return self.engine.rows(f"SELECT {names} FROM ({scan.select_positions(positions, columns)})")
 
     def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
@@ -361,7 +361,7 @@ class Questions:
                 raise NotFound(f"version '{dataset.version_id}' is not in the catalog of '{self.home.path}'")
             version = renamed(Version.from_json(record.id, record.body), dataset)
             paths = tuple(self.home.absolute(file.path) for file in version.files)
-            self._scans[key] = VersionScan(version, paths)
+            self._scans[key] = VersionScan(version, paths, self.home.absolute)
         return self._scans[key]
 
     def start(self, dataset: DatasetRecord, selection: Selection) -> Start:
@@ -400,11 +400,11 @@ class Questions:
         return rows_part(self.engine, dataset, scan, start, shape, keyed)
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
-        missing = [rid for rid in rids if rid < 0 or scan.version.rids.position(rid) is None]
+        missing = [rid for rid in rids if rid < 0 or scan.position(rid) is None]
         if missing:
-            end = scan.version.rids.end
+            end = scan.version.end
             exists = f"rids run from 0 to {end - 1}" if end else "it has no rows"
-            gaps = "" if scan.version.rids.dense else ", with gaps where rows were removed"
+            gaps = "" if scan.version.is_dense else ", with gaps where rows were removed"
             raise NotFound(
                 f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
             )

@@ -13,7 +13,7 @@ from typing import Any
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
-from lineage_service.query.files import HomeFiles, body_of, captured_no_more
+from lineage_service.query.files import HomeFiles, body_of, captured_no_more, index_literal
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column, literal
 
@@ -30,6 +30,33 @@ def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple
     """
     hop = way.hop
     assert hop is not None
+    relation = _pairs_relation(hop, way, direction, files, rids)
+    return None if relation is None else unmasked(hop, relation, "a", files)
+
+
+def unmasked(hop: HopRecord, relation: str, name: str, files: HomeFiles) -> str:
+    """A relation without the rows of the nearer dataset whose lineage is kept elsewhere: a refresh has made them anew.
+
+    `name` is its column of that dataset's ids.
+    """
+    mask = masked_by(hop)
+    if not mask:
+        return relation
+    gone = f"read_parquet([{', '.join(index_literal(files.absolute(path)) for path in mask)}])"
+    return f"SELECT x.* FROM ({relation}) x ANTI JOIN {gone} gone ON gone.a = x.{name}"
+
+
+def masked_by(hop: HopRecord) -> list[str]:
+    """Files (column a) of ids that a hop says nothing of."""
+    if not hop.body or '"without"' not in hop.body:
+        return []
+    found: list[str] = body_of(hop).get("without", [])
+    return found
+
+
+def _pairs_relation(
+    hop: HopRecord, way: Way, direction: Direction, files: HomeFiles, rids: tuple[int, ...] | None
+) -> str | None:
     nearer, farther = ends(way, direction)
     if hop.form == "pairs":
         return f"SELECT a, b FROM {files.index(hop.backward if direction == 'backward' else hop.forward)}"
@@ -39,7 +66,7 @@ def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple
         scan = files.scan(nearer)
         positions = None
         if direction == "backward" and rids is not None:
-            positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+            positions = [position for rid in rids if (position := scan.position(rid)) is not None]
         return scan.ids(str(body_of(hop)["column"]), positions)
     if hop.form == "keyed":
         return _keyed(hop, nearer, farther, direction, files, rids)
@@ -76,7 +103,7 @@ def _keyed(
     if rids is not None:
         number = None if direction == "backward" else int(handle[1:])
         near = files.scan(dataset) if number is None else scans[number]
-        only[number] = [position for rid in rids if (position := near.version.rids.position(rid)) is not None]
+        only[number] = [position for rid in rids if (position := near.position(rid)) is not None]
     distinct = "DISTINCT " if len(scans) > 1 else ""
     return f"SELECT {distinct}id AS a, {handle} AS b FROM ({direct_members(direct, scans, files.scan(dataset), only)})"
 
@@ -106,7 +133,9 @@ def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -
 
 
 def stored_file(hop: HopRecord, direction: Direction) -> str | None:
-    """The file in which a hop's pairs are sorted for a direction; None where there is none."""
+    """The file in which a hop's pairs are sorted for a direction; None where there is none, or it is not all of it."""
+    if masked_by(hop):
+        return None
     if hop.form == "pairs" or (hop.form == "column" and direction == "forward"):
         return hop.backward if direction == "backward" else hop.forward
     return hop.backward if hop.form == "keyed" and direction == "backward" else None
@@ -114,7 +143,7 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
 
 def key_columns(way: Way) -> list[str] | None:
     """The columns of a dataset by which the rows of its source are found; None where they are not."""
-    if way.hop is None or way.hop.form != "keyed":
+    if way.hop is None or way.hop.form != "keyed" or masked_by(way.hop):
         return None
     from lineage_service.capture.direct import Direct
 

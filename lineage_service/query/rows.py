@@ -106,7 +106,7 @@ def _wanted(
 def all_rows(dataset: DatasetRecord, scan: VersionScan) -> Wanted:
     """Every row: a scan gives them in order."""
     refuse_changed(dataset, scan, range(len(scan.paths)))
-    return Wanted(scan.select(), scan.version.rows, in_order=scan.version.rids.dense)
+    return Wanted(scan.select(), scan.version.rows, in_order=scan.version.is_dense)
 
 
 def wanted_rows(
@@ -116,16 +116,21 @@ def wanted_rows(
     version, total = scan.version, len(ids)
     if total == version.rows:  # rids are distinct, so these are all of them
         return all_rows(dataset, scan)
-    positions = ids if version.rids.dense else _positions(scan, ids)
+    positions = ids if version.is_dense or version.is_patched else _positions(scan, ids)
     files = _by_file(scan, positions)
     refuse_changed(dataset, scan, [index for index, _ in files])
     if len(positions) <= SPELLED:
         query = scan.select_positions([int(each) for each in positions.to_pylist()])
         return Wanted(query, total, in_order=False, way="fetch by position")
-    many = keyed is not None and total > FEW_OF_ALL * version.rows and _touches_most(scan, positions)
+    many = (
+        keyed is not None
+        and not version.is_patched
+        and total > FEW_OF_ALL * version.rows
+        and _touches_most(scan, positions)
+    )
     if many and keyed is not None and (by_key := keyed()) is not None:
         refuse_changed(dataset, scan, range(len(scan.paths)))
-        return Wanted(by_key, total, in_order=version.rids.dense, way="scan by key")
+        return Wanted(by_key, total, in_order=version.is_dense, way="scan by key")
     table = keep(positions)
     query = scan.select_joined(table, [index for index, _ in files])
     return Wanted(query, total, in_order=False, table=table, way="fetch by position")
@@ -156,7 +161,9 @@ def _positions(scan: VersionScan, ids: pa.Array) -> pa.Array:
 
 
 def _by_file(scan: VersionScan, positions: pa.Array) -> list[tuple[int, int]]:
-    """The files that hold these positions, and how many each."""
+    """The files that hold these positions, and how many each; of a patched version each file may."""
+    if scan.version.is_patched:
+        return [(index, len(positions)) for index in range(len(scan.paths))]
     found = []
     for index, file in enumerate(scan.version.files):
         begin, end = _place(positions, file.base), _place(positions, file.base + file.rows)

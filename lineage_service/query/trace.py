@@ -242,8 +242,8 @@ class Tracer:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
         where: Sequence[Any] = [None] * len(first)
-        if record.role == "source":
-            positions = [int(scan.version.rids.position(rid) or 0) for rid in first]
+        if record.role == "source" and not scan.version.is_patched:
+            positions = [int(scan.position(rid) or 0) for rid in first]
             where = places(scan.version, positions, self.questions.home.absolute)
         return tuple(
             TracedRow(rid, values[rid], place, rid in peers) for rid, place in zip(first, where, strict=True)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_catalog.records import HopRecord
+
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.query.hop_sql import formula_part, pairs_relation
+from lineage_service.query.hop_sql import formula_part, masked_by, pairs_relation, unmasked
 
 FEW = 50  # so many start ids go into the scan itself, where they prune row groups
 
@@ -91,7 +93,7 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
     kept = f"h.{near} AS a, h.{far} AS b" if pairs else f"0::BIGINT AS a, h.{far} AS b"
     distinct = "" if pairs or single else "DISTINCT "
     select = f"SELECT {distinct}{kept}, {int(way.role)} AS role FROM ({relation}) h"
-    presorted = bool(stored) and not distinct
+    presorted = bool(stored) and not distinct and not masked_by(way.hop)
     if start.rids is not None and start.few:
         marks = ", ".join("?" for _ in start.rids)
         return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), presorted)
@@ -110,11 +112,20 @@ def _part(way: Way, before: str, direction: Direction, files: HomeFiles, few: tu
     if relation is not None:
         near, far = ("a", "b") if direction == "backward" else ("b", "a")
         return f"SELECT r.a, h.{far} AS b, {role} FROM {before} r JOIN ({relation}) h ON h.{near} = r.b"
-    if way.hop.form == "formula":
-        return formula_part(way.hop, before, role, direction)
-    if way.hop.form == "empty":
+    if direction == "forward":
+        return unmasked(way.hop, _computed(way, way.hop, before, role, direction, files), "b", files)
+    if masked_by(way.hop):
+        before = f"({unmasked(way.hop, f'SELECT * FROM {before}', 'b', files)})"
+    return _computed(way, way.hop, before, role, direction, files)
+
+
+def _computed(way: Way, hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles) -> str:
+    """What a form without pairs of its own adds."""
+    if hop.form == "formula":
+        return formula_part(hop, before, role, direction)
+    if hop.form == "empty":
         return f"SELECT r.a, r.b, {role} FROM {before} r WHERE false"
-    many = (way.hop.form == "constant") == (direction == "forward")
+    many = (hop.form == "constant") == (direction == "forward")
     if many:  # the one id of a side stands for all rows of the dataset at the other end
         return f"SELECT r.a, e.b, {role} FROM {before} r CROSS JOIN ({files.rids(way.end)}) e"
     return f"SELECT r.a, 0::BIGINT AS b, {role} FROM {before} r"

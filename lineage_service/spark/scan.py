@@ -5,7 +5,7 @@ Filters and columns are still pushed into the scan: the rid is computed above th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
+from lineage_service.store.patched import AS, AT
 from lineage_service.store.rids import RidMap
 from lineage_service.store.versions import Version
 
@@ -68,18 +69,38 @@ def in_utc(spark: SparkSession, text: str | None) -> str | None:
 def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     """The version's columns under the user's names, and its rids as column `name`."""
     placed = _with_positions(frame, version, paths, name)
-    return placed if version.rids.dense else with_gaps(placed, version.rids, name)
+    return placed if version.is_dense or version.is_patched else with_gaps(placed, version.rids, name)
+
+
+def patched(frame: DataFrame, version: Version, absolute: Callable[[str], str], name: str) -> DataFrame:
+    """Rows of files whose positions are in column `name`: without those that went, with the rids that were given."""
+    for file in version.files:
+        if file.only is not None:
+            given = _side(frame, absolute(file.only), name)
+            joined = frame.join(given, col(name) == col(f"{name}_at") + F.lit(file.base), "inner")
+            frame = joined.drop(name, f"{name}_at").withColumnRenamed(f"{name}_as", name)
+        elif file.without is not None:
+            gone = _side(frame, absolute(file.without), name)
+            frame = frame.join(gone, col(name) == col(f"{name}_at") + F.lit(file.base), "left_anti")
+    return frame
+
+
+def _side(frame: DataFrame, path: str, name: str) -> DataFrame:
+    """A file of positions (and rids) under names that no other column has."""
+    side = read_files(frame.sparkSession, [path])
+    names = {AT: f"{name}_at", AS: f"{name}_as"}
+    return side.select(*[col(each).alias(names[each]) for each in side.columns])
 
 
 def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1 and ROW_INDEX in frame.columns:
         index = F.coalesce(col(ROW_INDEX), _stop("Spark gives rows no positions"))
-        return frame.select(*columns, index.alias(name))
+        return frame.select(*columns, _based(index, version).alias(name))
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
     if len(paths) == 1:
-        return frame.select(*columns, index.alias(name))
+        return frame.select(*columns, _based(index, version).alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
     # A file nobody knows must stop the run: a wrong rid is worse.
     stop = _stop("a file appeared in the scan that was not listed")
@@ -94,6 +115,12 @@ def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], na
     joined = placed.join(F.broadcast(table), f"{name}_path", "left")
     position = F.coalesce(col(f"{name}_base"), stop) + col(f"{name}_index")
     return joined.select(*[col(c.name) for c in version.columns], position.alias(name))
+
+
+def _based(index: Column, version: Version) -> Column:
+    """Positions in a single file as positions in the version."""
+    base = version.files[0].base
+    return index if base == 0 else index + F.lit(base).cast("bigint")
 
 
 def unread_rids() -> Column:

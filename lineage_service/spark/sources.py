@@ -17,7 +17,7 @@ from lineage_service.plan.schema import Column, Schema
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import in_utc, read_files, rows_with_rids, unread_rids, with_row_index
+from lineage_service.spark.scan import in_utc, patched, read_files, rows_with_rids, unread_rids, with_row_index
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike
@@ -46,7 +46,8 @@ REBASE = tuple(f"spark.sql.parquet.datetimeRebaseModeIn{way}" for way in ("Read"
 class OpenSource:
     """A source ready to be read: its version, and its files as Spark sees them (partition columns included).
 
-    `alike` are the columns of which every engine reads the same values; `options` are the reader's.
+    `alike` are the columns of which every engine reads the same values; `options` are the reader's. A patched version
+    is read in `parts`: the files it shares with the version before, and each file of rows that came.
     """
 
     name: str
@@ -56,6 +57,8 @@ class OpenSource:
     position: Position | None
     alike: frozenset[str] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[OpenSource, ...] = ()
+    absolute: Callable[[str], str] = str
 
     @property
     def schema(self) -> Schema:
@@ -65,12 +68,30 @@ class OpenSource:
         """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
         may read; `pruned`, one that is null, since nobody will ask for these rows."""
         columns = tuple(column.name for column in self.version.columns)
+        if self.parts:
+            return self._patched(names, columns, captured=captured, pruned=pruned)
         if captured and placed and not pruned:
             return Relation(rows_with_rids(self._numbered(), self.version, self.paths, names.handle(0)), columns, 1)
         handle = F.lit(None).cast("bigint") if pruned else unread_rids()
         handles = [handle.alias(names.handle(0))] if captured else []
         shown = [col(column.original).alias(column.name) for column in self.version.columns]
         return Relation(self.frame.select(*shown, *handles), columns, len(handles))
+
+    def _patched(self, names: Names, columns: tuple[str, ...], *, captured: bool, pruned: bool) -> Relation:
+        """Which rows count is known by their ids: they are read whether or not anybody else does."""
+        handle = names.handle(0)
+        frames = [
+            patched(
+                rows_with_rids(part._numbered(), part.version, part.paths, handle), part.version, self.absolute, handle
+            )
+            for part in self.parts
+        ]
+        frame = frames[0].select(*map(col, columns), col(handle))
+        for other in frames[1:]:
+            frame = frame.union(other.select(*map(col, columns), col(handle)))
+        if pruned:
+            frame = frame.withColumn(handle, F.lit(None).cast("bigint"))
+        return Relation(frame if captured else frame.drop(handle), columns, int(captured))
 
     def _numbered(self) -> DataFrame:
         """The rows with their positions, where those can be asked for; a folder's name is better not read twice."""
@@ -246,6 +267,8 @@ class SourceOpener:
     def _from_home(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
     ) -> OpenSource:
+        if version.is_patched:
+            return self._in_parts(name, version, position, copied)
         paths = tuple(self._path(file) for file in version.files)
         with analysing(position, f"source '{name}'"):
             frame = read_files(
@@ -261,6 +284,24 @@ class SourceOpener:
         alike = self._alike(copied, version.columns, footers)
         return OpenSource(name, version, paths, frame, position, alike, copied.reader_options if copied else {})
 
+    def _in_parts(
+        self, name: str, version: Version, position: Position | None, copied: SourceSpec | None
+    ) -> OpenSource:
+        """A version that shares files with another: those, and each file of rows that came, are read apart."""
+        shared = replace(version, files=tuple(_plain(file) for file in version.files if file.only is None))
+        came = [replace(version, files=(_plain(file),)) for file in version.files if file.only is not None]
+        opened = [self._from_home(name, shared, position, copied)] if shared.files else []
+        opened += [_with_folders(self._from_home(name, each, position)) for each in came]
+        marked = [tuple(file for file in version.files if file.only is None)] if shared.files else []
+        marked += [(file,) for file in version.files if file.only is not None]
+        parts = tuple(
+            replace(part, version=replace(part.version, files=files))
+            for part, files in zip(opened, marked, strict=True)
+        )
+        alike = frozenset.intersection(*(part.alike for part in parts))
+        paths = tuple(self._path(file) for file in version.files)
+        return OpenSource(name, version, paths, parts[0].frame, position, alike, {}, parts, self.folder.home.absolute)
+
     def _alike(
         self, source: SourceSpec | None, columns: Sequence[VersionColumn], footers: Sequence[Footer]
     ) -> frozenset[str]:
@@ -270,9 +311,24 @@ class SourceOpener:
         return frozenset(each.name for each in columns if read_alike(each, footers, rebased=rebased))
 
 
+def _with_folders(part: OpenSource) -> OpenSource:
+    """Rows that came lie in no folders: what those would say of them is written into the catalog."""
+    frame, (file,) = part.frame, part.version.files
+    for column in part.version.columns:
+        if column.partition is not None:
+            frame = frame.withColumn(column.original, F.lit(file.partitions.get(column.original)).cast(column.type))
+    return replace(part, frame=frame)
+
+
+def _plain(file: VersionFile) -> VersionFile:
+    return replace(file, without=None, only=None, left_out=0, top=None)
+
+
 def _base(version: Version, paths: Sequence[str]) -> str | None:
     """The folder above the partition folders of a copy; None where there are none."""
     partitions = version.files[0].partitions if version.files else {}
+    if not all(f"{name}=" in paths[0] for name in partitions):
+        return None  # rows that came, beside the folders
     return str(Path(paths[0]).parents[len(partitions)]) if partitions else None
 
 

@@ -34,7 +34,7 @@ def places(version: Version, positions: Sequence[int], absolute: Callable[[str],
     Every file is looked at once, and read once where lines are wanted of it: ask for all positions together. Of a
     snapshot without origins (one of an older home, or one that rows were removed from) places are those in the copy.
     """
-    original = bool(version.origins) and version.rids.dense
+    original = bool(version.origins) and version.is_dense
     files: Sequence[VersionFile | Origin] = version.origins if original else version.files
     by_file: dict[int, list[int]] = {}
     for position in positions:

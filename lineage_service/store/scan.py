@@ -5,10 +5,12 @@ Text only, except that the footers of odd files are read: their columns must be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from lineage_service.store.engine import column, file_literal, literal, numbered_scan, parquet_scan
+from lineage_service.store.patched import AS, AT, PatchedRids
 from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
 
 RID = "_rid"
@@ -20,40 +22,70 @@ class VersionScan:
 
     version: Version
     paths: tuple[str, ...]
+    absolute: Callable[[str], str] = str
+
+    def position(self, rid: int) -> int | None:
+        """Where the row of a rid is found; None where there is none. Of a patched version it is the rid itself."""
+        if not self.version.is_patched:
+            return self.version.rids.position(rid)
+        return rid if self._patched.holds(rid) else None
+
+    @cached_property
+    def _patched(self) -> PatchedRids:
+        return PatchedRids(self.version.files, self.absolute)
 
     def select(self, columns: Sequence[str] | None = None) -> str:
         """All rows: the given columns (all without), then `_rid`."""
         if not self.version.files:
             return self._nothing(columns)
-        if any(file.odd for file in self.version.files):
+        files = self.version.files
+        if self.version.is_patched or any(file.odd for file in files):
             parts = [self._one_file(index, columns) for index in range(len(self.paths))]
             return self._with_gaps(" UNION ALL ".join(parts))
-        scan, position = parquet_scan(self.paths, [file.base for file in self.version.files])
-        return self._with_gaps(f"SELECT {self._columns(columns, self.version.files)}{position} AS {RID} FROM {scan}")
+        scan, position = parquet_scan(self.paths, [file.base for file in files])
+        return self._with_gaps(f"SELECT {self._columns(columns, files)}{position} AS {RID} FROM {scan}")
 
     def select_positions(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> str:
         """Just the rows at these positions, each file asked for its own: row groups without any are not read."""
         by_file: dict[int, list[int]] = {}
-        for position in positions:
-            index = file_of(self.version.files, position)
-            by_file.setdefault(index, []).append(position - self.version.files[index].base)
+        if self.version.is_patched:
+            for index, file in enumerate(self.version.files):
+                here = positions if file.only else [each - file.base for each in positions if self._in(file, each)]
+                if here:
+                    by_file[index] = list(here)
+        else:
+            for position in positions:
+                index = file_of(self.version.files, position)
+                by_file.setdefault(index, []).append(position - self.version.files[index].base)
         if not by_file:
             return self._nothing(columns)
         return self._with_gaps(
             " UNION ALL ".join(
-                self._one_file(index, columns, f" WHERE file_row_number IN ({', '.join(map(str, rows))})")
+                self._one_file(index, columns, f" WHERE {self._place(index)} IN ({', '.join(map(str, rows))})")
                 for index, rows in by_file.items()
             )
         )
 
+    def _in(self, file: VersionFile, rid: int) -> bool:
+        return file.base <= rid < file.base + file.rows
+
+    def _place(self, index: int) -> str:
+        """What tells the rows of a file apart: their positions in it, or the rids that they were given."""
+        return f"only_rows.{AS}" if self.version.files[index].only else "file_row_number"
+
     def ids(self, name: str, positions: Sequence[int] | None = None) -> str:
-        """A column of ids of our own beside each row's rid, as (a, b); of these positions only, where any are given."""
-        if not self.version.files:
+        """A column of ids of our own beside each row's rid, as (a, b); of these positions only, where any are given.
+
+        Rows that a refresh brought have theirs elsewhere.
+        """
+        own = [index for index, file in enumerate(self.version.files) if file.only is None]
+        if not own:
             return "SELECT NULL::BIGINT AS a, NULL::BIGINT AS b WHERE false"
-        odd = any(file.odd for file in self.version.files)
-        scan, position = parquet_scan(self.paths, None if odd else [file.base for file in self.version.files])
+        files, paths = [self.version.files[index] for index in own], [self.paths[index] for index in own]
+        odd = any(file.odd for file in files)
+        scan, position = parquet_scan(paths, None if odd else [file.base for file in files])
         where = "" if positions is None else f" AND {position} IN ({', '.join(map(str, positions)) or 'NULL'})"
-        if positions is not None and len(self.paths) == 1 and not odd:
+        if positions is not None and len(paths) == 1 and not odd and files[0].base == 0:
             where = f" AND file_row_number IN ({', '.join(map(str, positions)) or 'NULL'})"
         text = f"SELECT {column(name)} AS b, {position} AS {RID} FROM {scan} WHERE {column(name)} IS NOT NULL{where}"
         return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
@@ -65,7 +97,10 @@ class VersionScan:
         for index in files:
             file = self.version.files[index]
             here = f"SELECT b - {file.base} AS b FROM {table} WHERE b >= {file.base} AND b < {file.base + file.rows}"
-            parts.append(self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = file_row_number"))
+            here = f"SELECT b FROM {table}" if file.only else here
+            parts.append(
+                self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = {self._place(index)}")
+            )
         return self._with_gaps(" UNION ALL ".join(parts)) if parts else self._nothing(columns)
 
     def _one_file(self, index: int, columns: Sequence[str] | None, only: str = "") -> str:
@@ -74,8 +109,14 @@ class VersionScan:
         scan, names = f"read_parquet({file_literal(self.paths[index])}, hive_partitioning = false)", None
         if file.odd:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
-        chosen = self._columns(columns, [file], names)
-        return f"SELECT {chosen}(file_row_number + {file.base}) AS {RID} FROM {scan}{only}"
+        chosen, rid = self._columns(columns, [file], names), f"(file_row_number + {file.base})"
+        if file.only:
+            given = f"read_parquet({file_literal(self.absolute(file.only))})"
+            scan, rid = f"{scan} JOIN {given} only_rows ON only_rows.{AT} = file_row_number", f"only_rows.{AS}"
+        elif file.without:
+            gone = f"read_parquet({file_literal(self.absolute(file.without))})"
+            scan = f"{scan} ANTI JOIN {gone} gone_rows ON gone_rows.{AT} = file_row_number"
+        return f"SELECT {chosen}{rid} AS {RID} FROM {scan}{only}"
 
     def _columns(
         self, wanted: Sequence[str] | None, files: Sequence[VersionFile], names: Mapping[str, str] | None = None
@@ -96,6 +137,8 @@ class VersionScan:
         return "".join(parts)
 
     def _with_gaps(self, select: str) -> str:
+        if self.version.is_patched:
+            return select
         rids = self.version.rids
         if rids.dense:
             return select
@@ -107,6 +150,8 @@ class VersionScan:
 
     def all_rids(self) -> str:
         """Every rid of the version, as column b, without touching its files."""
+        if self.version.is_patched:
+            return " UNION ALL ".join(self._rids_of(file) for file in self.version.files)
         rids = self.version.rids
         if rids.dense:
             return f"SELECT range AS b FROM range({rids.rows})"
@@ -115,6 +160,15 @@ class VersionScan:
             f"SELECT t.range + g.ahead AS b FROM range({rids.rows}) t "
             f"ASOF JOIN (VALUES {segments}) g(start, ahead) ON t.range >= g.start"
         )
+
+    def _rids_of(self, file: VersionFile) -> str:
+        if file.only:
+            return f"SELECT {AS} AS b FROM read_parquet({file_literal(self.absolute(file.only))})"
+        numbers = f"SELECT range AS b FROM range({file.base}, {file.base + file.rows})"
+        if not file.without:
+            return numbers
+        gone = f"SELECT {AT} + {file.base} AS b FROM read_parquet({file_literal(self.absolute(file.without))})"
+        return f"SELECT n.b FROM ({numbers}) n ANTI JOIN ({gone}) g ON g.b = n.b"
 
     def nan_safe(self, query: str, columns: Sequence[str] | None = None) -> str:
         """`_rid` and the columns of a query over these rows, such that no filter is answered by a file's statistics

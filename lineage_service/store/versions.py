@@ -26,6 +26,10 @@ class VersionFile:
 
     `base` is the position of its first row. Paths inside the home are kept relative to it. An `odd` file lacks a
     column of the version, or has one of a name that DuckDB gives to positions: it is read by its own footer.
+
+    A version made from another shares its files. `without` is a file of positions (in this file) of rows that went;
+    `only` one of the positions of the rows that count, and the rids they have. `left_out` rows of it do not count;
+    `top` is one past the largest rid, where rids are given by `only`.
     """
 
     path: str
@@ -36,6 +40,19 @@ class VersionFile:
     base: int
     partitions: dict[str, str | None]
     odd: bool = False
+    without: str | None = None
+    only: str | None = None
+    left_out: int = 0
+    top: int | None = None
+
+    @property
+    def end(self) -> int:
+        """One past the largest rid that a row of it may have."""
+        return self.base + self.rows if self.top is None else self.top
+
+    @property
+    def is_patched(self) -> bool:
+        return self.without is not None or self.only is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +102,24 @@ class Version:
     def rids(self) -> RidMap:
         return RidMap(self.rows, self.gaps)
 
+    @cached_property
+    def is_patched(self) -> bool:
+        """Whether it shares files with the version it was made from: rids are then not positions."""
+        return any(file.is_patched for file in self.files)
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether rids are positions: 0, 1, 2, … in the order of the files."""
+        return not self.is_patched and not self.gaps
+
     @property
+    def end(self) -> int:
+        """One past the largest rid."""
+        return max((file.end for file in self.files), default=0) if self.is_patched else self.rids.end
+
+    @cached_property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return sum(file.rows - file.left_out for file in self.files)
 
     @property
     def bytes(self) -> int:
