@@ -1,0 +1,62 @@
+"""Versions that share files with the version they were made from: which rows of a file went, and which rids rows have
+that came. Both are small files of their own beside the data: the data's files are never written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_service.store.versions import VersionFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AT, AS = "_smoke_at", "_smoke_as"  # the position of a row in its file; the rid that it has
+
+
+@dataclass(frozen=True)
+class PatchedRids:
+    """The rids of a patched version."""
+
+    files: Sequence[VersionFile]
+    absolute: Callable[[str], str]
+
+    def holds(self, rid: int) -> bool:
+        return rid in self._given or any(
+            file.only is None and file.base <= rid < file.base + file.rows and rid not in self._gone
+            for file in self.files
+        )
+
+    @cached_property
+    def _given(self) -> frozenset[int]:
+        return frozenset(rid for file in self.files if file.only for rid in self._column(file.only, AS))
+
+    @cached_property
+    def _gone(self) -> frozenset[int]:
+        return frozenset(at + file.base for file in self.files if file.without for at in self._column(file.without, AT))
+
+    def _column(self, path: str, name: str) -> list[int]:
+        import pyarrow.parquet as pq
+
+        found: list[int] = pq.read_table(self.absolute(path), columns=[name]).column(0).to_pylist()
+        return found
+
+
+def write_positions(path: Path, positions: pa.Array, rids: pa.Array | None = None) -> None:
+    """A file of positions, and of the rids that they have."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = {AT: positions} if rids is None else {AT: positions, AS: rids}
+    pq.write_table(
+        pa.table(columns),
+        path,
+        compression="zstd",
+        column_encoding=dict.fromkeys(columns, "DELTA_BINARY_PACKED"),
+        use_dictionary=False,
+    )
