@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lineage_service.query.diff_result import Diff
     from lineage_service.query.traced import Trace
     from lineage_service.record import RunReport
+    from lineage_service.refresh.report import RefreshReport
 
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
@@ -268,6 +269,31 @@ class Home:
         answer = self.rows(f"{save}.{save}@{run_id}", limit=limit)
         answer.notes.append(f"saved as '{save}', run {run_id}")
         return answer
+
+    def refresh(
+        self,
+        *datasets: str,
+        removed: str | Rids = None,
+        changed: Any = None,
+        added: Any = None,
+        key: Names = None,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        progress: Tell | None = None,
+    ) -> RefreshReport:
+        """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
+        (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
+        the columns of `key`."""
+        from lineage_service.refresh.ask import Asked, refresh
+
+        rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
+        selection = None if removed is None else Selection.of(rid, None, where, False)
+        asked = Asked(selection, changed, added, _tuple(key) or ())
+        options = IndexOptions(master, remote, dict(conf or {}))
+        return refresh(
+            self.layout, self._ask, datasets, asked, options, self._commit, Stages(progress or self.progress)
+        )
 
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""

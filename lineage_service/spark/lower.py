@@ -51,14 +51,19 @@ def lower_plan(
     stage: Stage,
     names: Names,
     rehearsed: Rehearsal | None = None,
+    given: Mapping[str, Relation] | None = None,
 ) -> dict[str, Relation]:
     """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once.
+
+    `given` are relations of nodes that are there already, by id: nothing below them is looked at.
 
     What a rehearsal has built without anything written below it is not built again: Spark analyses each DataFrame anew.
     """
 
     def relation_of(each: Instrumented, inputs: list[Relation]) -> Relation:
         node = each.node
+        if given is not None and node.id in given:
+            return given[node.id]
         with analysing(node.position, f"step '{node.step}'"):
             lowered = rehearsed.again(each, stage) if rehearsed is not None else None
             if lowered is None:
@@ -128,6 +133,11 @@ def _lowered(
             return _window(each, node, inputs[0], stage, names)
         case _:
             assert_never(node)
+
+
+def in_order_of(node: Sort, relation: Relation) -> Relation:
+    """Rows that a step has put in order, in that order again."""
+    return Relation(relation.frame.orderBy(*_order(node.by, relation)), relation.columns, relation.handles)
 
 
 def _expr(expression: Expression, relation: Relation) -> Column:

@@ -22,17 +22,23 @@ def in_order(
     `cancel` ends the jobs that are still running when one fails, or when the user interrupts.
     """
     done: dict[str, Relation] = {}
-    waiting = list(nodes)
+    waiting, there = list(nodes), {each.node.id for each in nodes}
     running: dict[Future[Relation], Instrumented] = {}
     problems: list[tuple[int, Problem]] = []
     rank = {each.node.id: index for index, each in enumerate(nodes)}
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="smoke") as pool:
         try:
             while True:
-                ready = [each for each in waiting if all(below.id in done for below in each.node.inputs)]
+                ready = [
+                    each for each in waiting if all(below.id in done for below in each.node.inputs if below.id in there)
+                ]
                 for each in ready:
                     waiting.remove(each)
-                    running[pool.submit(relation_of, each, [done[below.id] for below in each.node.inputs])] = each
+                    running[
+                        pool.submit(
+                            relation_of, each, [done[below.id] for below in each.node.inputs if below.id in there]
+                        )
+                    ] = each
                 if not running:
                     break
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)

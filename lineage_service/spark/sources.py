@@ -135,6 +135,10 @@ class SourceOpener:
         is_parquet = source.file_format == "parquet"
         return self._from_home(name, version, None, source if is_parquet else None)
 
+    def reopen_dataset(self, name: str, version: Version) -> OpenSource:
+        """A dataset that a run has written."""
+        return self._from_home(name, version, None)
+
     def _open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
         if source.output is not None:
             return self._output(name, source, self.version_of(source.output), position)

@@ -111,10 +111,10 @@ class VersionScan:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
         chosen, rid = self._columns(columns, [file], names), f"(file_row_number + {file.base})"
         if file.only:
-            given = f"read_parquet({file_literal(self.absolute(file.only))})"
+            given = f"(SELECT {AT}, {AS} FROM read_parquet({file_literal(self.absolute(file.only))}))"
             scan, rid = f"{scan} JOIN {given} only_rows ON only_rows.{AT} = file_row_number", f"only_rows.{AS}"
         elif file.without:
-            gone = f"read_parquet({file_literal(self.absolute(file.without))})"
+            gone = f"(SELECT {AT} FROM read_parquet({file_literal(self.absolute(file.without))}))"
             scan = f"{scan} ANTI JOIN {gone} gone_rows ON gone_rows.{AT} = file_row_number"
         return f"SELECT {chosen}{rid} AS {RID} FROM {scan}{only}"
 

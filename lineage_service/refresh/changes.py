@@ -1,0 +1,236 @@
+"""What a user says has changed in a source, as rows: those that went, those that came, each with its rid.
+
+A corrected row keeps its rid; an added one gets the next. Rows that are said to change and are the same are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.query.engine import QueryEngine
+from lineage_service.refresh.patching import CameFile, Ids, Patcher
+from lineage_service.store.engine import column, file_literal, literal
+from lineage_service.store.layout import storing
+from lineage_service.store.scan import RID, VersionScan, duckdb_type
+from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_rows
+
+Rows = str | Path | Sequence[Mapping[str, Any]] | Any  # a file, rows as dicts, or an Arrow table
+READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "read_json", ".jsonl": "read_json",
+           ".ndjson": "read_json"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A source before and after: the new version, the rids that went and those that came; a corrected row did both."""
+
+    name: str
+    before: Version
+    after: Version
+    gone: Ids
+    came: Ids
+
+    @property
+    def counts(self) -> dict[str, int]:
+
+        both = len(np.intersect1d(self.gone, self.came))
+        return {"removed": len(self.gone) - both, "changed": both, "added": len(self.came) - both}
+
+
+@dataclass(frozen=True)
+class Changing:
+    """Changes of one source, as its run read it."""
+
+    engine: QueryEngine
+    patcher: Patcher
+    name: str
+    scan: VersionScan
+
+    def changed(self, removed: Ids, changed: Rows | None, added: Rows | None, key: Sequence[str]) -> Changed:
+        """The source with rows removed, corrected and added. QuestionError where a change does not fit."""
+
+        parts: list[str] = []
+        gone = np.unique(removed)
+        if changed is not None:
+            table = self._corrected(self._read(changed, "changed"), key)
+            both = np.intersect1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
+            if len(both):
+                raise QuestionError(f"row {both[0]} of '{self.name}' is both removed and changed")
+            parts.append(f"SELECT * FROM {table}")
+            gone = np.union1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
+        if added is not None:
+            parts.append(f"SELECT * FROM {self._added(self._read(added, 'added'))}")
+        files = self._written(" UNION ALL ".join(parts)) if parts else []
+        came = np.sort(np.concatenate([each.rids for each in files])) if files else np.array([], np.int64)
+        after = self.patcher.patched(self.scan.version, gone, files)
+        return Changed(self.name, self.scan.version, after, gone, came)
+
+    # --- what the user gives ----------------------------------------------------------------------------------
+
+    def _read(self, rows: Rows, what: str) -> str:
+        """A table of the rows that are given."""
+        if isinstance(rows, str | Path):
+            path = Path(rows)
+            reader = READERS.get(path.suffix.lower())
+            if reader is None:
+                raise QuestionError(f"--{what}: '{path}' is no file of rows; suffixes: {', '.join(READERS)}")
+            if not path.is_file():
+                raise QuestionError(f"--{what}: file '{path}' is not there")
+            options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
+            return self._kept(f"SELECT * FROM {reader}({file_literal(str(path.absolute()))}{options})", what)
+        import pyarrow as pa
+
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
+        connection = self.engine.connection
+        connection.register("rows_given", table)
+        try:
+            return self._kept("SELECT * FROM rows_given", what)
+        finally:
+            connection.unregister("rows_given")
+
+    def _kept(self, query: str, what: str) -> str:
+        import duckdb
+
+        try:
+            self.engine.connection.execute(f"DESCRIBE {query}")
+        except duckdb.Error as error:
+            raise QuestionError(f"--{what}: the rows cannot be read ({type(error).__name__})") from None
+        return self.engine.keep(query)
+
+    def _typed(self, table: str, what: str, *, every: bool) -> dict[str, str]:
+        """The columns of the source that are given, as expressions of the source's types over table `g`."""
+        given = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
+        own = {each.name.lower(): each for each in self.scan.version.columns}
+        unknown = [name for lower, name in given.items() if lower not in own and lower != RID]
+        names = [each.name for each in self.scan.version.columns]
+        if unknown:
+            raise QuestionError(
+                f"--{what}: unknown column '{unknown[0]}'; columns of '{self.name}': {listed(names)}",
+                hint=did_you_mean(unknown[0], names),
+            )
+        lacking = [each.name for lower, each in own.items() if lower not in given]
+        if every and lacking:
+            raise QuestionError(f"--{what}: the rows lack column {listed(lacking)} of '{self.name}'")
+        found = {}
+        for lower, each in own.items():
+            if lower in given:
+                found[each.name] = self._cast(table, given[lower], each, what)
+        return found
+
+    def _cast(self, table: str, name: str, own: VersionColumn, what: str) -> str:
+        kind, value = duckdb_type(own.type), f"g.{column(name)}"
+        if kind is None:
+            kind = self.engine.types(self.scan.select([own.name]))[own.name]
+        refused = f"SELECT count(*) FROM {table} g WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
+        wrong = self.engine.scalar(refused)
+        if wrong:
+            raise QuestionError(f"--{what}: {wrong} values of column '{own.name}' are no {own.type}")
+        return f"CAST({value} AS {kind})"
+
+    # --- rows that came ---------------------------------------------------------------------------------------
+
+    def _corrected(self, table: str, key: Sequence[str]) -> str:
+        """Whole rows with the values that are given in the place of the old ones; those alone that differ."""
+        values = self._typed(table, "changed", every=False)
+        names = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
+        scan = self.scan.select()
+        if RID in names:
+            on = f"TRY_CAST(g.{RID} AS BIGINT) = t.{RID}"
+            values.pop(RID, None)
+        else:
+            by = {name.lower(): name for name in values}
+            unknown = [name for name in key if name.lower() not in by]
+            if not key or unknown:
+                raise QuestionError(
+                    "--changed: the rows have no column '_rid'"
+                    if not key
+                    else f"--changed: no key column '{unknown[0]}'",
+                    hint="rows to change are told by '_rid', or by the columns named with --key",
+                )
+            on = " AND ".join(
+                f"{values[by[name.lower()]]} IS NOT DISTINCT FROM t.{column(by[name.lower()])}" for name in key
+            )
+        paired = self.engine.keep(
+            f"SELECT t.{RID} AS rid_of_row, g.* FROM (SELECT *, row_number() OVER () AS number_given FROM {table}) g "
+            f"LEFT JOIN ({scan}) t ON {on}"
+        )
+        self._refuse_unmatched(paired, by_rid=RID in names)
+        shown = [
+            f"{values[each.name]} AS {column(each.name)}"
+            if each.name in values
+            else f"t.{column(each.name)} AS {column(each.name)}"
+            for each in self.scan.version.columns
+        ]
+        differs = " OR ".join(f"{value} IS DISTINCT FROM t.{column(name)}" for name, value in values.items()) or "false"
+        return self.engine.keep(
+            f"SELECT {', '.join(shown)}, t.{RID} FROM {paired} g JOIN ({scan}) t ON t.{RID} = g.rid_of_row "
+            f"WHERE {differs}"
+        )
+
+    def _refuse_unmatched(self, paired: str, *, by_rid: bool) -> None:
+        missing = self.engine.scalar(f"SELECT count(*) FROM {paired} WHERE rid_of_row IS NULL")
+        if missing:
+            some = ""
+            if by_rid:
+                rids = self.engine.ids(f"SELECT {RID} FROM {paired} WHERE rid_of_row IS NULL ORDER BY 1 LIMIT 6")
+                some = f": row {listed([str(rid) for rid in rids], 5)}"
+            raise NotFound(
+                f"--changed: {missing} of the rows are not in '{self.name}'{some}", hint="nothing was changed"
+            )
+        twice = self.engine.ids(f"SELECT rid_of_row FROM {paired} GROUP BY 1 HAVING count(*) > 1 LIMIT 1")
+        if twice:
+            raise QuestionError(f"--changed: row {twice[0]} of '{self.name}' is changed twice")
+
+    def _added(self, table: str) -> str:
+        values = self._typed(table, "added", every=True)
+        shown = [f"{values[each.name]} AS {column(each.name)}" for each in self.scan.version.columns]
+        number = f"row_number() OVER () - 1 + {self.scan.version.end}"
+        return self.engine.keep(f"SELECT {', '.join(shown)}, {number} AS {RID} FROM {table} g")
+
+    def _written(self, query: str) -> list[CameFile]:
+        """Rows as files under the names of the source's own files, one for each folder's values."""
+        rows = self.engine.keep(query)
+        if not self.engine.scalar(f"SELECT count(*) FROM {rows}"):
+            return []
+        stored = [each for each in self.scan.version.columns if each.partition is None]
+        folders = [each for each in self.scan.version.columns if each.partition is not None]
+        columns = ", ".join(f"{column(each.name)} AS {column(each.original)}" for each in stored)
+        apart = ", ".join(f"CAST({column(each.name)} AS VARCHAR)" for each in folders)
+        values = self.engine.rows(f"SELECT DISTINCT {apart} FROM {rows} ORDER BY ALL") if folders else [()]
+        files = []
+        folder = self.patcher.folder.snapshot(self.name)
+        with storing(self.patcher.folder.home.path):
+            folder.mkdir(parents=True, exist_ok=True)
+        for number, value in enumerate(values):
+            same = [
+                f"CAST({column(each.name)} AS VARCHAR) IS NOT DISTINCT FROM {'NULL' if text is None else literal(text)}"
+                for each, text in zip(folders, value, strict=True)
+            ]
+            where = f" WHERE {' AND '.join(same)}" if same else ""
+            path = folder / f"came-{number:05d}.parquet"
+            self.engine.rows(
+                f"COPY (SELECT {columns} FROM {rows}{where} ORDER BY {RID}) TO {literal(str(path))} (FORMAT parquet)"
+            )
+            rids = self._ids(f"SELECT {RID} FROM {rows}{where} ORDER BY {RID}")
+            partitions = {each.original: text for each, text in zip(folders, value, strict=True)}
+            files.append(came_file(self.patcher, path, rids, partitions))
+        return files
+
+    def _ids(self, query: str) -> Ids:
+        found: Ids = self.engine.id_array(query).to_numpy(zero_copy_only=False).astype("int64")
+        return found
+
+
+def came_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> CameFile:
+    """A file whose rows, all of them, came with these rids."""
+
+    state = file_state(str(path))
+    inside = patcher.folder.home.relative(path)
+    rows = parquet_rows(str(path))
+    file = VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, 0, dict(partitions))
+    return CameFile(replace(file), np.arange(rows, dtype=np.int64), rids)

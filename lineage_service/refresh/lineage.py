@@ -1,0 +1,134 @@
+"""Lineage of a refreshed run: that of the run before, less the rows that were computed anew, and theirs beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from lineage_catalog.records import HopRecord
+
+from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.index.compose import composable, composed_pairs, pairs_of, targets_of, view_of
+from lineage_service.index.edges import Edge, graph_of, leading_to, through_absence
+from lineage_service.index.engine import DuckIndexEngine, duckdb_index_engine
+from lineage_service.refresh.patching import Ids
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.tables import TableRows
+from lineage_service.store.versions import Version
+
+
+def masked(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | None) -> list[HopRecord]:
+    """The hops of a run under another, those of a dataset's rows without the ones that the mask names."""
+    found = []
+    for hop in hops:
+        body = hop.body
+        if hop.from_space == space and mask is not None:
+            known = json.loads(body or "{}")
+            body = json.dumps({**known, "without": [*known.get("without", []), mask]})
+        found.append(replace(hop, run_id=run_id, body=body))
+    return found
+
+
+def used_by(hops: Sequence[HopRecord], space: Space) -> list[HopRecord]:
+    """The hops from a dataset to the nearest datasets."""
+    found: list[HopRecord] = []
+    seen, pending = {str(space)}, [str(space)]
+    while pending:
+        at = pending.pop()
+        for hop in hops:
+            if hop.from_space == at:
+                found.append(hop)
+                if hop.to_space not in seen and not is_dataset(Space(hop.to_space)):
+                    seen.add(hop.to_space)
+                    pending.append(hop.to_space)
+    return found
+
+
+@dataclass
+class FreshLineage:
+    """The lineage of rows of one dataset that were computed anew, in files of the run's folder."""
+
+    folder: RunFolder
+    tables: tuple[Table, ...]
+    rows: Mapping[Space, TableRows]
+    version: Version
+    rids: Ids
+
+    def hops(self, number: int) -> list[HopRecord]:
+        """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets."""
+        start = self.tables[0].space
+        graph = graph_of(self.tables, self._rows())
+        found: list[HopRecord] = []
+        with duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, {}) as engine:
+            for space, rows in self._rows().items():
+                engine.view(view_of(space), rows)
+            self._register(engine)
+            edges = graph.between(start)
+            for target in targets_of(edges):
+                ways = leading_to(composable(edges, start), target)
+                if ways:
+                    engine.keep("composed", composed_pairs(ways, start, target))
+                    for role in (Role.OWN, Role.PEER):
+                        pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
+                        found += self._pairs(engine, start, target, role, pairs, start, f"{number}-{len(found)}")
+            for edge in through_absence(edges):
+                found += self._absence(engine, edge, start, f"{number}-{len(found)}")
+        return found
+
+    def _rows(self) -> dict[Space, TableRows]:
+        files = tuple(file.path for file in self.version.files)
+        return {
+            space: replace(rows, files=files) if rows.nested is not None and rows.carrier is not None else rows
+            for space, rows in self.rows.items()
+        }
+
+    def _register(self, engine: DuckIndexEngine) -> None:
+        import pyarrow as pa
+
+        table = pa.table({"place": np.arange(len(self.rids), dtype=np.int64), "rid": self.rids})
+        engine.connection.register("rids_given", table)
+        engine.keep("given", "SELECT * FROM rids_given")
+        engine.connection.unregister("rids_given")
+
+    def _pairs(
+        self, engine: DuckIndexEngine, source: Space, target: Space, role: Role, pairs: str, start: Space, name: str
+    ) -> list[HopRecord]:
+        """Pairs in two files; the ids of the dataset's own rows, which are positions, as rids."""
+        if source == start:
+            pairs = f"SELECT g.rid AS a, p.b FROM ({pairs}) p JOIN given g ON g.place = p.a"
+        engine.keep("pairs", f"SELECT DISTINCT a, b FROM ({pairs})")
+        rows = int(engine.number("SELECT count(*) FROM pairs"))
+        if not rows:
+            return []
+        self.folder.index.mkdir(parents=True, exist_ok=True)
+        paths = [
+            engine.write("SELECT a, b FROM pairs", way, self.folder.index / f"{name}.{way}", None, distinct=False)
+            for way in ("backward", "forward")
+        ]
+        size = sum(path.stat().st_size for path in paths)
+        inside = [self.folder.home.relative(path) for path in paths]
+        return [
+            HopRecord(
+                self.folder.run_id,
+                self._own(source, start),
+                self._own(target, start),
+                int(role),
+                "pairs",
+                rows,
+                size,
+                *inside,
+            )
+        ]
+
+    def _absence(self, engine: DuckIndexEngine, edge: Edge, start: Space, name: str) -> list[HopRecord]:
+        if edge.everything:
+            ends = self._own(edge.source, start), self._own(edge.target, start)
+            return [HopRecord(self.folder.run_id, *ends, int(edge.role), "everything", 0, 0, None, None)]
+        return self._pairs(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
+
+    def _own(self, space: Space, start: Space) -> str:
+        """Groups and sides of this refresh are not those of the run before."""
+        _ = start
+        return space if is_dataset(space) else f"{space} of {self.folder.run_id}"

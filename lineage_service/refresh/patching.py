@@ -1,0 +1,89 @@
+"""A version made from another: its files are shared, rows that went are left out, rows that came are added."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.patched import AS, AT, write_positions
+from lineage_service.store.versions import Version, VersionFile
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CameFile:
+    """A file of rows that came: positions in it of those that count, and the rids that they have."""
+
+    file: VersionFile
+    positions: Ids
+    rids: Ids
+
+
+@dataclass(frozen=True)
+class Patcher:
+    """Makes versions for one run: what tells them from the versions before lies in the run's folder."""
+
+    folder: RunFolder
+
+    def patched(self, version: Version, gone: Ids, came: Sequence[CameFile], *, all_gone: bool = False) -> Version:
+        """The version without the rows that went, with those that came."""
+        files = [] if all_gone else [left for file in version.files if (left := self._without(file, gone)) is not None]
+        files += [self._with_rids(each) for each in came if len(each.rids)]
+        marks = [f"{file.path} {file.without} {file.only}" for file in files]
+        identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
+        return replace(version, id=identity, files=tuple(files), origins=())
+
+    def _without(self, file: VersionFile, gone: Ids) -> VersionFile | None:
+
+        if file.only is not None:
+            at, rids = self._read(file.only, AT), self._read(file.only, AS)
+            stay = ~np.isin(rids, gone)
+            if stay.all():
+                return file
+            return self._with_rids(CameFile(file, at[stay], rids[stay])) if stay.any() else None
+        here = gone[(gone >= file.base) & (gone < file.base + file.rows)] - file.base
+        if not len(here):
+            return file
+        if file.without is not None:
+            here = np.union1d(here, self._read(file.without, AT))
+        if len(here) == file.rows:
+            return None
+        path = self._fresh()
+        write_positions(path, _array(here))
+        return replace(file, without=self.folder.home.relative(path), left_out=len(here))
+
+    def _with_rids(self, came: CameFile) -> VersionFile:
+        path = self._fresh()
+        write_positions(path, _array(came.positions), _array(came.rids))
+        left_out, top = came.file.rows - len(came.rids), int(came.rids.max()) + 1
+        only = self.folder.home.relative(path)
+        return replace(came.file, base=0, without=None, only=only, left_out=left_out, top=top)
+
+    def mask(self, rids: Ids) -> str:
+        """A file (column a) of ids whose lineage is kept elsewhere."""
+        path = self._fresh()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"a": _array(rids)}), path, compression="zstd")
+        return self.folder.home.relative(path)
+
+    def _read(self, path: str, name: str) -> Ids:
+        found: Ids = pq.read_table(self.folder.home.absolute(path), columns=[name]).column(0).to_numpy()
+        return found
+
+    def _fresh(self) -> Path:
+        paths = (self.folder.path / "patches" / f"{number}.parquet" for number in count())
+        return next(path for path in paths if not path.exists())
+
+
+def _array(ids: Ids) -> pa.Array:
+    return pa.array(ids, pa.int64())

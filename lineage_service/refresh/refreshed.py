@@ -1,0 +1,332 @@
+"""One refresh, as a table of contents: what changed in the sources, each dataset's touched rows computed anew, those
+below first, their lineage beside that of the run before; then one commit. What fails before it leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
+
+from lineage_service.capture.handles import Space, step_space
+from lineage_service.errors import LineageError, QuestionError, StoreError
+from lineage_service.plan.build import Plan, build_plan
+from lineage_service.plan.identity import identity_columns
+from lineage_service.plan.nodes import Node, Sort, keeps_order
+from lineage_service.plan.schema import Column, Schema
+from lineage_service.progress import Stages
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place, walk
+from lineage_service.query.walk_sql import Start
+from lineage_service.refresh.changes import Changed
+from lineage_service.refresh.lineage import FreshLineage, masked, used_by
+from lineage_service.refresh.patching import Ids, Patcher
+from lineage_service.refresh.report import DatasetReport, RefreshReport
+from lineage_service.refresh.rows import Brought, brought
+from lineage_service.settings import IndexOptions
+from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.store.engine import column, file_literal
+from lineage_service.store.layout import HomeLayout, RunFolder
+from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lineage_service.spark.columns import Names
+    from lineage_service.spark.refreshing import Leaf, Meant, Recomputed, Refreshing
+    from lineage_service.spark.relation import Relation
+    from lineage_service.spark.sources import SourceOpener
+
+
+@dataclass
+class Refresh:
+    """A run on its way to be brought up to date, in the folder of the run that it becomes."""
+
+    home: HomeLayout
+    ask: Questions
+    run: RunRecord
+    folder: RunFolder
+    options: IndexOptions
+    stages: Stages
+    versions: dict[str, Version] = field(default_factory=dict)  # by space, as they are now
+    hops: list[HopRecord] = field(default_factory=list)
+    reports: dict[str, DatasetReport] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.records = self.ask.reader.datasets(self.run.id)
+        self.loaded: LoadedWorkflow = loaded_again(self.ask.reader.content(self.run.id) or "{}", f"run {self.run.id}")
+        self.scans: dict[str, VersionScan] = {each.space: self.ask.scan(each) for each in self.records}
+        schemas = {
+            each.name: Schema(tuple(Column(c.name, c.type) for c in self.scans[each.space].version.columns))
+            for each in self.records
+            if each.role == "source"
+        }
+        self.plan: Plan = build_plan(self.loaded, schemas)
+        self.patcher = Patcher(self.folder)
+
+    # --- the way ----------------------------------------------------------------------------------------------
+
+    def bring(self, changes: Mapping[str, Changed]) -> None:
+        """Brings every dataset of the run up to date."""
+        began = time.monotonic()
+        before = self.ask.graph.hops(self.run.id)
+        refuse_unanswerable(self.run, before)
+        self.versions = {space: scan.version for space, scan in self.scans.items()}
+        self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
+        touched = {f"source:{name}" for name, each in changes.items() if len(each.gone) or len(each.came)}
+        spark = _Spark(self, changes) if touched else None
+        for number, step in enumerate(self._steps()):
+            space = step_space(step)
+            found = spark.recomputed(step) if spark is not None else None
+            if found is None:
+                self._untouched(space, before)
+                if spark is not None:
+                    spark.leave(step, None, self.versions[space], self.versions[space])
+                continue
+            assert spark is not None
+            then = self.versions[space]
+            rows = self._brought(space, found)
+            self.versions[space] = self.patcher.patched(then, rows.replaced, rows.files, all_gone=found.meant is None)
+            self._lineage(space, before, found, rows, number)
+            self.reports[step] = DatasetReport(
+                "all" if found.meant is None else "touched",
+                self.versions[space].rows,
+                **rows.counts,
+                reason=found.reason,
+            )
+            spark.leave(step, rows, then, self.versions[space])
+        self.seconds["refresh"] = round(time.monotonic() - began, 3)
+
+    def _steps(self) -> list[str]:
+        """The steps that are datasets, those below first."""
+        wanted = {*self.plan.outputs.values(), *self.plan.keep}
+        return [node.step for node in self.plan.nodes() if node.id in {self.plan.steps[step].id for step in wanted}]
+
+    def _untouched(self, space: Space, before: Sequence[HopRecord]) -> None:
+        version = self.versions[space]
+        # A version of its own: who reads the one before is led to the run before.
+        self.versions[space] = self.patcher.patched(version, np.array([], np.int64), [])
+        self.hops += masked(used_by(before, space), self.folder.run_id, space, None)
+        self.reports[space.removeprefix("step:")] = DatasetReport("untouched", version.rows)
+
+    def _brought(self, space: Space, found: Recomputed) -> Brought:
+        step = space.removeprefix("step:")
+        paths = tuple(self.home.absolute(file.path) for file in found.version.files)
+        before = VersionScan(self.versions[space], self.scans[space].paths, self.home.absolute)
+        after = VersionScan(found.version, paths, self.home.absolute)
+        touched = None if found.meant is None else self._touched(space, found.meant)
+        return brought(self.ask.engine, before, after, touched, identity_columns(self.plan.steps[step]))
+
+    def _touched(self, space: Space, meant: Sequence[Meant]) -> str:
+        """A query of the rids, before, of the rows that are meant."""
+        engine, parts = self.ask.engine, []
+        for each in meant:
+            files = f"read_parquet([{', '.join(file_literal(file) for file in each.files)}])"
+            if each.seed is None:
+                scan = self.scans[space].select(each.columns)
+                same = " AND ".join(
+                    f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(each.columns)
+                )
+                parts.append(f"SELECT {RID} AS b FROM ({scan}) t SEMI JOIN {files} k ON {same}")
+                continue
+            seeds = engine.keep(f"SELECT DISTINCT k0 AS b FROM {files}")
+            begin, end = Place(self.run.id, each.seed), Place(self.run.id, space)
+            ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).toward(end, absence=False)
+            sql = self.ask.walk_sql(ways, Start(table=seeds), begin, end, "forward", pairs=False)
+            parts.append(f"SELECT b FROM {engine.keep(f'SELECT DISTINCT b FROM ({sql.text})', sql.parameters)}")
+        return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
+
+    def _lineage(
+        self, space: Space, before: Sequence[HopRecord], found: Recomputed, rows: Brought, number: int
+    ) -> None:
+        if found.meant is not None:
+            mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
+            self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
+        fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.rids)
+        self.hops += fresh.hops(number)
+
+    # --- the commit -------------------------------------------------------------------------------------------
+
+    def commit(self, changes: Mapping[str, Changed], started: datetime) -> tuple[Commit, RefreshReport]:
+        """All that the catalog will hold of the new run."""
+        datasets, versions = [], {}
+        for record in self.records:
+            if record.role == "failing":
+                continue
+            version = self.versions[record.space]
+            datasets.append(replace(record, run_id=self.folder.run_id, version_id=version.id))
+            versions[version.id] = version
+        shown = {
+            record.name: self.reports[record.space.removeprefix("step:")]
+            for record in self.records
+            if record.role in ("output", "step")
+        }
+        report = RefreshReport(
+            self.folder.run_id,
+            self.run.id,
+            self.run.workflow,
+            {name: each.counts for name, each in changes.items()},
+            shown,
+            self.seconds,
+        )
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        run = replace(
+            self.run,
+            id=self.folder.run_id,
+            report=json.dumps(self._report(report, datasets)),
+            started_at=started.isoformat(timespec="milliseconds"),
+            committed_at=now,
+            lineage="complete",
+            lineage_note=None,
+        )
+        steps = tuple(
+            replace(each, rows=self._rows_of(each.node, each.rows)) for each in self.ask.reader.steps(self.run.id)
+        )
+        return Commit(
+            run,
+            self.ask.reader.content(self.run.id) or "{}",
+            steps,
+            tuple(
+                VersionRecord(v.id, v.kind, self.folder.run_id, v.rows, v.bytes, v.to_json()) for v in versions.values()
+            ),
+            tuple(datasets),
+            tuple(dict.fromkeys(self.hops)),
+        ), report
+
+    def _rows_of(self, node: str, rows: int | None) -> int | None:
+        version = self.versions.get(f"step:{node}") or self.versions.get(f"source:{node}")
+        return version.rows if version is not None and rows is not None else rows
+
+    def _report(self, report: RefreshReport, datasets: Sequence[DatasetRecord]) -> dict[str, object]:
+        """In the shape that `run --json` prints, and what the refresh did."""
+        found: dict[str, object] = json.loads(self.run.report)
+        captured: dict[str, Any] = json.loads(self.run.report).get("capture", {})
+        by_role = {role: [each for each in datasets if each.role == role] for role in ("output", "source")}
+        found |= {
+            "run_id": self.folder.run_id,
+            "outputs": {
+                each.name: {"rows": self.versions[each.space].rows, "bytes": self.versions[each.space].bytes}
+                for each in by_role["output"]
+            },
+            "sources": {each.name: {"rows": self.versions[each.space].rows} for each in by_role["source"]},
+            "capture": {
+                output: {source: {**facts, "pairs": None, "bytes": None} for source, facts in sources.items()}
+                for output, sources in captured.items()
+            },
+            "seconds": {"execute": self.seconds.get("refresh", 0.0), "capture": 0.0, "index": 0.0},
+            "refreshed": report.to_json(),
+        }
+        return found
+
+
+class _Spark:
+    """What Spark computes for a refresh: its rows before and after, by node."""
+
+    def __init__(self, refresh: Refresh, changes: Mapping[str, Changed]) -> None:
+        with refresh.stages.stage("starting Spark"):
+            from lineage_service.spark.columns import Names
+            from lineage_service.spark.refreshing import Refreshing
+            from lineage_service.spark.session import spark_session
+            from lineage_service.spark.sources import SourceOpener
+
+            options = refresh.options
+            spark = spark_session(options.master, options.remote, options.conf)
+        self.refresh, self.spark = refresh, spark
+        names = Names.apart_from(name for node in refresh.plan.nodes() for name in node.schema.names)
+        self.names: Names = names
+        self.opener: SourceOpener = SourceOpener(spark, refresh.folder, Path(), _no_version, lambda _: None)
+        leaves: dict[str, Leaf] = {
+            node.id: self._source(node.step, changes.get(node.step)) for node in refresh.plan.sources.values()
+        }
+        self.refreshing: Refreshing = Refreshing(spark, refresh.plan, names, refresh.folder, refresh.stages, leaves)
+
+    def _source(self, name: str, change: Changed | None) -> Leaf:
+        from lineage_service.spark.refreshing import Leaf
+
+        spec = self.refresh.loaded.spec.sources[name]
+        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+        version = self.refresh.scans[f"source:{name}"].version
+
+        def relation(wanted: Version) -> Relation:
+            return self.opener.reopen(name, spec, wanted).relation(self.names, captured=True)
+
+        now = relation(version if change is None else change.after)
+        if change is None or not (len(change.gone) or len(change.came)):
+            return Leaf(now, now)
+        return Leaf(relation(change.before), now, self._rids(change.gone), self._rids(change.came))
+
+    def _rids(self, rids: Ids) -> DataFrame | None:
+        import pyarrow as pa
+
+        if not len(rids):
+            return None
+        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
+
+    def recomputed(self, step: str) -> Recomputed | None:
+        return self.refreshing.recomputed(step)
+
+    def leave(self, step: str, rows: Brought | None, before: Version, after: Version) -> None:
+        """A dataset that was brought up to date is what those above it read."""
+        from lineage_service.spark.refreshing import Leaf
+
+        node = self.refresh.plan.steps[step]
+        if not any(node in each.inputs for each in self.refresh.plan.nodes()):
+            return
+        now = self._ordered(node, after)
+        if rows is None or not (len(rows.gone) or len(rows.came)):
+            self.refreshing.leaves[node.id] = Leaf(now, now)
+            return
+        then = self.opener.reopen_dataset(step, before).relation(self.names, captured=True)
+        self.refreshing.leaves[node.id] = Leaf(then, now, self._rids(rows.gone), self._rids(rows.came))
+
+    def _ordered(self, node: Node, version: Version) -> Relation:
+        from lineage_service.spark.lower import in_order_of
+
+        relation = self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
+        if not keeps_order(node):
+            return relation
+        if not isinstance(node, Sort):
+            raise QuestionError(
+                f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
+                hint="run the workflow again",
+            )
+        return in_order_of(node, relation)
+
+
+def _no_version(name: str) -> Version:
+    raise StoreError(f"'{name}' is not looked up again")
+
+
+def refuse_unanswerable(run: RunRecord, hops: Sequence[HopRecord]) -> None:
+    """LineageError where the run's lineage is not all there: rows could not be found by it."""
+    if run.capture == "query":
+        raise LineageError(f"run '{run.id}' is of the saved query '{run.workflow}'", hint="save the query again")
+    if run.capture == "off":
+        raise LineageError(
+            f"run '{run.id}' was made with capture off: it has no lineage to refresh it by",
+            hint="run the workflow again with --capture auto",
+        )
+    pruned = next((hop for hop in hops if hop.form == "pruned" or '"only"' in (hop.body or "")), None)
+    if pruned is not None:
+        ends = [space.partition(":")[2] for space in (pruned.from_space, pruned.to_space)]
+        raise LineageError(
+            f"the lineage of run '{run.id}' between '{ends[0]}' and '{ends[1]}' was pruned",
+            hint=f"declare it and run again: {{name: …, backward: {ends[0]}, to: {ends[1]}}} and "
+            f"{{name: …, forward: {ends[1]}, to: {ends[0]}}}, or leave `workload` empty",
+        )
+    lazy = next((hop for hop in hops if hop.form == "lazy"), None)
+    if lazy is not None:
+        raise LineageError(
+            f"the lineage of run '{run.id}' is only captured when asked for: it cannot be carried on by a refresh",
+            hint="run the workflow again with --capture auto",
+        )

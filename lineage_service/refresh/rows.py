@@ -1,0 +1,92 @@
+"""Rows of a dataset that were computed anew, beside those they stand for: which stay, which went, which came.
+
+A row that is computed anew and is as it was stays, under its rid. So does one of the same group with other values:
+it has changed. All others went or came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_service.query.engine import QueryEngine
+from lineage_service.refresh.patching import CameFile, Ids
+from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, VersionScan
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What a refresh does to the rows of a dataset.
+
+    replaced: rids of rows, before, whose place is taken · files: the rows that take it · rids: of those, by position
+    gone, came: rids of the rows that really differ · counts: rows removed, changed and added
+    """
+
+    replaced: Ids
+    files: list[CameFile]
+    rids: Ids
+    gone: Ids
+    came: Ids
+    counts: dict[str, int]
+
+
+def brought(
+    engine: QueryEngine, before: VersionScan, after: VersionScan, touched: str | None, keys: Sequence[str] | None
+) -> Brought:
+    """`after` has the touched rows computed anew; `touched` is a query of their rids (column b) before, None for all.
+
+    `keys` are columns that tell the rows of a dataset apart, where there are any.
+    """
+
+    names = [each.name for each in before.version.columns]
+    listed = ", ".join(map(column, names))
+    then = before.select()
+    if touched is not None:
+        then = f"SELECT t.* FROM ({then}) t SEMI JOIN ({touched}) x ON x.b = t.{RID}"
+    old, new = engine.keep(_numbered(then, listed)), engine.keep(_numbered(after.select(), listed))
+    same = " AND ".join(f"o.{column(name)} IS NOT DISTINCT FROM n.{column(name)}" for name in names)
+    stays = engine.keep(
+        f"SELECT n.{RID} AS place, o.{RID} AS rid FROM {new} n JOIN {old} o ON {same} AND o.copy_number = n.copy_number"
+    )
+    changed = None
+    if keys:
+        alike = " AND ".join(f"o.{column(name)} IS NOT DISTINCT FROM n.{column(name)}" for name in keys)
+        changed = engine.keep(
+            f"SELECT n.{RID} AS place, o.{RID} AS rid "
+            f"FROM (SELECT * FROM {new} ANTI JOIN {stays} s ON s.place = {RID}) n "
+            f"JOIN (SELECT * FROM {old} ANTI JOIN {stays} s ON s.rid = {RID}) o ON {alike} "
+            f"QUALIFY row_number() OVER (PARTITION BY n.{RID}) = 1 AND row_number() OVER (PARTITION BY o.{RID}) = 1"
+        )
+    kept = f"SELECT * FROM {stays}" + (f" UNION ALL SELECT * FROM {changed}" if changed else "")
+    end = before.version.end
+    number = f"row_number() OVER (PARTITION BY k.rid IS NULL ORDER BY n.{RID})"
+    given = engine.keep(
+        f"SELECT n.{RID} AS place, coalesce(k.rid, {end} - 1 + {number}) AS rid "
+        f"FROM {new} n LEFT JOIN ({kept}) k ON k.place = n.{RID}"
+    )
+    replaced = _ids(engine, f"SELECT {RID} FROM {old} ORDER BY {RID}")
+    rids = _ids(engine, f"SELECT rid FROM {given} ORDER BY place")
+    stay = _ids(engine, f"SELECT rid FROM {stays} ORDER BY rid")
+    count_changed = engine.scalar(f"SELECT count(*) FROM {changed}") if changed else 0
+    gone, came = np.setdiff1d(replaced, stay), np.setdiff1d(rids, stay)
+    counts = {"removed": len(gone) - count_changed, "changed": count_changed, "added": len(came) - count_changed}
+    for table in (old, new, stays, given, *([changed] if changed else [])):
+        engine.drop(table)
+    files = []
+    for file in after.version.files:
+        here = rids[file.base : file.base + file.rows]
+        files.append(CameFile(file, np.arange(file.rows, dtype=np.int64), here))
+    return Brought(replaced, files, rids, gone, came, counts)
+
+
+def _numbered(query: str, listed: str) -> str:
+    """Rows with a number among those that are equal to them."""
+    return f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS copy_number FROM ({query})"
+
+
+def _ids(engine: QueryEngine, query: str) -> Ids:
+    found: Ids = engine.id_array(query).to_numpy(zero_copy_only=False).astype("int64")
+    return found

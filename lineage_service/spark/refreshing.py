@@ -1,0 +1,257 @@
+"""Spark's part of a refresh: which rows of a dataset are touched, and those rows computed anew with their lineage.
+
+A dataset is computed from the datasets next below it, whose rows before and after the change are known. Only the rows
+that are touched are asked for; Spark pushes that down to the scans as far as the plan allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import Space, Table, step_space
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
+from lineage_service.capture.strategies import Choice
+from lineage_service.plan.build import Plan
+from lineage_service.plan.nodes import Node, Source
+from lineage_service.progress import Stages
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.faults import executing
+from lineage_service.spark.lower import lower_plan
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.scan import read_files
+from lineage_service.spark.staging import Rehearsal, Writing, new_salt
+from lineage_service.spark.strategies import MustStage
+from lineage_service.spark.touched import Everything, Touch, Touching, comparable_columns, is_row_wise
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.tables import TableRows
+from lineage_service.store.versions import Version
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A dataset that is read, before and after the change, each row with its rid; the rids that went, and that came.
+
+    A row that was changed went and came. Neither is given where nothing changed.
+    """
+
+    before: Relation
+    after: Relation
+    gone: DataFrame | None = None
+    came: DataFrame | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.gone is not None or self.came is not None
+
+
+@dataclass(frozen=True)
+class Meant:
+    """Touched rows of a dataset, as files: ids of the seed's rows (column k0), or values of columns (k0, k1, …)."""
+
+    seed: Space | None
+    columns: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """A dataset's touched rows, computed anew: which they are (None: all of them, for `reason`), the rows as a version
+    of their own, the lineage tables that came with them."""
+
+    meant: tuple[Meant, ...] | None
+    reason: str | None
+    version: Version
+    tables: tuple[Table, ...]
+    rows: Mapping[Space, TableRows]
+
+
+@dataclass
+class Region(Writing):
+    """A stage that writes only those rows of a dataset that are meant."""
+
+    restrict: Callable[[Instrumented, Relation], Relation] = lambda _, relation: relation
+
+    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        return super().dataset(each, self.restrict(each, relation))
+
+
+@dataclass
+class Refreshing:
+    """The datasets of one plan brought up to date, one after the other, those below first.
+
+    leaves: what was read or has been brought up to date already, by node
+    """
+
+    spark: SparkSession
+    plan: Plan
+    names: Names
+    folder: RunFolder
+    stages: Stages
+    leaves: dict[str, Leaf]
+    _instrumented: InstrumentedPlan | None = None
+    _chosen: dict[str, Choice] = field(default_factory=dict)
+    _number: int = 0
+
+    def recomputed(self, step: str) -> Recomputed | None:
+        """The touched rows of a step; None where none are."""
+        node = self.plan.steps[step]
+        while True:
+            try:
+                return self._recomputed(node)
+            except MustStage as found:
+                self._chosen[found.each.node.id] = Choice("stage", found.reason)
+                self._instrumented = None
+
+    def _recomputed(self, node: Node) -> Recomputed | None:
+        nodes = self._below(node)
+        touching = Touching(
+            {each.node.id: each for each in nodes},
+            {each.node.id: self._touched(each.node.id) for each in nodes if each.node.id in self.leaves},
+            self._either(node, nodes),
+            self.names,
+        )
+        if not touching.is_touched(node):
+            return None
+        each = next(each for each in nodes if each.node.id == node.id)
+        try:
+            touches = [self._written(touch, each) for touch in touching.of(node)]
+        except Everything as everything:
+            return self._computed(nodes, each, None, str(everything), touching)
+        found = [(touch, meant) for touch, meant in touches if meant is not None]
+        if not found:
+            return None
+        return self._computed(nodes, each, [touch for touch, _ in found], None, touching, [meant for _, meant in found])
+
+    def _computed(
+        self,
+        nodes: Sequence[Instrumented],
+        each: Instrumented,
+        touches: Sequence[Touch] | None,
+        reason: str | None,
+        touching: Touching,
+        meant: Sequence[Meant] = (),
+    ) -> Recomputed:
+        def restrict(_: Instrumented, relation: Relation) -> Relation:
+            if touches is None:
+                return relation
+            frame = touching.restricted(relation, each.carried, touches)
+            return Relation(frame, relation.columns, relation.handles)
+
+        stage = Region(self.spark, self.names, self.folder, stages=self.stages, salt=new_salt(), restrict=restrict)
+        given = {name: leaf.after for name, leaf in self.leaves.items()}
+        self._lowered(nodes, given, stage)
+        step = each.node.step
+        version = stage.versions[step]
+        spaces = {space for one in nodes if one.node.id not in self.leaves for space in (t.space for t in one.tables)}
+        tables = [table for one in nodes if one.node.id not in self.leaves for table in one.tables]
+        own = Table(step_space(step), each.carried)
+        rows = {space: found for space, found in stage.tables.items() if space in spaces}
+        handles = tuple(self.names.handles(len(each.carried)))
+        rows[own.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
+        told = None if touches is None else tuple(meant)
+        return Recomputed(told, reason, version, (own, *tables), rows)
+
+    def _lowered(
+        self, nodes: Sequence[Instrumented], given: Mapping[str, Relation], stage: Rehearsal | Writing
+    ) -> dict[str, Relation]:
+        plan = replace(self._plan(), nodes=tuple(nodes))
+        return lower_plan(plan, {}, stage, self.names, given=given)
+
+    def _plan(self) -> InstrumentedPlan:
+        """Few rows are expected, so that members ride along wherever they can."""
+        if self._instrumented is None:
+            self._instrumented = instrument(replace(self.plan, workload=()), "inject", chosen=self._chosen)
+        return self._instrumented
+
+    def _below(self, node: Node) -> list[Instrumented]:
+        """The nodes from a dataset down to those that are there already."""
+        wanted, pending = set[str](), [node]
+        while pending:
+            each = pending.pop()
+            if each.id in wanted:
+                continue
+            wanted.add(each.id)
+            if each.id not in self.leaves:
+                pending += each.inputs
+        return [each for each in self._plan().nodes if each.node.id in wanted]
+
+    def _touched(self, name: str) -> Relation | None:
+        """Rows of a leaf that changed, as they were and as they are."""
+        leaf = self.leaves[name]
+        if not leaf.is_changed:
+            return None
+        parts = [
+            relation.frame.join(F.broadcast(rids), self.names.handle(0), "left_semi")
+            for relation, rids in ((leaf.before, leaf.gone), (leaf.after, leaf.came))
+            if rids is not None
+        ]
+        columns = [*leaf.after.columns, self.names.handle(0)]
+        frame = parts[0].select(*map(col, columns))
+        for other in parts[1:]:
+            frame = frame.union(other.select(*map(col, columns)))
+        return Relation(frame, leaf.after.columns, 1)
+
+    def _either(self, node: Node, nodes: Sequence[Instrumented]) -> Callable[[Node], Relation]:
+        """Gives the rows of nodes below a dataset, before and after; nothing is computed until somebody asks."""
+        built: dict[bool, dict[str, Relation]] = {}
+
+        def lowered(after: bool) -> dict[str, Relation]:
+            if after not in built:
+                given = {name: leaf.after if after else leaf.before for name, leaf in self.leaves.items()}
+                inner = [each for each in nodes if each.node.id != node.id or node.id in self.leaves]
+                built[after] = self._lowered(inner, given, Rehearsal(self.names, new_salt()))
+            return built[after]
+
+        def either(wanted: Node) -> Relation:
+            now = lowered(True)[wanted.id]
+            if not self._is_changed(wanted):
+                return now
+            then = lowered(False)[wanted.id]
+            columns = [*now.columns, *self.names.handles(now.handles)]
+            frame = now.frame.select(*map(col, columns)).union(then.frame.select(*map(col, columns)))
+            return Relation(frame, now.columns, now.handles)
+
+        return either
+
+    def _is_changed(self, node: Node) -> bool:
+        if node.id in self.leaves:
+            return self.leaves[node.id].is_changed
+        return not isinstance(node, Source) and any(self._is_changed(below) for below in node.inputs)
+
+    def _written(self, touch: Touch, each: Instrumented) -> tuple[Touch, Meant | None]:
+        """Touched rows of a dataset as files; None where there are none. Everything where nothing tells them."""
+        by_rows = touch.seed is not None and is_row_wise(each.carried)
+        shown = {name.lower() for name in each.node.schema.names}
+        columns = () if by_rows else tuple(name for name in comparable_columns(touch) if name.lower() in shown)
+        if not by_rows and not columns:
+            raise Everything(f"the rows of '{each.node.step}' that are touched show nothing that tells them")
+        names = [self.names.row] if by_rows else columns
+        frame = touch.frame.select(*[col(name).alias(f"k{index}") for index, name in enumerate(names)]).distinct()
+        folder = self.folder.temporary / f"touched-{self._number}"
+        self._number += 1
+        what = f"looking for touched rows of '{each.node.step}'"
+        with executing(each.node.position, what, self.folder.home.path):
+            frame.write.option("compression", "none").parquet(str(folder))
+        files = [str(path) for path in sorted(folder.glob("*.parquet"))]
+        if not _has_rows(files):
+            return touch, None
+        written = read_files(self.spark, files)
+        renamed = written.select(*[col(f"k{index}").alias(name) for index, name in enumerate(names)])
+        seed = touch.seed if by_rows else None
+        return Touch(renamed, columns, seed), Meant(seed, columns, tuple(files))
+
+
+def _has_rows(files: Sequence[str]) -> bool:
+    from lineage_service.store.versions import parquet_rows
+
+    return any(parquet_rows(file) for file in files)
+
+
+def rids_frame(spark: SparkSession, path: Path, names: Names) -> DataFrame:
+    """Rids from a file (column `rid`), under the name of the handle that they are compared with."""
+    return read_files(spark, [str(path)]).select(col("rid").alias(names.handle(0)))

@@ -1,0 +1,394 @@
+"""Which rows of a step a change of its inputs may touch: never too few. One function per operator.
+
+Forward lineage does not name them all: a row may appear because its partner went, or a group because it shrank. So
+from the sources up each operator says which of its rows, before or after the change, can differ or have other rows
+behind them: as values of some of its columns, or as rids of the dataset rows that they come from (a *seed*). A breaker
+turns touched rows into touched keys; what else those groups hold is recomputed in full, not looked for here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_, or_
+from typing import assert_never
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from lineage_service.capture.handles import Handle, Role, Space, is_dataset
+from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.stable import WRITTEN, Stability, stability
+from lineage_service.plan.expressions import ColumnRef, Expression, with_stars_expanded
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Named,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.relation import Relation
+
+
+class Everything(Exception):
+    """Nobody can say which rows are touched: all may be. Carries the reason."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Touched rows of a step, as far as known: values of `columns`, and where they come from rows of one dataset, the
+    `seed`, those rows' ids (column `row` of our names)."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    seed: Space | None = None
+
+    def knows(self, columns: set[str]) -> bool:
+        return columns <= {name.lower() for name in self.columns}
+
+
+@dataclass
+class Touching:
+    """The touched rows of a plan's nodes.
+
+    nodes: with what capture adds · leaves: touched rows of the datasets that are read, before and after, by node, each
+    with its rid as the one handle; None where nothing changed · either: a node's rows before and after, with handles
+    """
+
+    nodes: Mapping[str, Instrumented]
+    leaves: Mapping[str, Relation | None]
+    either: Callable[[Node], Relation]
+    names: Names
+    _touches: dict[str, list[Touch]] = field(default_factory=dict)
+    _stable: dict[str, Stability] = field(default_factory=dict)
+
+    def of(self, node: Node) -> list[Touch]:
+        """The touched rows of a node; none where nothing below it changed. Everything where they cannot be told."""
+        if node.id not in self._touches:
+            self._touches[node.id] = self._leaf(node) if node.id in self.leaves else self._of(node)
+        return self._touches[node.id]
+
+    def is_touched(self, node: Node) -> bool:
+        """Whether anything below a node changed."""
+        if node.id in self.leaves:
+            return self.leaves[node.id] is not None
+        return any(self.is_touched(below) for below in node.inputs)
+
+    def _leaf(self, node: Node) -> list[Touch]:
+        relation = self.leaves[node.id]
+        if relation is None:
+            return []
+        (handle,) = self.nodes[node.id].handles
+        frame = relation.frame.withColumnRenamed(self.names.handle(0), self.names.row)
+        return [Touch(frame, relation.columns, handle.space)]
+
+    def _of(self, node: Node) -> list[Touch]:
+        if not self.is_touched(node):
+            return []
+        if not node.repeatable and not isinstance(node, Limit):
+            reason = f"step '{node.step}' may give other rows each time it is computed"
+            return self._all_if_any([each for below in node.inputs for each in self.of(below)], reason)
+        match node:
+            case Source():
+                raise AssertionError(f"'{node.id}' is read and no leaf")
+            case Filter():
+                return [self._filtered(each, node.where) for each in self.of(node.input)]
+            case Sort():
+                return self.of(node.input)
+            case Limit():
+                reason = f"step '{node.step}' takes a number of rows: any change may let others in"
+                return self._all_if_any(self.of(node.input), reason)
+            case Project():
+                return [self._projected(each, node.columns, ()) for each in self.of(node.input)]
+            case WithColumns():
+                return [self._projected(each, node.columns, node.schema.names) for each in self.of(node.input)]
+            case Explode():
+                return [self._exploded(each, node) for each in self.of(node.input)]
+            case Union():
+                return [self._renamed(each, node) for below in node.inputs for each in self.of(below)]
+            case Aggregate():
+                if not node.keys:
+                    return self._all_if_any(self.of(node.input), f"step '{node.step}' is one row over all rows")
+                return [self._keyed(each, node, node.keys) for each in self.of(node.input)]
+            case Distinct():
+                return [self._key_columns(each, node, node.schema.names) for each in self.of(node.input)]
+            case Window():
+                if not node.partition_by:
+                    return self._all_if_any(self.of(node.input), f"step '{node.step}' has one partition of all rows")
+                return [self._key_columns(each, node, node.partition_by) for each in self.of(node.input)]
+            case Intersect() | Difference():
+                sides = [(below, each) for below in node.inputs for each in self.of(below)]
+                return [self._key_columns(each, node, node.schema.names, below) for below, each in sides]
+            case Join():
+                return self._joined(node)
+            case _:
+                assert_never(node)
+
+    def _all_if_any(self, touches: Sequence[Touch], reason: str) -> list[Touch]:
+        """Nothing, where nothing is touched after all; else everything."""
+        if any(not touch.frame.isEmpty() for touch in touches):
+            raise Everything(reason)
+        return []
+
+    # --- row by row -------------------------------------------------------------------------------------------
+
+    def _filtered(self, touch: Touch, where: Expression) -> Touch:
+        """Where the predicate can be evaluated it leaves rows out; else all of them stay touched."""
+        if not touch.knows(_read(where, touch.columns)) or not where.repeatable:
+            return touch
+        return replace(touch, frame=touch.frame.filter(_expr(where, touch.columns)))
+
+    def _projected(self, touch: Touch, columns: Sequence[Named], kept: Sequence[str]) -> Touch:
+        """The columns that can be computed from what is known; `kept` are those that stay unless replaced."""
+        new = {
+            named.name: _expr(named.expression, touch.columns)
+            for named in columns
+            if touch.knows(_read(named.expression, touch.columns)) and named.expression.repeatable
+        }
+        replaced = {named.name.lower() for named in columns}
+        stay = [name for name in touch.columns if name.lower() in _lower(kept) and name.lower() not in replaced]
+        if any(named.expression.generates and named.name not in new for named in columns):
+            new = {}
+        values = [*(col(name) for name in stay), *(value.alias(name) for name, value in new.items())]
+        return Touch(touch.frame.select(*values, *self._seed(touch)), (*stay, *new), touch.seed)
+
+    def _exploded(self, touch: Touch, node: Explode) -> Touch:
+        """What the elements are is not worth knowing."""
+        stay = tuple(name for name in touch.columns if name.lower() != node.alias.lower())
+        return Touch(touch.frame.select(*map(col, stay), *self._seed(touch)), stay, touch.seed)
+
+    def _renamed(self, touch: Touch, node: Node) -> Touch:
+        """A branch under the names that the first one gives its columns."""
+        own = {name.lower(): name for name in touch.columns}
+        known = tuple(name for name in node.schema.names if name.lower() in own)
+        values = [col(own[name.lower()]).alias(name) for name in known]
+        return Touch(touch.frame.select(*values, *self._seed(touch)), known, touch.seed)
+
+    def _seed(self, touch: Touch) -> list[Column]:
+        return [] if touch.seed is None else [col(self.names.row)]
+
+    # --- breakers ---------------------------------------------------------------------------------------------
+
+    def _keyed(self, touch: Touch, node: Aggregate, keys: Sequence[Named]) -> Touch:
+        """Touched groups, by the values of all their keys."""
+        wanted = {name for key in keys for name in _read(key.expression, node.input.schema.names)}
+        touch = self._completed(touch, node.input, wanted)
+        values = [_expr(key.expression, touch.columns).alias(key.name) for key in keys]
+        return Touch(touch.frame.select(*values).distinct(), tuple(key.name for key in keys))
+
+    def _key_columns(self, touch: Touch, node: Node, names: Sequence[str], below: Node | None = None) -> Touch:
+        below = below or node.inputs[0]
+        touch = self._renamed(self._completed(touch, below, _lower(names)), node)
+        chosen = tuple(name for name in touch.columns if name.lower() in _lower(names))
+        return Touch(touch.frame.select(*map(col, chosen)).distinct(), chosen)
+
+    def _completed(self, touch: Touch, node: Node, wanted: set[str]) -> Touch:
+        """The touched rows with these columns known: looked up among the node's rows, before and after."""
+        if touch.knows(wanted):
+            return touch
+        stable = self._stability(node)
+        if stable.reason is not None:
+            raise Everything(f"{stable.reason}, and step '{node.step}' has to be looked through for touched rows")
+        shaky = wanted & stable.shaky
+        if shaky:
+            raise Everything(f"a key above step '{node.step}' reads '{min(shaky)}', whose last bits may differ")
+        rows = self.either(node)
+        found = self.restricted(rows, self.nodes[node.id].handles, [touch])
+        return Touch(found.select(*map(col, rows.columns)), rows.columns)
+
+    def _stability(self, node: Node) -> Stability:
+        if node.id not in self._stable:
+            below = [self._stability(each) for each in node.inputs]
+            self._stable[node.id] = WRITTEN if node.id in self.leaves else stability(node, below)
+        return self._stable[node.id]
+
+    # --- joins ------------------------------------------------------------------------------------------------
+
+    def _joined(self, node: Join) -> list[Touch]:
+        """Touched rows of a side touch what they are joined with. Where one side's rows also appear alone, or only if
+        they have a partner, a touched partner touches them: they are looked up by the condition."""
+        lefts, rights = self.of(node.left), self.of(node.right)
+        found: list[Touch] = []
+        if node.how in ("inner", "cross"):
+            return [self._of_side(each, node) for each in (*lefts, *rights)]
+        if node.how in ("left", "full", "semi", "anti"):
+            partners = [self._partners(node, each, of_left=True) for each in rights]
+            found += [self._of_side(each, node, alone=True) for each in (*lefts, *partners)]
+        if node.how in ("right", "full"):
+            partners = [self._partners(node, each, of_left=False) for each in lefts]
+            found += [self._of_side(each, node, alone=True) for each in (*rights, *partners)]
+        return found
+
+    def _of_side(self, touch: Touch, node: Join, *, alone: bool = False) -> Touch:
+        """One side's touched rows as rows of the join. A column of `using` may be the other side's, where rows of a
+        side appear alone under a full or right join; a value that both have is as good from either."""
+        shown = _lower(node.schema.names)
+        hidden = _lower(node.using) if alone and node.how in ("right", "full") else set()
+        hidden |= {name.lower() for name in node.using if not _alike(node, name, name)}
+        stay = tuple(name for name in touch.columns if name.lower() in shown - hidden)
+        known = {name: col(name) for name in stay}
+        if node.how == "inner" and not node.using:
+            known |= {other: col(own) for own, other in self._equal(touch, node) if other.lower() not in _lower(stay)}
+        values = [value.alias(name) for name, value in known.items()]
+        return Touch(touch.frame.select(*values, *self._seed(touch)), tuple(known), touch.seed)
+
+    def _equal(self, touch: Touch, node: Join) -> list[tuple[str, str]]:
+        """Columns of the touched side, each with the other side's column that must equal it."""
+        if node.keyed is None:
+            return []
+        shown = {name.lower(): name for name in node.schema.names}
+        own = {name.lower(): name for name in touch.columns}
+        pairs = []
+        for texts in node.keyed.keys:
+            names = [_plain(text) for text in texts]
+            for one, other in ((0, 1), (1, 0)):
+                mine, its = names[one], names[other]
+                if not mine or not its or not _alike(node, names[0] or "", names[1] or ""):
+                    continue
+                if mine.lower() in own and its.lower() in shown and mine.lower() != its.lower():
+                    pairs.append((own[mine.lower()], shown[its.lower()]))
+        return pairs
+
+    def _partners(self, node: Join, touch: Touch, *, of_left: bool) -> Touch:
+        """The rows of one side, before and after, that a touched row of the other matches."""
+        side, other = (node.left, node.right) if of_left else (node.right, node.left)
+        stable = self._stability(side)
+        if stable.reason is not None:
+            raise Everything(f"{stable.reason}, and step '{node.step}' has to look for partners of touched rows")
+        theirs = "right" if of_left else "left"
+        wanted = _lower(node.using)
+        if node.on is not None:
+            wanted = {_named(ref) for ref in node.on.columns if node.side_of(ref) == theirs}
+        touch = self._completed(touch, other, wanted)
+        rows, mine = self.either(side), "left" if of_left else "right"
+        looked = touch.frame.select(*map(col, touch.columns)).distinct().alias(theirs)
+        condition = F.lit(True)
+        if node.on is not None:
+            condition = F.expr(node.on.text)
+        elif node.using:
+            condition = reduce(and_, (col(name, mine) == col(name, theirs) for name in node.using))
+        found = rows.frame.alias(mine).join(F.broadcast(looked), condition, "left_semi")
+        columns = [col(name) for name in rows.columns]
+        handles = self.nodes[side.id].handles
+        if not is_row_wise(handles) or not self._fills(side):
+            return Touch(found.select(*columns), rows.columns)
+        return Touch(
+            found.select(*columns, col(self.names.handle(0)).alias(self.names.row)), rows.columns, handles[0].space
+        )
+
+    def _fills(self, node: Node) -> bool:
+        """Whether every row of a node has an id in its first handle: rows of a union or an outer join may not."""
+        if node.id in self.leaves:
+            return True
+        match node:
+            case Filter() | Project() | WithColumns() | Sort() | Explode():
+                return self._fills(node.input)
+            case Join(how="inner" | "cross" | "left"):
+                return self._fills(node.left)
+            case _:
+                return False
+
+    # --- rows that a touch means ------------------------------------------------------------------------------
+
+    def restricted(self, rows: Relation, handles: Sequence[Handle], touches: Sequence[Touch]) -> DataFrame:
+        """Those of the rows that the touches mean: by their seed's ids, or by what is known of them."""
+        conditions = [self._meant(handles, touch, number) for number, touch in enumerate(touches)]
+        if len(conditions) == 1 and len(conditions[0]) == 1:
+            ((looked, condition),) = conditions[0]
+            return rows.frame.join(looked, condition, "left_semi")
+        frame, flags = rows.frame, []
+        for number, (looked, condition) in enumerate(each for found in conditions for each in found):
+            flag = f"{self.names.prefix}meant{number}"
+            frame = frame.join(looked.withColumn(flag, F.lit(True)), condition, "left")
+            flags.append(col(flag).isNotNull())
+        return frame.filter(reduce(or_, flags)).select(*map(col, rows.frame.columns))
+
+    def _meant(self, handles: Sequence[Handle], touch: Touch, number: int) -> list[tuple[DataFrame, Column]]:
+        """What rows are compared with, and how; several ways where a seed's rows are in several handles."""
+        prefix = f"{self.names.prefix}t{number}_"
+        places = [index for index, handle in enumerate(handles) if handle.space == touch.seed]
+        if touch.seed is not None and places:
+            found = []
+            for place in places:
+                name = f"{prefix}{place}"
+                seeds = touch.frame.select(col(self.names.row).alias(name)).distinct()
+                found.append((F.broadcast(seeds), col(self.names.handle(place)) == col(name)))
+            return found
+        known = comparable_columns(touch)
+        if not known:
+            raise Everything("touched rows are known by nothing that can be compared")
+        renamed = {name: f"{prefix}{index}" for index, name in enumerate(known)}
+        looked = touch.frame.select(*[col(name).alias(new) for name, new in renamed.items()]).distinct()
+        same = [col(name).eqNullSafe(col(new)) for name, new in renamed.items()]
+        return [(F.broadcast(looked), reduce(and_, same))]
+
+
+def comparable_columns(touch: Touch) -> tuple[str, ...]:
+    """The known columns that can be compared for equality, everywhere alike."""
+    kinds = {each.name: each.dataType for each in touch.frame.schema.fields}
+    return tuple(name for name in touch.columns if _comparable(kinds[name]))
+
+
+def _comparable(kind: DataType) -> bool:
+    if isinstance(kind, MapType | VariantType | ArrayType | StructType):
+        return False
+    return "collate" not in kind.simpleString().lower()
+
+
+def _plain(text: str) -> str | None:
+    """The column that a text is, without its side; None where it is anything else."""
+    refs = Expression(text).columns
+    if len(refs) != 1:
+        return None
+    parts = refs[0].parts
+    if len(parts) == 2 and parts[0].lower() in ("left", "right"):
+        parts = parts[1:]
+    bare = text.replace("`", "").strip().lower()
+    named = parts[0].replace("`", "").lower()
+    return parts[0] if len(parts) == 1 and bare in (named, f"left.{named}", f"right.{named}") else None
+
+
+def _alike(node: Join, left: str, right: str) -> bool:
+    """Whether two columns that a join compares are surely of one type: then equal values are the same value."""
+    kinds = [schema.find(name) for schema, name in ((node.left.schema, left), (node.right.schema, right))]
+    return all(kind is not None and kind.type is not None for kind in kinds) and len({k.type for k in kinds if k}) == 1
+
+
+def is_row_wise(handles: Sequence[Handle]) -> bool:
+    """Whether a row is known by the rows of datasets that it carries: no group stands behind it."""
+    return bool(handles) and all(each.role is Role.OWN and is_dataset(each.space) for each in handles)
+
+
+def _named(ref: ColumnRef) -> str:
+    """The column that a name in `on` means, without its side."""
+    parts = ref.parts
+    return (parts[1] if len(parts) > 1 and parts[0] in ("left", "right") else parts[0]).lower()
+
+
+def _lower(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}
+
+
+def _read(expression: Expression, columns: Sequence[str]) -> set[str]:
+    """The columns that an expression reads, in lower case; behind a star all."""
+    if with_stars_expanded(expression, ("all",)) != expression.text:
+        return {*_lower(columns), "*"}  # what a star stands for is only known where all columns are
+    return {ref.parts[0].lower() for ref in expression.columns}
+
+
+def _expr(expression: Expression, columns: Sequence[str]) -> Column:
+    return F.expr(with_stars_expanded(expression, tuple(columns)))
