@@ -273,7 +273,7 @@ class Home:
     def refresh(
         self,
         *datasets: str,
-        removed: str | Rids = None,
+        removed: Any = None,
         changed: Any = None,
         added: Any = None,
         key: Names = None,
@@ -284,16 +284,33 @@ class Home:
     ) -> RefreshReport:
         """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
         (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
-        the columns of `key`."""
-        from lineage_service.refresh.ask import Asked, refresh
+        the columns of `key`. Of several sources, each of these is a mapping by their names."""
+        from lineage_service.refresh.ask import asked_for, refresh
 
-        rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
-        selection = None if removed is None else Selection.of(rid, None, where, False)
-        asked = Asked(selection, changed, added, _tuple(key) or ())
+        asked = asked_for(datasets, removed, changed, added, _tuple(key) or ())
         options = IndexOptions(master, remote, dict(conf or {}))
-        return refresh(
-            self.layout, self._ask, datasets, asked, options, self._commit, Stages(progress or self.progress)
-        )
+        return refresh(self.layout, self._ask, asked, options, self._commit, Stages(progress or self.progress))
+
+    def what_if(
+        self,
+        *,
+        without: str,
+        on: Names,
+        where: str | None = None,
+        rid: Rids = None,
+        key: Keys = None,
+        all: bool = False,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        progress: Tell | None = None,
+    ) -> Answer:
+        """Rows of outputs that would change, appear or vanish `without` these rows of a source; nothing is changed."""
+        from lineage_service.refresh.what_if import what_if
+
+        options = IndexOptions(master, remote, dict(conf or {}))
+        selection, stages = Selection.of(rid, key, where, all), Stages(progress or self.progress)
+        return what_if(self.layout, self._ask, without, selection, _tuple(on) or (), options, stages)
 
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""

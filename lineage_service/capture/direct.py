@@ -64,7 +64,7 @@ class Direct:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """The family of a type; of a number, its digits before and behind the point."""
 
     family: str
@@ -78,7 +78,7 @@ class _Column:
 
     source: int
     name: str
-    kind: _Kind
+    kind: Kind
 
     @property
     def sql(self) -> str:
@@ -86,7 +86,7 @@ class _Column:
         return f't{self.source}."{quoted}"'
 
 
-DATE = _Kind("date")
+DATE = Kind("date")
 Resolve = Callable[[tuple[str, ...]], _Column | None]
 
 
@@ -219,26 +219,26 @@ def _used(node: Join, left: _Tree, right: _Tree) -> tuple[str, ...] | None:
     found = []
     for name in node.using:
         one, other = left.resolve(name), right.resolve(name)
-        if one is None or other is None or not _alike(one.kind, other.kind):
+        if one is None or other is None or not compared_alike(one.kind, other.kind):
             return None
         found.append(f"({one.sql} = {other.sql})")
     return tuple(found)
 
 
-def kind_of(text: str) -> _Kind | None:
+def kind_of(text: str) -> Kind | None:
     """A harmless type of Spark's; None for all others."""
     base = text.partition("(")[0]
     if base not in HARMLESS or "collate" in text:
         return None
     if base in WHOLE:
-        return _Kind("whole", WHOLE[base])
+        return Kind("whole", WHOLE[base])
     if base != "decimal":
-        return _Kind(base)
+        return Kind(base)
     digits = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", text)
-    return _Kind(base, int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
+    return Kind(base, int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
 
 
-def _alike(*kinds: _Kind) -> bool:
+def compared_alike(*kinds: Kind) -> bool:
     """Whether values of these types are compared with each other alike by both engines."""
     families = {kind.family for kind in kinds}
     if len(families) > 1 and families != {"whole", "decimal"}:
@@ -251,8 +251,8 @@ def translated(expression: Expression, resolve: Resolve) -> str | None:
     if "\\" in expression.text:
         return None  # escapes in texts are Spark's own
     try:
-        return _Translator(resolve).predicate(expression.tree)
-    except _Unlike:
+        return Translator(resolve).predicate(expression.tree)
+    except Unlike:
         return None
 
 
@@ -286,12 +286,12 @@ def value_in(source: Source, expression: Expression) -> str | None:
 _DAY_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
 
 
-class _Unlike(Exception):
+class Unlike(Exception):
     """Something whose meaning is not provably the same."""
 
 
 @dataclass(frozen=True)
-class _Translator:
+class Translator:
     resolve: Resolve
 
     def predicate(self, tree: exp.Expr) -> str:
@@ -315,8 +315,8 @@ class _Translator:
             return f"({self.compared(tree.this, '>=', low)} AND {self.compared(tree.this, '<=', high)})"
         if isinstance(tree, exp.In) and tree.expressions and not tree.args.get("query"):
             # Spark compares all of them in one type.
-            if not _alike(*(kind for each in tree.expressions for kind in self.kinds(tree.this, each))):
-                raise _Unlike
+            if not compared_alike(*(kind for each in tree.expressions for kind in self.kinds(tree.this, each))):
+                raise Unlike
             return f"({' OR '.join(self.compared(tree.this, '=', each) for each in tree.expressions)})"
         for operator, word in (
             (exp.EQ, "="), (exp.NEQ, "<>"), (exp.LT, "<"), (exp.LTE, "<="), (exp.GT, ">"), (exp.GTE, ">="),
@@ -324,19 +324,19 @@ class _Translator:
         ):  # fmt: skip
             if type(tree) is operator:
                 return self.compared(tree.this, word, tree.expression)
-        raise _Unlike
+        raise Unlike
 
     def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
         (one, kind), (other, other_kind) = self.both(left, right)
-        if not _alike(kind, other_kind):
-            raise _Unlike
+        if not compared_alike(kind, other_kind):
+            raise Unlike
         return f"({one} {word} {other})"
 
-    def kinds(self, left: exp.Expr, right: exp.Expr) -> tuple[_Kind, _Kind]:
+    def kinds(self, left: exp.Expr, right: exp.Expr) -> tuple[Kind, Kind]:
         (_, one), (_, other) = self.both(left, right)
         return one, other
 
-    def both(self, left: exp.Expr, right: exp.Expr) -> tuple[tuple[str, _Kind], tuple[str, _Kind]]:
+    def both(self, left: exp.Expr, right: exp.Expr) -> tuple[tuple[str, Kind], tuple[str, Kind]]:
         """Two values that are compared. Spark reads a text that is compared with a date as a date."""
         one, other = self.value(left), self.value(right)
         if one[1] == DATE and (day := _day(right)):
@@ -345,7 +345,7 @@ class _Translator:
             one = (day, DATE)
         return one, other
 
-    def value(self, tree: exp.Expr) -> tuple[str, _Kind]:
+    def value(self, tree: exp.Expr) -> tuple[str, Kind]:
         """A column or a literal, and its type."""
         from sqlglot import exp
 
@@ -354,21 +354,21 @@ class _Translator:
         if isinstance(tree, exp.Column):
             found = self.resolve(tuple(part.name for part in tree.parts))
             if found is None:
-                raise _Unlike
+                raise Unlike
             return found.sql, found.kind
         if isinstance(tree, exp.Boolean):
-            return ("true" if tree.this else "false"), _Kind("boolean")
+            return ("true" if tree.this else "false"), Kind("boolean")
         if isinstance(tree, exp.Neg):
             text, kind = self.value(tree.this)
             if kind.family not in ("whole", "decimal") or not isinstance(tree.this, exp.Literal):
-                raise _Unlike
+                raise Unlike
             return f"-{text}", kind
         if isinstance(tree, exp.Literal):
             return _literal(tree)
         day = _constant_day(tree)
         if day is not None:
             return f"DATE '{day.isoformat()}'", DATE
-        raise _Unlike
+        raise Unlike
 
 
 def _day(tree: exp.Expr) -> str | None:
@@ -421,13 +421,13 @@ def _months_later(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _literal(tree: exp.Literal) -> tuple[str, _Kind]:
+def _literal(tree: exp.Literal) -> tuple[str, Kind]:
     text = str(tree.this)
     if tree.is_string:
-        return "'" + text.replace("'", "''") + "'", _Kind("string")
+        return "'" + text.replace("'", "''") + "'", Kind("string")
     if re.fullmatch(r"\d+", text) and len(text) <= LONGEST:
-        return text, _Kind("whole", WHOLE["int"] if int(text) < 1 << 31 else WHOLE["bigint"])
+        return text, Kind("whole", WHOLE["int"] if int(text) < 1 << 31 else WHOLE["bigint"])
     if re.fullmatch(r"\d*\.\d+", text) and len(text) <= LONGEST:
         whole, _, scale = text.partition(".")
-        return text, _Kind("decimal", len(whole), len(scale))
-    raise _Unlike
+        return text, Kind("decimal", len(whole), len(scale))
+    raise Unlike

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_service.plan.nodes import Aggregate, Filter, Limit, Named, Node, Project, Sort, WithColumns
+from lineage_service.plan.nodes import Aggregate, Distinct, Filter, Limit, Named, Node, Project, Sort, WithColumns
 
 
 def identity_columns(node: Node) -> tuple[str, ...] | None:
@@ -10,6 +10,8 @@ def identity_columns(node: Node) -> tuple[str, ...] | None:
     match node:
         case Aggregate():
             return tuple(key.name for key in node.keys) or None
+        case Distinct():
+            return node.schema.names
         case Filter() | Sort() | Limit():
             return identity_columns(node.input)
         case Project():

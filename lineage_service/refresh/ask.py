@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
-from lineage_catalog.records import Commit, DatasetRecord
+from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
 from lineage_service.errors import QuestionError, listed
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
-from lineage_service.refresh.patching import Ids, Patcher
+from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
@@ -35,31 +36,51 @@ class Asked:
         return self.removed is not None or self.changed is not None or self.added is not None
 
 
+def asked_for(
+    datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...]
+) -> dict[str, Asked]:
+    """What is said of each dataset: a value is of the one that is named, a mapping has one for each."""
+    given = {"removed": removed, "changed": changed, "added": added}
+    several = {what: value for what, value in given.items() if isinstance(value, Mapping)}
+    names = list(dict.fromkeys([*datasets, *(name for value in several.values() for name in value)]))
+    single = [what for what, value in given.items() if value is not None and what not in several]
+    if single and len(names) != 1:
+        raise QuestionError(f"'{single[0]}' is of one source, and {len(names)} are named")
+    found = {}
+    for name in names:
+        own = {what: value.get(name) if what in several else value for what, value in given.items()}
+        found[name] = Asked(_selection(own["removed"]), own["changed"], own["added"], key)
+    return found
+
+
+def _selection(removed: Any) -> Selection | None:
+    if removed is None:
+        return None
+    rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
+    return Selection.of(rid, None, where, False)
+
+
 def refresh(
     home: HomeLayout,
     ask: Questions,
-    datasets: Sequence[str],
-    asked: Asked,
+    asked: Mapping[str, Asked],
     options: IndexOptions,
     commit: Callable[[Commit], None],
     stages: Stages,
 ) -> RefreshReport:
-    """Brings the outputs of a workflow up to date with what has changed in its sources, and commits that as a run."""
+    """Brings the outputs of a workflow up to date with what has changed in its sources, by their names, and commits
+    that as a run."""
     started = datetime.now(UTC)
-    found = [ask.find(name) for name in datasets]
-    source = _source(found)
-    run = ask.reader.run(source.run_id)
-    latest = ask.reader.latest_run(source.workflow)
-    assert run is not None
-    if latest is None or latest.id != run.id:
-        raise QuestionError(
-            f"run '{run.id}' is not the latest of '{run.workflow}'", hint="the latest run is the one that is refreshed"
-        )
+    found = {name: ask.find(name) for name in asked}
+    run = _run(ask, list(found.values()))
     with working_folder(home) as folder:
         refreshing = Refresh(home, ask, run, folder, options, stages)
-        changing = Changing(ask.engine, Patcher(folder), source.name, ask.scan(source))
-        removed = _removed(ask, source, asked.removed)
-        changes: dict[str, Changed] = {source.name: changing.changed(removed, asked.changed, asked.added, asked.key)}
+        changes: dict[str, Changed] = {}
+        for name, source in found.items():
+            changing = Changing(ask.engine, refreshing.patcher, source.name, ask.scan(source))
+            each = asked[name]
+            removed = removed_rids(ask, source, each.removed)
+            changes[source.name] = changing.changed(removed, each.changed, each.added, each.key)
         refreshing.bring(changes)
         made, report = refreshing.commit(changes, started)
         with stages.stage("committing"):
@@ -70,14 +91,26 @@ def refresh(
     return report
 
 
-def _source(found: Sequence[DatasetRecord]) -> DatasetRecord:
-    sources = [each for each in found if each.role == "source"]
-    if len(sources) != 1 or len(found) != 1:
-        raise QuestionError(f"name one source that has changed, not {listed([each.full_name for each in found])}")
-    return sources[0]
+def _run(ask: Questions, found: Sequence[DatasetRecord]) -> RunRecord:
+    """The one run that all of these are sources of: the latest of its workflow."""
+    if not found:
+        raise QuestionError("name the source that has changed")
+    outputs = [each.full_name for each in found if each.role != "source"]
+    if outputs:
+        raise QuestionError(f"'{outputs[0]}' is no source: rows of sources change, and outputs follow")
+    if len({each.run_id for each in found}) > 1:
+        raise QuestionError(f"{listed([each.full_name for each in found])} are sources of several workflows")
+    run = ask.reader.run(found[0].run_id)
+    latest = ask.reader.latest_run(found[0].workflow)
+    assert run is not None
+    if latest is None or latest.id != run.id:
+        raise QuestionError(
+            f"run '{run.id}' is not the latest of '{run.workflow}'", hint="the latest run is the one that is refreshed"
+        )
+    return run
 
 
-def _removed(ask: Questions, source: DatasetRecord, selection: Selection | None) -> Ids:
+def removed_rids(ask: Questions, source: DatasetRecord, selection: Selection | None) -> Ids:
     if selection is None:
         return np.array([], np.int64)
     start = ask.start(source, selection)

@@ -39,9 +39,13 @@ class Patcher:
         """The version without the rows that went, with those that came."""
         files = [] if all_gone else [left for file in version.files if (left := self._without(file, gone)) is not None]
         files += [self._with_rids(each) for each in came if len(each.rids)]
+        if not files and (came or version.files):  # without rows there must still be columns
+            file = came[0].file if came else version.files[0]
+            files = [self._with_rids(CameFile(file, _nothing(), _nothing()))]
+        top = max([version.end, *(int(each.rids.max(initial=-1)) + 1 for each in came)])
         marks = [f"{file.path} {file.without} {file.only}" for file in files]
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
-        return replace(version, id=identity, files=tuple(files), origins=())
+        return replace(version, id=identity, files=tuple(files), origins=(), top=top)
 
     def _without(self, file: VersionFile, gone: Ids) -> VersionFile | None:
 
@@ -65,7 +69,7 @@ class Patcher:
     def _with_rids(self, came: CameFile) -> VersionFile:
         path = self._fresh()
         write_positions(path, _array(came.positions), _array(came.rids))
-        left_out, top = came.file.rows - len(came.rids), int(came.rids.max()) + 1
+        left_out, top = came.file.rows - len(came.rids), int(came.rids.max(initial=-1)) + 1
         only = self.folder.home.relative(path)
         return replace(came.file, base=0, without=None, only=only, left_out=left_out, top=top)
 
@@ -83,6 +87,10 @@ class Patcher:
     def _fresh(self) -> Path:
         paths = (self.folder.path / "patches" / f"{number}.parquet" for number in count())
         return next(path for path in paths if not path.exists())
+
+
+def _nothing() -> Ids:
+    return np.array([], np.int64)
 
 
 def _array(ids: Ids) -> pa.Array:

@@ -6,20 +6,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 
-from lineage_service.capture.handles import Space, step_space
+from lineage_service.capture.direct import Unlike
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import LineageError, QuestionError, StoreError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
-from lineage_service.plan.nodes import Node, Sort, keeps_order
+from lineage_service.plan.nodes import Node, Sort, Source, keeps_order
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
@@ -27,6 +29,7 @@ from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
+from lineage_service.refresh.nearby import Nearby, State
 from lineage_service.refresh.patching import Ids, Patcher
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
@@ -41,10 +44,8 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lineage_service.spark.columns import Names
     from lineage_service.spark.refreshing import Leaf, Meant, Recomputed, Refreshing
     from lineage_service.spark.relation import Relation
-    from lineage_service.spark.sources import SourceOpener
 
 
 @dataclass
@@ -61,6 +62,9 @@ class Refresh:
     hops: list[HopRecord] = field(default_factory=list)
     reports: dict[str, DatasetReport] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
+    by_spark: list[str] = field(default_factory=list)  # steps that DuckDB could not compute alike
+    _is_left: bool = False
 
     def __post_init__(self) -> None:
         self.records = self.ask.reader.datasets(self.run.id)
@@ -76,41 +80,105 @@ class Refresh:
 
     # --- the way ----------------------------------------------------------------------------------------------
 
-    def bring(self, changes: Mapping[str, Changed]) -> None:
-        """Brings every dataset of the run up to date."""
+    def bring(self, changes: Mapping[str, Changed], only: Collection[str] | None = None) -> None:
+        """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from."""
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
         refuse_unanswerable(self.run, before)
         self.versions = {space: scan.version for space, scan in self.scans.items()}
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
-        touched = {f"source:{name}" for name, each in changes.items() if len(each.gone) or len(each.came)}
-        spark = _Spark(self, changes) if touched else None
-        for number, step in enumerate(self._steps()):
+        for source in self.plan.sources.values():
+            self.states[source.id] = self._state(source, changes.get(source.step))
+        near = Nearby(self.ask.engine, self.folder, self.states)
+        spark = _Spark(self)
+        for number, step in enumerate(self._steps(only)):
             space = step_space(step)
-            found = spark.recomputed(step) if spark is not None else None
-            if found is None:
+            node = self.plan.steps[step]
+            rows = self._near(near, node, number, before) if spark.is_touched(node) else None
+            if rows is None and self._is_left and spark.is_touched(node):
+                rows = self._by_spark(spark, node, number, before)
+            if rows is None:
                 self._untouched(space, before)
-                if spark is not None:
-                    spark.leave(step, None, self.versions[space], self.versions[space])
-                continue
-            assert spark is not None
-            then = self.versions[space]
-            rows = self._brought(space, found)
-            self.versions[space] = self.patcher.patched(then, rows.replaced, rows.files, all_gone=found.meant is None)
-            self._lineage(space, before, found, rows, number)
-            self.reports[step] = DatasetReport(
-                "all" if found.meant is None else "touched",
-                self.versions[space].rows,
-                **rows.counts,
-                reason=found.reason,
-            )
-            spark.leave(step, rows, then, self.versions[space])
+            none = np.array([], np.int64)
+            gone, came = (none, none) if rows is None else (rows.gone, rows.came)
+            self.states[node.id] = State(space, self.scans[space], self._scan(self.versions[space]), gone, came)
         self.seconds["refresh"] = round(time.monotonic() - began, 3)
 
-    def _steps(self) -> list[str]:
+    def _state(self, node: Node, change: Changed | None) -> State:
+        scan, none = self.scans[f"source:{node.step}"], np.array([], np.int64)
+        space = source_space(node.step)
+        if change is None:
+            return State(space, scan, scan, none, none)
+        return State(space, scan, self._scan(change.after), change.gone, change.came)
+
+    def _scan(self, version: Version) -> VersionScan:
+        paths = tuple(self.home.absolute(file.path) for file in version.files)
+        return VersionScan(version, paths, self.home.absolute)
+
+    def _near(self, near: Nearby, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
+        """A dataset brought up to date by DuckDB alone; where only Spark can, it is left."""
+        space = step_space(node.step)
+        self._is_left = False
+        try:
+            found = near.recomputed(node, self.scans[space])
+        except (Unlike, QuestionError):
+            self._is_left = True
+            return None
+        if found is None:
+            return None
+        touched = found.touched or self._from_seeds(space, found.seeds)
+        after = self._scan(found.version)
+        rows = brought(self.ask.engine, self.scans[space], after, touched, identity_columns(node))
+        mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
+        self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
+        self.hops += near.hops(node.step, found, rows.rids, number)
+        self._bring(space, rows, "touched", None)
+        return rows
+
+    def _by_spark(self, spark: _Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
+        space = step_space(node.step)
+        self.by_spark.append(node.step)
+        found = spark.recomputed(node.step)
+        if found is None:
+            return None
+        rows = self._brought(space, found)
+        self._lineage(space, before, found, rows, number)
+        self._bring(space, rows, "all" if found.meant is None else "touched", found.reason)
+        return rows
+
+    def _bring(self, space: Space, rows: Brought, way: str, reason: str | None) -> None:
+        then = self.versions[space]
+        now = self.patcher.patched(then, rows.replaced, rows.files, all_gone=way == "all")
+        self.versions[space] = now
+        self.reports[space.removeprefix("step:")] = DatasetReport(way, now.rows, **rows.counts, reason=reason)
+
+    def _from_seeds(self, space: Space, seeds: Mapping[Space, Ids]) -> str:
+        """A query of the rids, before, of rows that come from these rows of datasets below."""
+        parts = ["SELECT NULL::BIGINT AS b WHERE false"]
+        for seed, rids in seeds.items():
+            if len(rids):
+                parts.append(self._ahead(space, seed, self.ask.engine.keep_ids(pa.array(rids, pa.int64()))))
+        return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
+
+    def _ahead(self, space: Space, seed: Space, table: str) -> str:
+        engine = self.ask.engine
+        begin, end = Place(self.run.id, seed), Place(self.run.id, space)
+        ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).toward(end, absence=False)
+        sql = self.ask.walk_sql(ways, Start(table=table), begin, end, "forward", pairs=False)
+        return f"SELECT b FROM {engine.keep(f'SELECT DISTINCT b FROM ({sql.text})', sql.parameters)}"
+
+    def _steps(self, only: Collection[str] | None) -> list[str]:
         """The steps that are datasets, those below first."""
-        wanted = {*self.plan.outputs.values(), *self.plan.keep}
-        return [node.step for node in self.plan.nodes() if node.id in {self.plan.steps[step].id for step in wanted}]
+        wanted = {self.plan.steps[step].id for step in (*self.plan.outputs.values(), *self.plan.keep)}
+        if only is not None:
+            needed, pending = set[str](), [self.plan.steps[step] for step in only]
+            while pending:
+                node = pending.pop()
+                if node.id not in needed:
+                    needed.add(node.id)
+                    pending += node.inputs
+            wanted &= needed
+        return [node.step for node in self.plan.nodes() if node.id in wanted]
 
     def _untouched(self, space: Space, before: Sequence[HopRecord]) -> None:
         version = self.versions[space]
@@ -139,11 +207,7 @@ class Refresh:
                 )
                 parts.append(f"SELECT {RID} AS b FROM ({scan}) t SEMI JOIN {files} k ON {same}")
                 continue
-            seeds = engine.keep(f"SELECT DISTINCT k0 AS b FROM {files}")
-            begin, end = Place(self.run.id, each.seed), Place(self.run.id, space)
-            ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).toward(end, absence=False)
-            sql = self.ask.walk_sql(ways, Start(table=seeds), begin, end, "forward", pairs=False)
-            parts.append(f"SELECT b FROM {engine.keep(f'SELECT DISTINCT b FROM ({sql.text})', sql.parameters)}")
+            parts.append(self._ahead(space, each.seed, engine.keep(f"SELECT DISTINCT k0 AS b FROM {files}")))
         return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
 
     def _lineage(
@@ -230,77 +294,75 @@ class Refresh:
 
 
 class _Spark:
-    """What Spark computes for a refresh: its rows before and after, by node."""
+    """What only Spark can compute of a refresh; it is started when the first dataset needs it."""
 
-    def __init__(self, refresh: Refresh, changes: Mapping[str, Changed]) -> None:
-        with refresh.stages.stage("starting Spark"):
+    def __init__(self, refresh: Refresh) -> None:
+        self.refresh = refresh
+        self._refreshing: Refreshing | None = None
+
+    def is_touched(self, node: Node) -> bool:
+        """Whether anything that a dataset is computed from has changed."""
+        state = self.refresh.states.get(node.id)
+        if state is not None:
+            return state.is_changed
+        return any(self.is_touched(below) for below in node.inputs)
+
+    def recomputed(self, step: str) -> Recomputed | None:
+        refreshing = self._started()
+        for name, state in self.refresh.states.items():
+            if name not in refreshing.leaves:
+                refreshing.leaves[name] = self._leaf(self._node(name), state)
+        return refreshing.recomputed(step)
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self.refresh.plan.nodes() if node.id == name)
+
+    def _started(self) -> Refreshing:
+        if self._refreshing is not None:
+            return self._refreshing
+        with self.refresh.stages.stage("starting Spark"):
             from lineage_service.spark.columns import Names
             from lineage_service.spark.refreshing import Refreshing
             from lineage_service.spark.session import spark_session
             from lineage_service.spark.sources import SourceOpener
 
-            options = refresh.options
-            spark = spark_session(options.master, options.remote, options.conf)
-        self.refresh, self.spark = refresh, spark
-        names = Names.apart_from(name for node in refresh.plan.nodes() for name in node.schema.names)
-        self.names: Names = names
-        self.opener: SourceOpener = SourceOpener(spark, refresh.folder, Path(), _no_version, lambda _: None)
-        leaves: dict[str, Leaf] = {
-            node.id: self._source(node.step, changes.get(node.step)) for node in refresh.plan.sources.values()
-        }
-        self.refreshing: Refreshing = Refreshing(spark, refresh.plan, names, refresh.folder, refresh.stages, leaves)
+            options = self.refresh.options
+            self.spark = spark_session(options.master, options.remote, options.conf)
+        plan, folder = self.refresh.plan, self.refresh.folder
+        self.names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
+        self.opener = SourceOpener(self.spark, folder, Path(), _no_version, lambda _: None)
+        self._refreshing = Refreshing(self.spark, plan, self.names, folder, self.refresh.stages, {})
+        return self._refreshing
 
-    def _source(self, name: str, change: Changed | None) -> Leaf:
+    def _leaf(self, node: Node, state: State) -> Leaf:
         from lineage_service.spark.refreshing import Leaf
 
-        spec = self.refresh.loaded.spec.sources[name]
-        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
-        version = self.refresh.scans[f"source:{name}"].version
+        now = self._relation(node, state.after.version)
+        if isinstance(node, Sort):
+            from lineage_service.spark.lower import in_order_of
 
-        def relation(wanted: Version) -> Relation:
-            return self.opener.reopen(name, spec, wanted).relation(self.names, captured=True)
-
-        now = relation(version if change is None else change.after)
-        if change is None or not (len(change.gone) or len(change.came)):
-            return Leaf(now, now)
-        return Leaf(relation(change.before), now, self._rids(change.gone), self._rids(change.came))
-
-    def _rids(self, rids: Ids) -> DataFrame | None:
-        import pyarrow as pa
-
-        if not len(rids):
-            return None
-        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
-
-    def recomputed(self, step: str) -> Recomputed | None:
-        return self.refreshing.recomputed(step)
-
-    def leave(self, step: str, rows: Brought | None, before: Version, after: Version) -> None:
-        """A dataset that was brought up to date is what those above it read."""
-        from lineage_service.spark.refreshing import Leaf
-
-        node = self.refresh.plan.steps[step]
-        if not any(node in each.inputs for each in self.refresh.plan.nodes()):
-            return
-        now = self._ordered(node, after)
-        if rows is None or not (len(rows.gone) or len(rows.came)):
-            self.refreshing.leaves[node.id] = Leaf(now, now)
-            return
-        then = self.opener.reopen_dataset(step, before).relation(self.names, captured=True)
-        self.refreshing.leaves[node.id] = Leaf(then, now, self._rids(rows.gone), self._rids(rows.came))
-
-    def _ordered(self, node: Node, version: Version) -> Relation:
-        from lineage_service.spark.lower import in_order_of
-
-        relation = self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
-        if not keeps_order(node):
-            return relation
-        if not isinstance(node, Sort):
+            now = in_order_of(node, now)
+        elif keeps_order(node) and any(node in each.inputs for each in self.refresh.plan.nodes()):
             raise QuestionError(
                 f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
                 hint="run the workflow again",
             )
-        return in_order_of(node, relation)
+        if not state.is_changed:
+            return Leaf(now, now)
+        then = self._relation(node, state.before.version)
+        return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
+
+    def _relation(self, node: Node, version: Version) -> Relation:
+        if not isinstance(node, Source):
+            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
+        spec = self.refresh.loaded.spec.sources[node.step]
+        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+        return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
+
+    def _rids(self, rids: Ids) -> DataFrame | None:
+        if not len(rids):
+            return None
+        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
 
 
 def _no_version(name: str) -> Version:

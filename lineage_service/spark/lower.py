@@ -249,7 +249,9 @@ def _union(each: Instrumented, inputs: list[Relation], names: Names) -> Relation
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other)
-    return Relation(frame, columns, len(merge.handles))
+    # Unions of unions that are read under other names end in an invalid plan (Spark 4.3's RemoveRedundantAliases),
+    # unless something stands between; a filter that keeps all is gone from the plan that runs.
+    return Relation(frame.filter(F.lit(True)), columns, len(merge.handles))
 
 
 def _matched_sets(

@@ -87,7 +87,7 @@ class Version:
     """A dataset version as the catalog keeps it. `kind`: source, snapshot or output.
 
     A snapshot also knows its `origins`, in the order of the positions, and its `reading`: the format, and the reader's
-    options under lower-case names. Snapshots of older homes have neither.
+    options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
     """
 
     id: str
@@ -97,6 +97,7 @@ class Version:
     gaps: tuple[tuple[int, int], ...] = ()
     origins: tuple[Origin, ...] = ()
     reading: dict[str, str] = field(default_factory=dict)
+    top: int = 0
 
     @cached_property
     def rids(self) -> RidMap:
@@ -114,8 +115,10 @@ class Version:
 
     @property
     def end(self) -> int:
-        """One past the largest rid."""
-        return max((file.end for file in self.files), default=0) if self.is_patched else self.rids.end
+        """One past the largest rid that it, or a version that it was made from, has given."""
+        if not self.is_patched:
+            return max(self.top, self.rids.end)
+        return max(self.top, max((file.end for file in self.files), default=0))
 
     @cached_property
     def rows(self) -> int:
@@ -129,7 +132,7 @@ class Version:
         return json.dumps(
             {"kind": self.kind, "files": [asdict(file) for file in self.files],
              "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
-             "origins": [asdict(origin) for origin in self.origins], "reading": self.reading}
+             "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top}
         )  # fmt: skip
 
     @classmethod
@@ -143,6 +146,7 @@ class Version:
             tuple((position, skipped) for position, skipped in body["gaps"]),
             tuple(Origin(**origin) for origin in body.get("origins", ())),
             body.get("reading", {}),
+            body.get("top", 0),
         )
 
 

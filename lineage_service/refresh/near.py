@@ -1,0 +1,469 @@
+"""Touched rows computed anew without Spark: by DuckDB, over the files themselves, where every expression surely means
+the same to both (capture/direct.py), and the dataset is one group-by, or none, over filters, projections, inner joins
+and unions. Anything else is Spark's. Pure text; `Unlike` where something is not provably alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from lineage_service.capture.direct import MOST_DIGITS, WHOLE, Kind, Translator, Unlike, kind_of
+from lineage_service.consume.finals import final, sum_type
+from lineage_service.plan.expressions import Expression
+from lineage_service.plan.measures import NoPartialMeasure, measure_of
+from lineage_service.plan.nodes import Aggregate, Distinct, Filter, Join, Named, Node, Project, Sort, Union, WithColumns
+from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, duckdb_type
+
+MEMBERS = "_smoke_members"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column of a relation: its name there, and what is known of its type."""
+
+    name: str
+    kind: Kind
+    spark_type: str | None = None
+    origins: frozenset[tuple[int, str]] = frozenset()  # columns of leaves, by occurrence, that it must equal
+
+    @property
+    def sql(self) -> str:
+        return f"t.{column(self.name)}"
+
+
+@dataclass(frozen=True)
+class Near:
+    """A relation in DuckDB's words: its columns, and the handles behind them, each of an occurrence of a leaf."""
+
+    text: str
+    columns: tuple[Typed, ...]
+    handles: tuple[int, ...]
+
+    def find(self, name: str) -> Typed:
+        found = next((each for each in self.columns if each.name.lower() == name.lower()), None)
+        if found is None:
+            raise Unlike
+        return found
+
+    @property
+    def listed(self) -> str:
+        """Its columns and handles, to be taken over as they are."""
+        return ", ".join([*(each.sql for each in self.columns), *(f"t.{handle(each)}" for each in self.handles)])
+
+
+def handle(occurrence: int) -> str:
+    return f"_smoke_h{occurrence}"
+
+
+@dataclass
+class Leaves:
+    """The datasets that are read, each time that they are read: `rows` is SQL of one occurrence's rows with `_rid`."""
+
+    columns: Mapping[str, Sequence[tuple[str, str, bool]]]  # by node: name, Spark's type, whether it is read alike
+    rows: Callable[[int, str, Sequence[str]], str]
+    occurrences: list[str] = field(default_factory=list)
+
+
+class NearPlan:
+    """The rows of a tree of operators without a breaker."""
+
+    def __init__(self, leaves: Leaves) -> None:
+        self.leaves = leaves
+
+    def rows(self, node: Node) -> Near:
+        self.leaves.occurrences.clear()
+        return self._rows(node)
+
+    def _rows(self, node: Node) -> Near:
+        if node.id in self.leaves.columns:
+            return self._leaf(node)
+        if not node.repeatable:
+            raise Unlike
+        match node:
+            case Filter():
+                below = self._rows(node.input)
+                where = predicate(node.where, below)
+                return Near(f"SELECT t.* FROM ({below.text}) t WHERE {where}", below.columns, below.handles)
+            case Sort():
+                return self._rows(node.input)
+            case Project() | WithColumns():
+                return projected(node, self._rows(node.input))
+            case Union():
+                return self._union([self._rows(each) for each in node.inputs])
+            case Join(how="inner") if node.keyed is not None:
+                return self._join(node, self._rows(node.left), self._rows(node.right))
+            case _:
+                raise Unlike
+
+    def _leaf(self, node: Node) -> Near:
+        number = len(self.leaves.occurrences)
+        self.leaves.occurrences.append(node.id)
+        columns = []
+        for name, spark_type, alike in self.leaves.columns[node.id]:
+            kind = kind_of(spark_type) if alike else None
+            if kind is None and alike and spark_type in ("double", "float"):
+                kind = Kind(spark_type)
+            if kind is not None:
+                columns.append(Typed(name, kind, spark_type, frozenset({(number, name)})))
+        rows = self.leaves.rows(number, node.id, [each.name for each in columns])
+        shown = ", ".join([*(each.sql for each in columns), f"t.{RID} AS {handle(number)}"])
+        return Near(f"SELECT {shown} FROM ({rows}) t", tuple(columns), (number,))
+
+    def _union(self, branches: list[Near]) -> Near:
+        handles = [each for branch in branches for each in branch.handles]
+        columns = branches[0].columns
+        parts = []
+        for branch in branches:
+            own = [branch.find(each.name) for each in columns]
+            if any(
+                (one.kind, one.spark_type) != (each.kind, each.spark_type)
+                for one, each in zip(own, columns, strict=True)
+            ):
+                raise Unlike
+            shown = [f"{one.sql} AS {column(each.name)}" for one, each in zip(own, columns, strict=True)]
+            shown += [f"t.{handle(n)}" if n in branch.handles else f"NULL::BIGINT AS {handle(n)}" for n in handles]
+            parts.append(f"SELECT {', '.join(shown)} FROM ({branch.text}) t")
+        apart = tuple(replace(each, origins=frozenset()) for each in columns)
+        return Near(" UNION ALL ".join(parts), apart, tuple(handles))
+
+    def _join(self, node: Join, left: Near, right: Near) -> Near:
+        sides = {"left": left, "right": right}
+
+        def resolve(parts: tuple[str, ...]) -> tuple[str, Kind]:
+            if len(parts) == 2 and parts[0] in sides:
+                side, name = parts
+            elif len(parts) == 1:
+                (name,) = parts
+                side = "left" if any(each.name.lower() == name.lower() for each in left.columns) else "right"
+            else:
+                raise Unlike
+            found = sides[side].find(name)
+            return f"{side[0]}.{column(found.name)}", found.kind
+
+        if node.on is not None:
+            on = Values(resolve).checked(node.on)
+        else:
+            on = " AND ".join(
+                Values(resolve).compared_sql(resolve(("left", name)), "=", resolve(("right", name)))
+                for name in node.using
+            )
+        shared = {name.lower() for name in node.using}
+        equal = self._equal(node, left, right)
+        shown: list[str] = []
+        columns: list[Typed] = []
+        for name in node.schema.names:
+            found = next(
+                (
+                    (side, each)
+                    for side, near in sides.items()
+                    for each in near.columns
+                    if each.name.lower() == name.lower() and not (side == "right" and name.lower() in shared)
+                ),
+                None,
+            )
+            if found is not None:
+                shown.append(f"{found[0][0]}.{column(found[1].name)} AS {column(name)}")
+                columns.append(replace(found[1], name=name, origins=equal.get(found[1].origins, found[1].origins)))
+        handles = [f"{side[0]}.{handle(each)}" for side, near in sides.items() for each in near.handles]
+        text = f"SELECT {', '.join([*shown, *handles])} FROM ({left.text}) l JOIN ({right.text}) r ON {on}"
+        return Near(text, tuple(columns), (*left.handles, *right.handles))
+
+    def _equal(
+        self, node: Join, left: Near, right: Near
+    ) -> dict[frozenset[tuple[int, str]], frozenset[tuple[int, str]]]:
+        """Of columns that the join makes equal: the origins of both, by those of each."""
+        found = {}
+        for texts in node.keyed.keys if node.keyed is not None else ():
+            names = [plain_name(text) for text in texts]
+            if names[0] is None or names[1] is None:
+                continue
+            one, other = left.find(names[0]), right.find(names[1])
+            if one.kind == other.kind and one.origins and other.origins:
+                found[one.origins] = found[other.origins] = one.origins | other.origins
+        return found
+
+
+def plain_name(text: str) -> str | None:
+    """The column that one side of an equality is, without its side; None where it is anything else."""
+    expression = Expression(text)
+    refs = expression.columns
+    parts = refs[0].parts if len(refs) == 1 else ()
+    if len(parts) == 2 and parts[0] in ("left", "right"):
+        parts = parts[1:]
+    return parts[0] if len(parts) == 1 and len(expression.tokens) in (1, 3) and "(" not in text else None
+
+
+def projected(node: Project | WithColumns, below: Near) -> Near:
+    """New columns; of those that cannot be computed here nobody may ask."""
+    new: dict[str, tuple[str, Typed]] = {}
+    for named in node.columns:
+        if named.expression.generates:
+            raise Unlike
+        try:
+            text, typed = value(named, below)
+        except Unlike:
+            continue
+        new[named.name.lower()] = (text, typed)
+    replaced = {named.name.lower() for named in node.columns}
+    kept = (
+        [each for each in below.columns if each.name.lower() not in replaced] if isinstance(node, WithColumns) else []
+    )
+    shown = [*(each.sql for each in kept), *(f"{text} AS {column(each.name)}" for text, each in new.values())]
+    extra = [f"t.{handle(each)}" for each in below.handles] or [f"t.{MEMBERS}"]
+    text = f"SELECT {', '.join([*shown, *extra])} FROM ({below.text}) t"
+    return Near(text, (*kept, *(each for _, each in new.values())), below.handles)
+
+
+def value(named: Named, below: Near) -> tuple[str, Typed]:
+    """An expression's value and type; of a plain column whatever that has."""
+    refs = named.expression.columns
+    if len(refs) == 1 and len(refs[0].parts) == 1 and len(named.expression.tokens) == 1:
+        found = below.find(refs[0].parts[0])
+        return found.sql, replace(found, name=named.name)
+    text, kind = Values(_of(below)).computed(named.expression)
+    return text, Typed(named.name, kind)
+
+
+def predicate(expression: Expression, below: Near) -> str:
+    return Values(_of(below)).checked(expression)
+
+
+def _of(below: Near) -> Callable[[tuple[str, ...]], tuple[str, Kind]]:
+    def resolve(parts: tuple[str, ...]) -> tuple[str, Kind]:
+        if len(parts) != 1:
+            raise Unlike
+        found = below.find(parts[0])
+        return found.sql, found.kind
+
+    return resolve
+
+
+@dataclass(frozen=True)
+class _Found:
+    sql: str
+    kind: Kind
+
+
+class Values(Translator):
+    """Predicates as elsewhere; and values: sums, differences and products that both engines compute alike."""
+
+    def __init__(self, resolve: Callable[[tuple[str, ...]], tuple[str, Kind]]) -> None:
+        super().__init__(lambda parts: _Found(*resolve(parts)))  # type: ignore[arg-type,return-value]
+
+    def checked(self, expression: Expression) -> str:
+        if "\\" in expression.text:
+            raise Unlike
+        return self.predicate(expression.tree)
+
+    def computed(self, expression: Expression) -> tuple[str, Kind]:
+        if "\\" in expression.text:
+            raise Unlike
+        return self.value(expression.tree)
+
+    def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
+        """Also floating-point numbers with each other, and with a number that is spelled out and that they can hold."""
+        for one, other in ((left, right), (right, left)):
+            if isinstance(other, exp.Literal) and not other.is_string and len(other.name) <= 15:
+                text, kind = self.value(one)
+                if kind.family == "double":
+                    number = f"CAST({other.name} AS DOUBLE)"
+                    return f"({text} {word} {number})" if one is left else f"({number} {word} {text})"
+        return super().compared(left, word, right)
+
+    def compared_sql(self, one: tuple[str, Kind], word: str, other: tuple[str, Kind]) -> str:
+        from lineage_service.capture.direct import compared_alike
+
+        if not compared_alike(one[1], other[1]) or "double" in (one[1].family, other[1].family):
+            raise Unlike
+        return f"({one[0]} {word} {other[0]})"
+
+    def value(self, tree: exp.Expr) -> tuple[str, Kind]:
+        if isinstance(tree, exp.Paren):
+            text, kind = self.value(tree.this)
+            return f"({text})", kind
+        if isinstance(tree, exp.Case):
+            return self._case(tree)
+        words: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+        if type(tree) in words and not isinstance(tree.expression, exp.Interval):
+            one, other = self.value(tree.this), self.value(tree.expression)
+            kind = _arithmetic(type(tree), one, other, tree)
+            return f"({one[0]} {words[type(tree)]} {other[0]})", kind
+        return super().value(tree)
+
+    def _case(self, tree: exp.Case) -> tuple[str, Kind]:
+        """Branches of one type, each taken by a predicate."""
+        if tree.this is not None:
+            raise Unlike
+        parts, kinds = [], set()
+        for branch in tree.args["ifs"]:
+            text, kind = self.value(branch.args["true"])
+            parts.append(f"WHEN {self.predicate(branch.this)} THEN {text}")
+            kinds.add(kind)
+        if tree.args.get("default") is not None:
+            text, kind = self.value(tree.args["default"])
+            parts.append(f"ELSE {text}")
+            kinds.add(kind)
+        if len(kinds) != 1:
+            raise Unlike
+        return f"(CASE {' '.join(parts)} END)", kinds.pop()
+
+
+def _arithmetic(operator: type, one: tuple[str, Kind], other: tuple[str, Kind], tree: exp.Expr) -> Kind:
+    """The type of a sum, a difference or a product, as Spark has it. Whole numbers stay whole; too large ones are an
+    error in both. Of decimals all digits must fit, else Spark rounds."""
+    kinds = [one[1], other[1]]
+    families = {kind.family for kind in kinds}
+    if families == {"whole"}:
+        return max(kinds, key=lambda kind: kind.whole)
+    if families - {"whole", "decimal"}:
+        raise Unlike
+    digits = [_exact_digits(kind, side) for kind, side in zip(kinds, (tree.this, tree.expression), strict=True)]
+    (whole, scale), (whole2, scale2) = digits
+    if operator is exp.Mul:
+        found = whole + whole2 + 1, scale + scale2
+    else:
+        found = max(whole, whole2) + 1, max(scale, scale2)
+    if sum(found) > MOST_DIGITS:
+        raise Unlike
+    return Kind("decimal", *found)
+
+
+def _exact_digits(kind: Kind, tree: exp.Expr) -> tuple[int, int]:
+    """Digits before and behind the point; a whole number that is spelled out has as many as it has."""
+    while isinstance(tree, exp.Paren | exp.Neg):
+        tree = tree.this
+    if kind.family == "whole" and isinstance(tree, exp.Literal):
+        return len(str(int(tree.name))), 0
+    return kind.whole, kind.scale
+
+
+# --- group-bys ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A dataset as one group-by (or none) over a tree without a breaker, and what is done to its rows above."""
+
+    above: tuple[Node, ...]  # from the group-by up to the dataset
+    breaker: Aggregate | Distinct | None
+    tree: Node
+
+
+def shape_of(node: Node, leaves: Mapping[str, object]) -> Shape:
+    """Unlike for any other shape."""
+    above: list[Node] = []
+    at = node
+    while at.id not in leaves and isinstance(at, Filter | Project | WithColumns | Sort):
+        above.append(at)
+        at = at.input
+    if at.id not in leaves and isinstance(at, Aggregate | Distinct):
+        if isinstance(at, Aggregate) and not at.keys:
+            raise Unlike
+        return Shape(tuple(reversed(above)), at, at.input)
+    return Shape((), None, node)
+
+
+def keys_of(breaker: Aggregate | Distinct, rows: Near) -> list[tuple[str, Typed]]:
+    """The keys of a group-by: SQL over its rows as `t`, and what they are called."""
+    if isinstance(breaker, Distinct):
+        found = [(each.sql, each) for each in (rows.find(name) for name in breaker.schema.names)]
+    else:
+        found = [value(key, rows) for key in breaker.keys]
+    if any(each.kind.family in ("double", "float") for _, each in found):
+        raise Unlike
+    return found
+
+
+def grouped(breaker: Aggregate | Distinct, rows: Near, where: str = "") -> Near:
+    """Groups with their measures, and the list of their members."""
+    keys = keys_of(breaker, rows)
+    shown = [f"{text} AS {column(each.name)}" for text, each in keys]
+    columns = [each for _, each in keys]
+    for named in breaker.measures if isinstance(breaker, Aggregate) else ():
+        text, typed = _measure(named, rows)
+        shown.append(f"{text} AS {column(named.name)}")
+        columns.append(typed)
+    members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in rows.handles)
+    by = ", ".join(text for text, _ in keys)
+    shown.append(f"list(struct_pack({members})) AS {MEMBERS}")
+    text = f"SELECT {', '.join(shown)} FROM ({rows.text}) t{where} GROUP BY {by}"
+    return Near(text, tuple(columns), ())
+
+
+def _measure(named: Named, rows: Near) -> tuple[str, Typed]:
+    try:
+        measure = measure_of(named.name, named.expression.text)
+    except NoPartialMeasure:
+        raise Unlike from None
+    if measure.argument is None:
+        return "CAST(count(*) AS BIGINT)", Typed(named.name, kind_of("bigint") or Kind("whole"), "bigint")
+    text, kind = Values(_of(rows)).computed(Expression(measure.argument))
+    whole = Kind("whole", WHOLE["bigint"])
+    if measure.function == "count":
+        inner = f"DISTINCT {text}" if measure.distinct else text
+        if measure.distinct and kind.family in ("double", "float"):
+            raise Unlike
+        return f"CAST(count({inner}) AS BIGINT)", Typed(named.name, whole, "bigint")
+    if measure.function in ("min", "max"):
+        return f"{measure.function}({text})", Typed(named.name, kind)
+    plain = _duckdb_kind(kind)
+    if measure.function == "sum":
+        if kind.family == "whole":
+            return f"CAST(sum({text}) AS BIGINT)", Typed(named.name, whole, "bigint")
+        if kind.family == "decimal":
+            after = min(MOST_DIGITS, kind.whole + kind.scale + 10)
+            return f"CAST(sum({text}) AS {sum_type(plain)})", Typed(
+                named.name, Kind("decimal", after - kind.scale, kind.scale)
+            )
+        return f"sum(CAST({text} AS DOUBLE))", Typed(named.name, Kind("double"), "double")
+    if kind.family == "decimal":
+        part = "part_of_average"
+        inner = (
+            final(measure, part, plain, one=True).replace(f"{part}_n", f"count({text})").replace(part, f"sum({text})")
+        )
+        return inner, Typed(named.name, Kind("decimal", kind.whole, kind.scale + 4))
+    return f"(CAST(sum({text}) AS DOUBLE) / nullif(count({text}), 0))", Typed(named.name, Kind("double"), "double")
+
+
+def _duckdb_kind(kind: Kind) -> str:
+    if kind.family == "decimal":
+        return f"DECIMAL({kind.whole + kind.scale},{kind.scale})"
+    if kind.family == "whole":
+        return "BIGINT"
+    if kind.family in ("double", "float"):
+        return "DOUBLE"
+    raise Unlike
+
+
+def above_groups(nodes: Sequence[Node], groups: Near) -> Near:
+    """What is done to the rows of a group-by, each of which stays one row."""
+    rows = groups
+    for node in nodes:
+        match node:
+            case Filter():
+                if not node.repeatable:
+                    raise Unlike
+                where = predicate(node.where, rows)
+                rows = Near(f"SELECT t.* FROM ({rows.text}) t WHERE {where}", rows.columns, ())
+            case Project() | WithColumns():
+                rows = projected(node, rows)
+            case Sort():
+                pass
+            case _:
+                raise Unlike
+    return rows
+
+
+def shown_as(rows: Near, columns: Sequence[tuple[str, str]], extra: str) -> str:
+    """The columns of a dataset in the types that Spark gave them."""
+    shown = []
+    for name, spark_type in columns:
+        kind = duckdb_type(spark_type)
+        if kind is None:
+            raise Unlike
+        shown.append(f"CAST({rows.find(name).sql} AS {kind}) AS {column(name)}")
+    return f"SELECT {', '.join(shown)}{extra} FROM ({rows.text}) t"

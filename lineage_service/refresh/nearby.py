@@ -1,0 +1,296 @@
+"""Touched rows of a dataset found and computed anew by DuckDB, where `near` says that it means the same there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from lineage_catalog.records import HopRecord
+
+from lineage_service.capture.direct import Unlike
+from lineage_service.capture.handles import Space, source_space, step_space
+from lineage_service.index.engine import sorted_pairs
+from lineage_service.index.pairs import ROW_GROUP, write_pairs
+from lineage_service.plan.identity import identity_columns
+from lineage_service.plan.nodes import Node, Source
+from lineage_service.query.engine import QueryEngine
+from lineage_service.refresh.near import (
+    MEMBERS,
+    Leaves,
+    Near,
+    NearPlan,
+    above_groups,
+    grouped,
+    handle,
+    keys_of,
+    shape_of,
+    shown_as,
+)
+from lineage_service.refresh.patching import Ids
+from lineage_service.store.alike import read_alike
+from lineage_service.store.engine import column, literal
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import Version, parquet_footer
+from lineage_service.store.written import version_of_folder
+
+MOST_FILES = 64  # of a dataset, whose footers are looked at
+
+
+@dataclass(frozen=True)
+class State:
+    """A dataset that is read, before and after the change; the rids that went and those that came."""
+
+    space: Space
+    before: VersionScan
+    after: VersionScan
+    gone: Ids
+    came: Ids
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(len(self.gone) or len(self.came))
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """Touched rows, computed anew: a query of the rids (column b) that they had, None where the lineage of the rows
+    that went tells them (by leaf); the rows as a version, and as a table with their members."""
+
+    touched: str | None
+    seeds: dict[Space, Ids]
+    version: Version
+    table: str
+    spaces: tuple[Space, ...]
+
+
+@dataclass
+class Nearby:
+    """Datasets of one plan, over `states` of those below them, by node."""
+
+    engine: QueryEngine
+    folder: RunFolder
+    states: dict[str, State]
+    _columns: dict[str, list[tuple[str, str, bool]]] = field(default_factory=dict)
+    _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def recomputed(self, node: Node, before: VersionScan) -> NearRows | None:
+        """The touched rows of a dataset; None where there are none. Unlike where only Spark can tell."""
+        shape = shape_of(node, self.states)
+        leaves = Leaves(self._columns_below(shape.tree), self._rows_now)
+        plan = NearPlan(leaves)
+        rows = plan.rows(shape.tree)
+        changed = [n for n, name in enumerate(leaves.occurrences) if self.states[name].is_changed]
+        if not changed:
+            return None
+        columns = [(each.name, each.type) for each in before.version.columns]
+        names = list(leaves.occurrences)
+        spaces = tuple(self.states[name].space for name in names)
+        if shape.breaker is None:
+            return self._row_by_row(node, plan, rows, changed, columns, spaces)
+        shown = identity_columns(node)
+        keys = keys_of(shape.breaker, rows)
+        if shown is None or len(shown) != len(keys):
+            raise Unlike
+        above_groups(shape.above, grouped(shape.breaker, rows))  # nothing is looked for where it could not be computed
+        touched = self._touched_keys(plan, shape.tree, shape.breaker, changed, names)
+        if touched is None:
+            return None
+        rows = self._restricted(plan, shape.tree, keys, touched, names)
+        keys = keys_of(shape.breaker, rows)
+        same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
+        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}")
+        fresh = above_groups(shape.above, groups)
+        table = self.engine.keep(shown_as(fresh, columns, f", t.{MEMBERS}"))
+        old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))
+        query = f"SELECT {RID} AS b FROM ({before.select(shown)}) t SEMI JOIN {touched} k ON {old}"
+        return NearRows(query, {}, self._written(node, table, columns), table, spaces)
+
+    # --- leaves -----------------------------------------------------------------------------------------------
+
+    def _columns_below(self, node: Node) -> dict[str, list[tuple[str, str, bool]]]:
+        if node.id in self.states:
+            return {node.id: self._known(node)}
+        found: dict[str, list[tuple[str, str, bool]]] = {}
+        for below in node.inputs:
+            found |= self._columns_below(below)
+        return found
+
+    def _known(self, node: Node) -> list[tuple[str, str, bool]]:
+        """The columns of a dataset, and of each whether DuckDB reads the same values as Spark."""
+        if node.id not in self._columns:
+            state = self.states[node.id]
+            known: dict[str, bool] = {}
+            for scan in (state.before, state.after):
+                files = [path for path, file in zip(scan.paths, scan.version.files, strict=True) if file.only is None]
+                if len(files) > MOST_FILES:
+                    raise Unlike
+                footers = [parquet_footer(path) for path in files]
+                for each in scan.version.columns:
+                    known[each.name] = known.get(each.name, True) and read_alike(each, footers, rebased=False)
+            self._columns[node.id] = [(each.name, each.type, known[each.name]) for each in state.after.version.columns]
+        return self._columns[node.id]
+
+    def _rows_now(self, _: int, name: str, columns: Sequence[str]) -> str:
+        return self.states[name].after.select(columns)
+
+    def _delta(self, name: str, which: str) -> str:
+        """A table of the rows that went, or that came."""
+        if (name, which) not in self._deltas:
+            state = self.states[name]
+            scan, rids = (state.before, state.gone) if which == "gone" else (state.after, state.came)
+            names = [each for each, _, alike in self._columns[name] if alike]
+            if len(rids) <= 1000:
+                query = scan.select_positions([int(rid) for rid in rids], names)
+            else:
+                import pyarrow as pa
+
+                ids = self.engine.keep_ids(pa.array(rids, pa.int64()))
+                query = f"SELECT t.* FROM ({scan.select(names)}) t SEMI JOIN {ids} x ON x.b = t.{RID}"
+            self._deltas[name, which] = self.engine.keep(query)
+        return self._deltas[name, which]
+
+    def _listed(self, table: str, columns: Sequence[str]) -> str:
+        return f"SELECT {''.join(f'{column(each)}, ' for each in columns)}{RID} FROM {table}"
+
+    # --- groups -----------------------------------------------------------------------------------------------
+
+    def _touched_keys(
+        self, plan: NearPlan, tree: Node, breaker: object, changed: Sequence[int], names: Sequence[str]
+    ) -> str | None:
+        """Keys of groups that a row which went or came is or was in, whatever the others are."""
+        parts = []
+        for at in changed:
+
+            def rows(number: int, name: str, columns: Sequence[str], at: int = at) -> str:
+                gone, came = (
+                    self._listed(self._delta(name, which), columns) if self.states[name].is_changed else ""
+                    for which in ("gone", "came")
+                )
+                if number == at:
+                    return f"{gone} UNION ALL {came}"
+                now = self.states[name].after.select(columns)
+                return f"{now} UNION ALL {gone}" if self.states[name].is_changed else now
+
+            plan.leaves.rows = rows
+            found = plan.rows(tree)
+            keys = keys_of(breaker, found)  # type: ignore[arg-type]
+            listed = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
+            parts.append(f"SELECT {listed} FROM ({found.text}) t")
+        _ = names
+        table = self.engine.keep(f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})")
+        return table if self.engine.scalar(f"SELECT count(*) FROM {table}") else None
+
+    def _restricted(
+        self, plan: NearPlan, tree: Node, keys: Sequence[tuple[str, object]], touched: str, names: Sequence[str]
+    ) -> Near:
+        """The tree over rows of the leaves that can be of a touched group, as far as their own columns tell."""
+        wanted: dict[int, list[tuple[str, str]]] = {}
+        for index, (_, typed) in enumerate(keys):
+            for occurrence, name in getattr(typed, "origins", ()):
+                wanted.setdefault(occurrence, []).append((name, f"k{index}"))
+        nulls = self.engine.rows(
+            "SELECT " + ", ".join(f"count(*) - count(k{index})" for index in range(len(keys))) + f" FROM {touched}"
+        )[0]
+
+        def rows(number: int, name: str, columns: Sequence[str]) -> str:
+            now = self.states[name].after.select(columns)
+            same = [
+                f"t.{column(own)} {'IS NOT DISTINCT FROM' if nulls[int(key[1:])] else '='} k.{key}"
+                for own, key in wanted.get(number, [])
+                if own in columns
+            ]
+            if not same:
+                return now
+            return f"SELECT t.* FROM ({now}) t SEMI JOIN {touched} k ON {' AND '.join(same)}"
+
+        _ = names
+        plan.leaves.rows = rows
+        return plan.rows(tree)
+
+    # --- rows without groups ----------------------------------------------------------------------------------
+
+    def _row_by_row(
+        self,
+        node: Node,
+        plan: NearPlan,
+        rows: Near,
+        changed: Sequence[int],
+        columns: Sequence[tuple[str, str]],
+        spaces: tuple[Space, ...],
+    ) -> NearRows | None:
+        shown_as(rows, columns, "")
+        parts = []
+        for at in changed:
+
+            def of(number: int, name: str, wanted: Sequence[str], at: int = at) -> str:
+                now = self.states[name].after.select(wanted)
+                if number == at:
+                    return self._listed(self._delta(name, "came"), wanted)
+                if number in changed and number < at:  # rows of two that came are found once
+                    return f"SELECT t.* FROM ({now}) t ANTI JOIN {self._delta(name, 'came')} x ON x.{RID} = t.{RID}"
+                return now
+
+            plan.leaves.rows = of
+            found = plan.rows(node)
+            members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in found.handles)
+            parts.append(shown_as(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
+        table = self.engine.keep(" UNION ALL ".join(parts))
+        seeds = {
+            state.space: state.gone for state in self.states.values() if state.is_changed and state.space in spaces
+        }
+        return NearRows(None, seeds, self._written(node, table, columns), table, spaces)
+
+    # --- what is left -----------------------------------------------------------------------------------------
+
+    def _written(self, node: Node, table: str, columns: Sequence[tuple[str, str]]) -> Version:
+        folder = self.folder.dataset(node.step)
+        folder.mkdir(parents=True, exist_ok=True)
+        listed = ", ".join(column(name) for name, _ in columns)
+        path = literal(str(folder / "part-00000.parquet"))
+        self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY rowid) TO {path} (FORMAT parquet)")
+        return version_of_folder(folder, columns, self.folder)
+
+    def hops(self, step: str, found: NearRows, rids: Ids, number: int) -> list[HopRecord]:
+        """Pairs of the rows with the rows behind them."""
+        import pyarrow as pa
+
+        connection = self.engine.connection
+        given = pa.table({"place": np.arange(len(rids), dtype=np.int64), "rid": rids})
+        connection.register("rids_given", given)
+        hops: list[HopRecord] = []
+        try:
+            for space in dict.fromkeys(found.spaces):
+                parts = [
+                    f"SELECT place, m.{handle(occurrence)} AS b FROM members"
+                    for occurrence, each in enumerate(found.spaces)
+                    if each == space
+                ]
+                members = f"WITH members AS (SELECT rowid AS place, unnest({MEMBERS}) AS m FROM {found.table}) "
+                pairs = (
+                    f"{members}SELECT DISTINCT g.rid AS a, p.b FROM ({' UNION ALL '.join(parts)}) p "
+                    "JOIN rids_given g ON g.place = p.place WHERE p.b IS NOT NULL"
+                )
+                table = self.engine.keep(pairs)
+                count = self.engine.scalar(f"SELECT count(*) FROM {table}")
+                if count:
+                    hops.append(self._hop(step, space, table, count, f"{number}-{len(hops)}"))
+                self.engine.drop(table)
+        finally:
+            connection.unregister("rids_given")
+        return hops
+
+    def _hop(self, step: str, space: Space, table: str, count: int, name: str) -> HopRecord:
+        self.folder.index.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for way in ("backward", "forward"):
+            rows = self.engine.connection.sql(sorted_pairs(f"SELECT a, b FROM {table}", way, None, distinct=False))
+            paths.append(write_pairs(self.folder.index / f"{name}.{way}", rows.to_arrow_reader(ROW_GROUP)))
+        size = sum(path.stat().st_size for path in paths)
+        inside = [self.folder.home.relative(path) for path in paths]
+        return HopRecord(self.folder.run_id, step_space(step), space, 0, "pairs", count, size, *inside)
+
+
+def space_of(node: Node) -> Space:
+    return source_space(node.step) if isinstance(node, Source) else step_space(node.step)
