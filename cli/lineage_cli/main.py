@@ -17,6 +17,7 @@ from lineage_cli.options import State, debug_option
 
 PROGRAM = "smoke-lineage"
 USING_SPARK = {"run", "index", "demo", "doctor"}  # a remote session needs pandas
+USING_NUMPY = {"refresh", "what-if"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ VERBS = {
     "trace": Verb("Show the whole way of one record, as a tree."),
     "query": Verb("Answer SQL over datasets and their lineage."),
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
+    "refresh": Verb("Bring outputs up to date after a change, without running everything again."),
+    "what-if": Verb("Show what would change if rows of a source were not there."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }
@@ -123,9 +126,12 @@ class WithoutPandas:
 
     until_spark = True
 
+    def __init__(self, hidden: Sequence[str] = ("pandas", "numpy")) -> None:
+        self.hidden = hidden
+
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
         """Nothing here; and those two are not to be found elsewhere."""
-        if fullname in ("pandas", "numpy"):
+        if fullname in self.hidden:
             raise ModuleNotFoundError("not used by this program", name=fullname)
 
 
@@ -135,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 50, 50)  # a command is short: looking for cycles while importing costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
     if arguments is None and not set(given) & USING_SPARK:
-        sys.meta_path.insert(0, WithoutPandas())
+        sys.meta_path.insert(0, WithoutPandas(("pandas",) if set(given) & USING_NUMPY else ("pandas", "numpy")))
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
     # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.

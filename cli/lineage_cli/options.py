@@ -102,13 +102,19 @@ def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
 
 def spark_options(function: F) -> F:
     """Where Spark is, and who makes the index."""
-    for option in (
+    return session_options(
         click.option(
             "--index-engine",
             type=click.Choice(ENGINES),
             default="auto",
             help="Who sorts and writes the index; auto: DuckDB, and Spark where it is very large.",
-        ),
+        )(function)
+    )
+
+
+def session_options(function: F) -> F:
+    """Where Spark is."""
+    for option in (
         click.option(
             "--conf",
             type=Assignment(),

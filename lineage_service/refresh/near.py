@@ -395,6 +395,27 @@ def grouped(breaker: Aggregate | Distinct, rows: Near, where: str = "") -> Near:
 
 
 def _measure(named: Named, rows: Near) -> tuple[str, Typed]:
+    """A measure: an aggregate, or one that is rounded."""
+    tree = named.expression.tree
+    if not isinstance(tree, exp.Round) or not named.expression.text.strip().lower().startswith("round("):
+        return _aggregate(named, rows)
+    digits = tree.args.get("decimals")
+    places = int(digits.name) if isinstance(digits, exp.Literal) and digits.name.isdigit() else 0
+    if (digits is not None and not isinstance(digits, exp.Literal)) or places > 6:
+        raise Unlike
+    inside = named.expression.text.strip()[len("round(") : -1]
+    inside = inside if digits is None else inside.rpartition(",")[0]
+    text, typed = _aggregate(replace(named, expression=Expression(inside)), rows)
+    if typed.kind.family == "decimal":
+        return f"round({text}, {places})", Typed(named.name, Kind("decimal", typed.kind.whole + 1, places))
+    if typed.kind.family != "double":
+        raise Unlike
+    # Spark rounds the number as it is written down, half away from zero.
+    written = f"CAST(CAST({text} AS VARCHAR) AS DECIMAL(38,24))"
+    return f"CAST(round({written}, {places}) AS DOUBLE)", typed
+
+
+def _aggregate(named: Named, rows: Near) -> tuple[str, Typed]:
     try:
         measure = measure_of(named.name, named.expression.text)
     except NoPartialMeasure:

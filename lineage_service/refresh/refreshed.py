@@ -5,6 +5,7 @@ below first, their lineage beside that of the run before; then one commit. What 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -321,6 +322,7 @@ class _Spark:
         if self._refreshing is not None:
             return self._refreshing
         with self.refresh.stages.stage("starting Spark"):
+            sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
             from lineage_service.spark.columns import Names
             from lineage_service.spark.refreshing import Refreshing
             from lineage_service.spark.session import spark_session

@@ -1,0 +1,126 @@
+"""`smoke-lineage refresh`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import as_mapping, home_options, session_options
+
+FILE = click.Path(path_type=Path, exists=False)
+
+
+@click.command("refresh")
+@click.argument("datasets", metavar="DATASET…", nargs=-1, required=True)
+@click.option(
+    "--removed",
+    metavar="ROWS",
+    multiple=True,
+    help="Rows that went: a row id (repeatable), or a predicate; DuckDB SQL.",
+)
+@click.option("--changed", metavar="FILE", type=FILE, help="Corrected rows: _rid, or columns of --key, and new values.")
+@click.option("--added", metavar="FILE", type=FILE, help="New rows, with all columns.")
+@click.option("--key", metavar="COLUMN", multiple=True, help="Column that tells which row is corrected; repeatable.")
+@session_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--verbose", is_flag=True, help="A line for each stage; also without a terminal.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@home_options
+def command(
+    datasets: tuple[str, ...],
+    removed: tuple[str, ...],
+    changed: Path | None,
+    added: Path | None,
+    key: tuple[str, ...],
+    master: str | None,
+    remote: str | None,
+    conf: tuple[tuple[str, str], ...],
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Bring outputs up to date with what has changed in a source, without running everything again. Only
+    rows that the change may touch are computed anew; the rest is shared with the run before. The result is
+    a run like any other, with lineage; rows that stay keep their row ids. FILE is Parquet, CSV or JSON.
+
+    DATASET is a source. With no option it is looked at: rows of files that changed, came or went since the
+    run. An output or a workflow's name means all its sources.
+
+    \b
+    Examples:
+      smoke-lineage refresh orders --removed "o_orderkey = 7"
+      smoke-lineage refresh orders --changed corrections.csv --key o_orderkey
+      smoke-lineage refresh orders
+    """
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet contradict each other.")
+    if master and remote:
+        raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
+    from lineage_cli.progress import progress_line, terminated_like_interrupted
+
+    with (
+        terminated_like_interrupted(),
+        closing(options.open_home(home, catalog)) as opened,
+        progress_line(verbose=verbose, quiet=quiet) as progress,
+    ):
+        report = opened.refresh(
+            *datasets,
+            removed=_rows(removed),
+            changed=changed,
+            added=added,
+            key=list(key) or None,
+            master=master,
+            remote=remote,
+            conf=as_mapping(conf),
+            progress=progress,
+        )
+    for warning in report.warnings:
+        click.echo(warning, err=True)
+    _print(report.to_json(), as_json=as_json)
+
+
+def _rows(removed: tuple[str, ...]) -> str | list[int] | None:
+    """Row ids, or one predicate."""
+    if not removed:
+        return None
+    if all(each.strip().isdigit() for each in removed):
+        return [int(each) for each in removed]
+    if len(removed) > 1:
+        raise click.UsageError("--removed takes row ids, or one predicate.")
+    return removed[0]
+
+
+def _print(report: Mapping[str, Any], *, as_json: bool) -> None:
+    from lineage_cli.sink import open_sink
+    from lineage_cli.tables import Column, write_table
+
+    with open_sink() as sink:
+        if as_json:
+            from lineage_cli.values import json_document
+
+            sink.write_text(json.dumps(json_document(report), ensure_ascii=False) + "\n")
+            return
+        if report["run_id"] == report["refreshed"]:
+            sink.write_text(f"run {report['run_id']}  {report['workflow']}  is up to date\n")
+            return
+        sink.write_text(f"run {report['run_id']}  {report['workflow']}  refreshed from {report['refreshed']}\n\n")
+        numbers = [Column(name, right=True) for name in ("removed", "changed", "added")]
+        rows = [(name, "source", None, *_counts(facts), None) for name, facts in report["sources"].items()]
+        rows += [
+            (name, facts["way"], f"{facts['rows']:,}", *_counts(facts), facts.get("reason"))
+            for name, facts in report["datasets"].items()
+        ]
+        columns = [Column("dataset"), Column("computed"), Column("rows", right=True), *numbers, Column("because")]
+        write_table(columns, rows, sink, terminal=False)
+
+
+def _counts(facts: Mapping[str, Any]) -> list[str]:
+    return [f"{facts[name]:,}" for name in ("removed", "changed", "added")]
