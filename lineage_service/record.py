@@ -26,7 +26,7 @@ from lineage_service.execute import Executed
 from lineage_service.index.finish import Hop, hops_between
 from lineage_service.index.prepared import PreparedFile
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource, OutputSpec
+from lineage_service.spec.models import BrokenSource, OutputSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version, private_id
 
@@ -159,7 +159,9 @@ def run_commit(
     datasets, versions = [], {}
     for name, source in sources.items():
         declared = loaded.spec.sources[name]
-        body = "{}" if isinstance(declared, BrokenSource) else declared.model_dump_json(by_alias=True)
+        body = (
+            "{}" if isinstance(declared, BrokenSource) else _with(declared, folder=str(loaded.path.parent.absolute()))
+        )
         version = source.version if report.status == "committed" else _private(source.version, folder)
         datasets.append(DatasetRecord(run_id, workflow, name, "source", source_space(name), version.id, body))
         versions[version.id] = version
@@ -167,7 +169,7 @@ def run_commit(
     for name, step in kept.items():
         version = writing.versions[step]
         output = loaded.spec.outputs.get(name)
-        body = output.model_dump_json(by_alias=True) if isinstance(output, OutputSpec) else "{}"
+        body = _with(output, folder=str(loaded.path.parent.absolute())) if isinstance(output, OutputSpec) else "{}"
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
@@ -206,6 +208,11 @@ def run_commit(
         tuple(datasets),
         (),
     )
+
+
+def _with(declared: SourceSpec | OutputSpec, **more: str) -> str:
+    """What the file says of a dataset, and from where its path counts."""
+    return json.dumps({**json.loads(declared.model_dump_json(by_alias=True)), **more})
 
 
 def _counted(done: Executed) -> dict[str, int]:

@@ -15,10 +15,12 @@ from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
+from lineage_service.refresh.detect import Detecting
 from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
+from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, working_folder
 
 
@@ -71,16 +73,29 @@ def refresh(
     """Brings the outputs of a workflow up to date with what has changed in its sources, by their names, and commits
     that as a run."""
     started = datetime.now(UTC)
+    asked = _sources(ask, asked)
     found = {name: ask.find(name) for name in asked}
     run = _run(ask, list(found.values()))
     with working_folder(home) as folder:
         refreshing = Refresh(home, ask, run, folder, options, stages)
         changes: dict[str, Changed] = {}
+        detecting = Detecting(ask, refreshing.patcher, refreshing.spark)
         for name, source in found.items():
+            if not asked[name].given:
+                spec = refreshing.loaded.spec.sources[source.name]
+                assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+                seen = detecting.changed(source, spec)
+                if seen is not None:
+                    changes[source.name] = seen
+                continue
+            refuse_other_output(refreshing, source)
             changing = Changing(ask.engine, refreshing.patcher, source.name, ask.scan(source))
             each = asked[name]
             removed = removed_rids(ask, source, each.removed)
             changes[source.name] = changing.changed(removed, each.changed, each.added, each.key)
+        if not changes:
+            folder.remove()
+            return RefreshReport(run.id, run.id, run.workflow, {}, {})
         refreshing.bring(changes)
         made, report = refreshing.commit(changes, started)
         with stages.stage("committing"):
@@ -91,13 +106,41 @@ def refresh(
     return report
 
 
+def _sources(ask: Questions, asked: Mapping[str, Asked]) -> dict[str, Asked]:
+    """The sources that are meant: an output stands for all sources of its run, as a workflow does."""
+    found: dict[str, Asked] = {}
+    for name, each in asked.items():
+        latest = ask.reader.latest_run(name)
+        if latest is None:
+            dataset = ask.find(name)
+            if dataset.role == "source":
+                found[dataset.full_name] = each
+                continue
+            run_id = dataset.run_id
+        else:
+            run_id = latest.id
+        if each.given:
+            raise QuestionError(f"'{name}' is no source: rows of sources change, and outputs follow")
+        for source in ask.graph.datasets(run_id):
+            if source.role == "source":
+                found.setdefault(source.full_name, each)
+    return found
+
+
+def refuse_other_output(refreshing: Refresh, source: DatasetRecord) -> None:
+    """QuestionError for rows of another workflow's output: they follow from its own sources."""
+    spec = refreshing.loaded.spec.sources[source.name]
+    if isinstance(spec, SourceSpec) and spec.output is not None:
+        raise QuestionError(
+            f"'{source.full_name}' is the output '{spec.output}': its rows change where that is made",
+            hint=f"refresh that workflow's sources, then `refresh {source.full_name}`",
+        )
+
+
 def _run(ask: Questions, found: Sequence[DatasetRecord]) -> RunRecord:
     """The one run that all of these are sources of: the latest of its workflow."""
     if not found:
         raise QuestionError("name the source that has changed")
-    outputs = [each.full_name for each in found if each.role != "source"]
-    if outputs:
-        raise QuestionError(f"'{outputs[0]}' is no source: rows of sources change, and outputs follow")
     if len({each.run_id for each in found}) > 1:
         raise QuestionError(f"{listed([each.full_name for each in found])} are sources of several workflows")
     run = ask.reader.run(found[0].run_id)

@@ -27,13 +27,17 @@ READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "read_json",
 
 @dataclass(frozen=True)
 class Changed:
-    """A source before and after: the new version, the rids that went and those that came; a corrected row did both."""
+    """A source before and after: the new version, the rids that went and those that came; a corrected row did both.
+
+    `readable`: whether the rows that went can still be read.
+    """
 
     name: str
     before: Version
     after: Version
     gone: Ids
     came: Ids
+    readable: bool = True
 
     @property
     def counts(self) -> dict[str, int]:

@@ -47,6 +47,7 @@ class State:
     after: VersionScan
     gone: Ids
     came: Ids
+    readable: bool = True  # whether the rows that went can still be read
 
     @property
     def is_changed(self) -> bool:
@@ -84,6 +85,8 @@ class Nearby:
         changed = [n for n, name in enumerate(leaves.occurrences) if self.states[name].is_changed]
         if not changed:
             return None
+        if not all(self.states[name].readable for name in leaves.occurrences):
+            raise Unlike
         columns = [(each.name, each.type) for each in before.version.columns]
         names = list(leaves.occurrences)
         spaces = tuple(self.states[name].space for name in names)

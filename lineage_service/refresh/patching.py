@@ -45,7 +45,18 @@ class Patcher:
         top = max([version.end, *(int(each.rids.max(initial=-1)) + 1 for each in came)])
         marks = [f"{file.path} {file.without} {file.only}" for file in files]
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
-        return replace(version, id=identity, files=tuple(files), origins=(), top=top)
+        return replace(version, id=identity, files=tuple(files), top=top)
+
+    def replaced(self, version: Version, files: Sequence[VersionFile]) -> Version:
+        """The version with other files, which say themselves which rids their rows have."""
+        top = max([version.end, *(file.end for file in files)])
+        marks = [f"{file.path} {file.mtime_ns} {file.base}" for file in files]
+        identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
+        return replace(version, id=identity, files=tuple(files), top=top)
+
+    def positions(self, path: str) -> Ids:
+        """The positions that a file of them holds."""
+        return self._read(path, AT)
 
     def _without(self, file: VersionFile, gone: Ids) -> VersionFile | None:
 

@@ -5,12 +5,10 @@ below first, their lineage beside that of the run before; then one commit. What 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +17,10 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord,
 
 from lineage_service.capture.direct import Unlike
 from lineage_service.capture.handles import Space, source_space, step_space
-from lineage_service.errors import LineageError, QuestionError, StoreError
+from lineage_service.errors import LineageError, QuestionError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
-from lineage_service.plan.nodes import Node, Sort, Source, keeps_order
+from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
@@ -34,19 +32,16 @@ from lineage_service.refresh.nearby import Nearby, State
 from lineage_service.refresh.patching import Ids, Patcher
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
+from lineage_service.refresh.sparkly import Spark
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
-from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from lineage_service.spark.refreshing import Leaf, Meant, Recomputed, Refreshing
-    from lineage_service.spark.relation import Relation
+    from lineage_service.spark.refreshing import Meant, Recomputed
 
 
 @dataclass
@@ -78,6 +73,7 @@ class Refresh:
         }
         self.plan: Plan = build_plan(self.loaded, schemas)
         self.patcher = Patcher(self.folder)
+        self.spark = Spark(self.plan, self.loaded, self.folder, self.states, self.options, self.stages)
 
     # --- the way ----------------------------------------------------------------------------------------------
 
@@ -91,7 +87,7 @@ class Refresh:
         for source in self.plan.sources.values():
             self.states[source.id] = self._state(source, changes.get(source.step))
         near = Nearby(self.ask.engine, self.folder, self.states)
-        spark = _Spark(self)
+        spark = self.spark
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
             node = self.plan.steps[step]
@@ -110,7 +106,7 @@ class Refresh:
         space = source_space(node.step)
         if change is None:
             return State(space, scan, scan, none, none)
-        return State(space, scan, self._scan(change.after), change.gone, change.came)
+        return State(space, scan, self._scan(change.after), change.gone, change.came, change.readable)
 
     def _scan(self, version: Version) -> VersionScan:
         paths = tuple(self.home.absolute(file.path) for file in version.files)
@@ -136,7 +132,7 @@ class Refresh:
         self._bring(space, rows, "touched", None)
         return rows
 
-    def _by_spark(self, spark: _Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
+    def _by_spark(self, spark: Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
         space = step_space(node.step)
         self.by_spark.append(node.step)
         found = spark.recomputed(node.step)
@@ -292,83 +288,6 @@ class Refresh:
             "refreshed": report.to_json(),
         }
         return found
-
-
-class _Spark:
-    """What only Spark can compute of a refresh; it is started when the first dataset needs it."""
-
-    def __init__(self, refresh: Refresh) -> None:
-        self.refresh = refresh
-        self._refreshing: Refreshing | None = None
-
-    def is_touched(self, node: Node) -> bool:
-        """Whether anything that a dataset is computed from has changed."""
-        state = self.refresh.states.get(node.id)
-        if state is not None:
-            return state.is_changed
-        return any(self.is_touched(below) for below in node.inputs)
-
-    def recomputed(self, step: str) -> Recomputed | None:
-        refreshing = self._started()
-        for name, state in self.refresh.states.items():
-            if name not in refreshing.leaves:
-                refreshing.leaves[name] = self._leaf(self._node(name), state)
-        return refreshing.recomputed(step)
-
-    def _node(self, name: str) -> Node:
-        return next(node for node in self.refresh.plan.nodes() if node.id == name)
-
-    def _started(self) -> Refreshing:
-        if self._refreshing is not None:
-            return self._refreshing
-        with self.refresh.stages.stage("starting Spark"):
-            sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
-            from lineage_service.spark.columns import Names
-            from lineage_service.spark.refreshing import Refreshing
-            from lineage_service.spark.session import spark_session
-            from lineage_service.spark.sources import SourceOpener
-
-            options = self.refresh.options
-            self.spark = spark_session(options.master, options.remote, options.conf)
-        plan, folder = self.refresh.plan, self.refresh.folder
-        self.names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
-        self.opener = SourceOpener(self.spark, folder, Path(), _no_version, lambda _: None)
-        self._refreshing = Refreshing(self.spark, plan, self.names, folder, self.refresh.stages, {})
-        return self._refreshing
-
-    def _leaf(self, node: Node, state: State) -> Leaf:
-        from lineage_service.spark.refreshing import Leaf
-
-        now = self._relation(node, state.after.version)
-        if isinstance(node, Sort):
-            from lineage_service.spark.lower import in_order_of
-
-            now = in_order_of(node, now)
-        elif keeps_order(node) and any(node in each.inputs for each in self.refresh.plan.nodes()):
-            raise QuestionError(
-                f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
-                hint="run the workflow again",
-            )
-        if not state.is_changed:
-            return Leaf(now, now)
-        then = self._relation(node, state.before.version)
-        return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
-
-    def _relation(self, node: Node, version: Version) -> Relation:
-        if not isinstance(node, Source):
-            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
-        spec = self.refresh.loaded.spec.sources[node.step]
-        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
-        return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
-
-    def _rids(self, rids: Ids) -> DataFrame | None:
-        if not len(rids):
-            return None
-        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
-
-
-def _no_version(name: str) -> Version:
-    raise StoreError(f"'{name}' is not looked up again")
 
 
 def refuse_unanswerable(run: RunRecord, hops: Sequence[HopRecord]) -> None:

@@ -43,6 +43,7 @@ class Leaf:
     after: Relation
     gone: DataFrame | None = None
     came: DataFrame | None = None
+    lost: bool = False  # rows that went can no longer be read
 
     @property
     def is_changed(self) -> bool:
@@ -117,8 +118,11 @@ class Refreshing:
         )
         if not touching.is_touched(node):
             return None
+        lost = [each.node.step for each in nodes if each.node.id in self.leaves and self.leaves[each.node.id].lost]
         each = next(each for each in nodes if each.node.id == node.id)
         try:
+            if lost:
+                raise Everything(f"rows of '{lost[0]}' that went can no longer be read")
             touches = [self._written(touch, each) for touch in touching.of(node)]
         except Everything as everything:
             return self._computed(nodes, each, None, str(everything), touching)

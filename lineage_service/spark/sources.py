@@ -273,6 +273,11 @@ class SourceOpener:
     ) -> OpenSource:
         if version.is_patched:
             return self._in_parts(name, version, position, copied)
+        return self._of_files(name, version, position, copied)
+
+    def _of_files(
+        self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
+    ) -> OpenSource:
         paths = tuple(self._path(file) for file in version.files)
         with analysing(position, f"source '{name}'"):
             frame = read_files(
@@ -294,8 +299,8 @@ class SourceOpener:
         """A version that shares files with another: those, and each file of rows that came, are read apart."""
         shared = replace(version, files=tuple(_plain(file) for file in version.files if file.only is None))
         came = [replace(version, files=(_plain(file),)) for file in version.files if file.only is not None]
-        opened = [self._from_home(name, shared, position, copied)] if shared.files else []
-        opened += [_with_folders(self._from_home(name, each, position)) for each in came]
+        opened = [self._of_files(name, shared, position, copied)] if shared.files else []
+        opened += [_with_folders(self._of_files(name, each, position)) for each in came]
         marked = [tuple(file for file in version.files if file.only is None)] if shared.files else []
         marked += [(file,) for file in version.files if file.only is not None]
         parts = tuple(

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,8 @@ class Version:
     @cached_property
     def is_patched(self) -> bool:
         """Whether it shares files with the version it was made from: rids are then not positions."""
-        return any(file.is_patched for file in self.files)
+        bases = accumulate((file.rows for file in self.files), initial=0)
+        return any(file.is_patched or file.base != base for file, base in zip(self.files, bases, strict=False))
 
     @cached_property
     def is_dense(self) -> bool:

@@ -1,0 +1,218 @@
+"""What has changed in a source since its run: files that came, went or are no longer what they were.
+
+Where the run kept a copy of the rows, the change is told row by row. Of files that were read in place and have changed
+the old rows are gone: then all rows of such a file went, and all of the new one came.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError, SourceError
+from lineage_service.query.ask import Questions
+from lineage_service.refresh.changes import Changed
+from lineage_service.refresh.patching import CameFile, Ids, Patcher
+from lineage_service.refresh.sparkly import Spark
+from lineage_service.spec.models import SourceSpec
+from lineage_service.store.alike import spark_type
+from lineage_service.store.engine import column
+from lineage_service.store.listing import Listing, listing
+from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import FileState, Origin, Version, VersionFile, file_state, parquet_footer
+
+
+@dataclass(frozen=True)
+class Detecting:
+    """Changes of sources, found by looking."""
+
+    ask: Questions
+    patcher: Patcher
+    spark: Spark
+
+    def changed(self, source: DatasetRecord, spec: SourceSpec) -> Changed | None:
+        """What has changed in a source; None where nothing has."""
+        version = self.ask.scan(source).version
+        if spec.output is not None:
+            return self._other_output(source, spec, version)
+        folder = json.loads(source.declared).get("folder")
+        if folder is None:
+            raise QuestionError(
+                f"run '{source.run_id}' did not note where '{source.name}' was read from",
+                hint="say what changed with --removed, --changed or --added, or run the workflow once more",
+            )
+        found = listing(str(spec.path), Path(folder))
+        states = [file_state(path) for path in found.files]
+        known: list[VersionFile | Origin] = [*version.origins] or [f for f in version.files if f.only is None]
+        if version.kind != "source":
+            if [_state(each) for each in known] == states and known:
+                return None
+            return self._row_by_row(source, spec, version)
+        return self._by_files(source, version, found, states)
+
+    # --- files that are read in place -------------------------------------------------------------------------
+
+    def _by_files(
+        self, source: DatasetRecord, version: Version, found: Listing, states: list[FileState]
+    ) -> Changed | None:
+        now = {state.path: state for state in states}
+        own = [file for file in version.files if file.only is None]
+        stay = [file for file in own if now.get(file.path) == _state(file)]
+        went = [file for file in own if file not in stay]
+        came = [state for state in states if state.path not in {file.path for file in stay}]
+        if not went and not came:
+            return None
+        if any(each.partition is not None and each.type == "timestamp" for each in version.columns):
+            raise QuestionError(f"source '{source.name}' has moments in its folders' names", hint="run it again")
+        end, files = version.end, [file for file in version.files if file in stay or file.only is not None]
+        rids: list[Ids] = []
+        for state in came:
+            footer = parquet_footer(state.path)
+            self._refuse_unlike(source, version, state.path, footer.types)
+            stored = [each.stored for each in version.columns if each.stored is not None]
+            values, odd = found.partition_values(state.path), footer.is_odd(stored)
+            files.append(
+                VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, end, values, odd)
+            )
+            rids.append(np.arange(end, end + footer.rows, dtype=np.int64))
+            end += footer.rows
+        gone = [self._rids_of(file) for file in went]
+        after = self.patcher.replaced(version, files)
+        return Changed(
+            source.name, version, after, _joined(gone), _joined(rids), readable=not any(len(each) for each in gone)
+        )
+
+    def _rids_of(self, file: VersionFile) -> Ids:
+        rids = np.arange(file.base, file.base + file.rows, dtype=np.int64)
+        if file.without is None:
+            return rids
+        return np.setdiff1d(rids, self.patcher.positions(file.without) + file.base)
+
+    def _refuse_unlike(self, source: DatasetRecord, version: Version, path: str, types: dict[str, str]) -> None:
+        """SourceError for a file that has other columns than the run read."""
+        own = {name.lower(): kind for name, kind in types.items()}
+        for each in version.columns:
+            if each.stored is None:
+                continue
+            kind = own.get(each.stored.lower())
+            if kind is None:
+                raise SourceError(f"source '{source.name}': file '{path}' lacks column '{each.original}'")
+            plain = spark_type(kind)
+            if plain is not None and plain != each.type and each.type in _PLAIN:
+                raise SourceError(
+                    f"source '{source.name}': column '{each.original}' was {each.type} and is {plain} in file '{path}'",
+                    hint="nothing was changed",
+                )
+
+    # --- copies -----------------------------------------------------------------------------------------------
+
+    def _row_by_row(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> Changed | None:
+        """Files whose rows were copied are copied again, and the copies compared."""
+        folder = Path(json.loads(source.declared)["folder"])
+        fresh = self.spark.copied(source.name, spec, folder)
+        self._refuse_other_columns(source, version, fresh)
+        before, after = self.ask.scan(source), self._scan(fresh)
+        changed = self._compared(source.name, version, before, fresh, after)
+        if changed is None:
+            return None
+        return replace(changed, after=replace(changed.after, origins=fresh.origins, reading=fresh.reading))
+
+    def _refuse_other_columns(self, source: DatasetRecord, version: Version, fresh: Version) -> None:
+        then, now = ([(each.name, each.type) for each in one.columns] for one in (version, fresh))
+        if then != now:
+            other = next((name for name, _ in now if name not in dict(then)), None) or next(
+                name for name, kind in then if dict(now).get(name) != kind
+            )
+            raise SourceError(
+                f"source '{source.name}' no longer has the columns that the run read: '{other}' differs",
+                hint="nothing was changed; run the workflow again",
+            )
+
+    def _compared(
+        self, name: str, version: Version, before: VersionScan, fresh: Version, after: VersionScan
+    ) -> Changed | None:
+        """Rows of two copies, equal ones put together one by one in their order."""
+        engine = self.ask.engine
+        names = [each.name for each in version.columns]
+        listed = ", ".join(map(column, names))
+
+        def numbered(scan: VersionScan) -> str:
+            query = f"SELECT {listed}, {RID}, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS n"
+            return engine.keep(f"{query} FROM ({scan.select()})")
+
+        old, new = numbered(before), numbered(after)
+        same = " AND ".join(f"o.{column(each)} IS NOT DISTINCT FROM w.{column(each)}" for each in names)
+        gone = _ids(
+            engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} AND o.n = w.n ORDER BY 1")
+        )
+        came = _ids(
+            engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} AND o.n = w.n ORDER BY 1")
+        )
+        engine.drop(old)
+        engine.drop(new)
+        if not len(gone) and not len(came):
+            return None
+        end, files, rids = version.end, [], []
+        for file in fresh.files:
+            here = came[(came >= file.base) & (came < file.base + file.rows)] - file.base
+            given = np.arange(end, end + len(here), dtype=np.int64)
+            end += len(here)
+            files.append(CameFile(file, here, given))
+            rids.append(given)
+        return Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids))
+
+    def _scan(self, version: Version) -> VersionScan:
+        home = self.patcher.folder.home
+        return VersionScan(version, tuple(home.absolute(file.path) for file in version.files), home.absolute)
+
+    # --- another workflow's output ----------------------------------------------------------------------------
+
+    def _other_output(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> Changed | None:
+        """An output that was refreshed since: its rids tell which rows differ. One of another run: all rows do."""
+        found = self.ask.find(str(spec.output))
+        if found.version_id == source.version_id:
+            return None
+        before = self.ask.scan(source)
+        renamed = replace(self.ask.scan(found).version, columns=before.version.columns)
+        after = VersionScan(renamed, self.ask.scan(found).paths, self.patcher.folder.home.absolute)
+        engine = self.ask.engine
+        if not self._descends(found, source):
+            every = [_ids(engine.id_array(each.all_rids())) for each in (before, after)]
+            return Changed(source.name, version, renamed, every[0], every[1])
+        names = [each.name for each in version.columns]
+        listed = ", ".join(map(column, names))
+        sides = [f"SELECT {listed}, {RID} FROM ({scan.select()})" for scan in (before, after)]
+        gone = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[0]}) EXCEPT ({sides[1]})) ORDER BY 1"))
+        came = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[1]}) EXCEPT ({sides[0]})) ORDER BY 1"))
+        return Changed(source.name, version, renamed, gone, came)
+
+    def _descends(self, found: DatasetRecord, source: DatasetRecord) -> bool:
+        """Whether a run was made by refreshing the run that made what the source read."""
+        makers = {each.run_id for each in self.ask.reader.makers_of([source.version_id])}
+        run_id: str | None = found.run_id
+        while run_id is not None:
+            if run_id in makers:
+                return True
+            run = self.ask.reader.run(run_id)
+            run_id = None if run is None else json.loads(run.report).get("refreshed", {}).get("refreshed")
+        return False
+
+
+_PLAIN = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date")
+
+
+def _state(file: VersionFile | Origin) -> FileState:
+    return FileState(file.path, file.size, file.mtime_ns, file.fingerprint)
+
+
+def _joined(ids: list[Ids]) -> Ids:
+    return np.sort(np.concatenate(ids)) if ids else np.array([], np.int64)
+
+
+def _ids(found) -> Ids:  # type: ignore[no-untyped-def]
+    ids: Ids = found.to_numpy(zero_copy_only=False).astype("int64")
+    return ids

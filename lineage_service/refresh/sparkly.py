@@ -1,0 +1,126 @@
+"""What only Spark can do for a refresh. It is started when the first dataset needs it, and else not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lineage_service.errors import QuestionError, StoreError
+from lineage_service.plan.build import Plan
+from lineage_service.plan.nodes import Node, Sort, Source, keeps_order
+from lineage_service.progress import Stages
+from lineage_service.refresh.nearby import State
+from lineage_service.refresh.patching import Ids
+from lineage_service.settings import IndexOptions
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lineage_service.spark.refreshing import Leaf, Recomputed, Refreshing
+    from lineage_service.spark.relation import Relation
+
+
+class Spark:
+    """Spark's part of one refresh, over `states` of the datasets that are read, by node."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        loaded: LoadedWorkflow,
+        folder: RunFolder,
+        states: Mapping[str, State],
+        options: IndexOptions,
+        stages: Stages,
+    ) -> None:
+        self.plan, self.loaded, self.folder, self.states = plan, loaded, folder, states
+        self.options, self.stages = options, stages
+        self._refreshing: Refreshing | None = None
+
+    def is_touched(self, node: Node) -> bool:
+        """Whether anything that a dataset is computed from has changed."""
+        state = self.states.get(node.id)
+        if state is not None:
+            return state.is_changed
+        return any(self.is_touched(below) for below in node.inputs)
+
+    def recomputed(self, step: str) -> Recomputed | None:
+        refreshing = self._started()
+        for name, state in self.states.items():
+            if name not in refreshing.leaves:
+                refreshing.leaves[name] = self._leaf(self._node(name), state)
+        return refreshing.recomputed(step)
+
+    def copied(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
+        """The rows of a source as they are now, copied to the run's folder."""
+        from lineage_service.spark.sources import SourceOpener
+
+        opener = SourceOpener(self._session(), self.folder, workflow_folder, _no_version, lambda _: None)
+        with self.stages.stage(f"copying '{name}'"):
+            return opener.open(name, spec, None).version
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self.plan.nodes() if node.id == name)
+
+    def _session(self) -> SparkSession:
+        with self.stages.stage("starting Spark"):
+            sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
+            from lineage_service.spark.session import spark_session
+
+            return spark_session(self.options.master, self.options.remote, self.options.conf)
+
+    def _started(self) -> Refreshing:
+        if self._refreshing is not None:
+            return self._refreshing
+        self.spark = self._session()
+        from lineage_service.spark.columns import Names
+        from lineage_service.spark.refreshing import Refreshing
+        from lineage_service.spark.sources import SourceOpener
+
+        self.names = Names.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
+        self.opener = SourceOpener(self.spark, self.folder, Path(), _no_version, lambda _: None)
+        self._refreshing = Refreshing(self.spark, self.plan, self.names, self.folder, self.stages, {})
+        return self._refreshing
+
+    def _leaf(self, node: Node, state: State) -> Leaf:
+        from lineage_service.spark.refreshing import Leaf
+
+        now = self._relation(node, state.after.version)
+        if isinstance(node, Sort):
+            from lineage_service.spark.lower import in_order_of
+
+            now = in_order_of(node, now)
+        elif keeps_order(node) and any(node in each.inputs for each in self.plan.nodes()):
+            raise QuestionError(
+                f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
+                hint="run the workflow again",
+            )
+        if not state.is_changed:
+            return Leaf(now, now)
+        if not state.readable:
+            return Leaf(now, now, self._rids(state.gone), self._rids(state.came), lost=True)
+        then = self._relation(node, state.before.version)
+        return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
+
+    def _relation(self, node: Node, version: Version) -> Relation:
+        if not isinstance(node, Source):
+            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
+        spec = self.loaded.spec.sources[node.step]
+        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+        return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
+
+    def _rids(self, rids: Ids) -> DataFrame | None:
+        if not len(rids):
+            return None
+        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
+
+
+def _no_version(name: str) -> Version:
+    raise StoreError(f"'{name}' is not looked up again")
