@@ -351,7 +351,9 @@ class Home:
             )
         loaded = loaded_again(self._catalog.content(found.id) or "{}", f"run {found.id}")
         schemas = {
-            space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+            space.removeprefix("source:"): Schema(
+                tuple(Column(each.name, each.type, pii=each.pii) for each in version.columns)
+            )
             for space, version in versions_of(self._catalog, found.id).items()
             if space.startswith("source:")
         }
