@@ -13,7 +13,7 @@ from lineage_service.errors import LineageError, Problem
 from lineage_service.picture.graph import origin
 from lineage_service.picture.last_run import LastRun
 from lineage_service.plan.build import Plan
-from lineage_service.plan.column_lineage import column_origins
+from lineage_service.plan.column_lineage import column_lineage
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -73,6 +73,7 @@ class Explanation:
                     "columns_read": list(self.needed.get(name, ())),
                     "columns_pruned": [each for each in node.schema.names if each not in self.needed.get(name, ())],
                     "filters_pushed_down": list(self.pushed.get(name, ())),
+                    "pii": [each for each in node.schema.names if node.is_pii(each)],
                 }
                 for name, node in plan.sources.items()
             },
@@ -81,11 +82,21 @@ class Explanation:
                 name: {
                     "step": step,
                     "rows_last_run": run.outputs.get(name) if run else None,
-                    "columns": {column: list(found) for column, found in column_origins(plan.steps[step]).items()},
+                    **self._columns(step),
                 }
                 for name, step in plan.outputs.items()
             },
+            "kept": {step: self._columns(step) for step in plan.keep if step not in plan.outputs.values()},
             "workload": self._workload(),
+        }
+
+    def _columns(self, step: str) -> dict[str, Any]:
+        """What the columns of a dataset are computed from, what only influences them, which show personal data."""
+        found = column_lineage(self.plan.plan.steps[step])
+        return {
+            "columns": {name: list(map(str, each.reads)) for name, each in found.items()},
+            "influenced_by": {name: list(map(str, each.influenced_by)) for name, each in found.items()},
+            "pii": [name for name, each in found.items() if each.pii],
         }
 
     def _workload(self) -> dict[str, Any] | None:

@@ -302,25 +302,41 @@ class Home:
                 hint=did_you_mean(workflow, known),
             )
 
-    def datasets(self, *, run: str | None = None, limit: int | None = None) -> Answer:
-        """Datasets of a run, or of each workflow's latest."""
-        if run is not None:
-            runs = [find_run(self._catalog, run, str(self.layout.path))]
-        else:
-            runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
+    def datasets(self, dataset: Names = None, *, run: str | None = None, limit: int | None = None) -> Answer:
+        """These datasets; else those of a run, or of each workflow's latest."""
         rows = []
-        # What a saved query reads is listed with the workflow that it is of.
-        shown = [
-            dataset
-            for record in runs
-            for dataset in self._catalog.datasets(record.id)
-            if run is not None or record.capture != "query" or dataset.role != "source"
-        ]
-        for each in shown:
+        for each in self._listed(dataset, run):
             version = self._catalog.version(each.version_id)
             rows.append((each.full_name, each.role, version.rows if version else 0,
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
         return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows, limit)
+
+    def columns(
+        self, dataset: Names = None, *, run: str | None = None, through: bool = False, limit: int | None = None
+    ) -> Answer:
+        """The columns of these datasets (else of a run, or of each workflow's latest): type, whether a column shows
+        personal data, what it is computed from, and what only influences it. `through` follows other workflows'
+        outputs down to columns of files."""
+        from lineage_service.query.columns import ColumnListing
+
+        return ColumnListing(self._catalog, through).answer(self._listed(dataset, run), limit)
+
+    def _listed(self, names: Names, run: str | None) -> list[DatasetRecord]:
+        if names is not None:
+            behind = "" if run is None else f"@{run}"
+            return [
+                find_dataset(self._catalog, f"{each}{behind}", str(self.layout.path)) for each in _tuple(names) or ()
+            ]
+        if run is not None:
+            return self._catalog.datasets(find_run(self._catalog, run, str(self.layout.path)).id)
+        runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
+        # What a saved query reads is listed with the workflow that it is of.
+        return [
+            dataset
+            for record in runs
+            for dataset in self._catalog.datasets(record.id)
+            if record.capture != "query" or dataset.role != "source"
+        ]
 
     def graph(self) -> Picture:
         """Every workflow as of its latest run, linked where they share rows, as boxes and edges."""
