@@ -20,7 +20,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.names import find_dataset, find_run
-from lineage_service.query.rows import Shape
+from lineage_service.query.rows import Shape, Top
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
@@ -175,13 +175,22 @@ class Home:
         roles: bool = False,
         influence: bool = False,
         semantics: str = "which",
+        top: int | None = None,
+        by: str | None = None,
     ) -> Answer:
-        """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it."""
+        """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it.
+
+        `top` gives only so many of them, those of the largest `by`, an expression of their columns (it may end in asc
+        or desc), and marks those that decide a min or max.
+        """
         if semantics not in ("which", "why", "how"):
             raise QuestionError(f"unknown semantics '{semantics}'; semantics: which, why, how")
         if semantics != "which":
             raise QuestionError(f"semantics '{semantics}' is not available in this version; available: which")
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
+        ranked = Top.of(top, by)
+        if ranked is not None and to is None:
+            raise QuestionError("top ranks rows of one dataset: say which, with to")
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked)
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all), shape)
 
     def forward(

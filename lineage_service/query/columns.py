@@ -56,7 +56,8 @@ class ColumnListing:
     def _rows(self, dataset: DatasetRecord) -> Iterable[tuple[Any, ...]]:
         known = [each for (name, _), each in self._columns_of(dataset.run_id).items() if name == dataset.name]
         for each in known or self._unrecorded(dataset):
-            behind = self._direct(dataset, each) if not self.through else self._through(dataset, each)
+            further = self.through and (dataset.role != "source" or self._made(dataset, each.name) is not None)
+            behind = self._through(dataset, each) if further else self._direct(dataset, each)
             yield (
                 dataset.full_name, each.name, each.type, each.pii, _listed(behind.reads),
                 _listed(behind.influenced_by), dataset.run_id,
@@ -100,9 +101,9 @@ class ColumnListing:
     def _followed(self, dataset: DatasetRecord, column: ColumnRecord) -> _Behind:
         if dataset.role == "source":
             made = self._made(dataset, column.name)
-            below = self._columns_of(made[0].run_id).get((made[0].name, made[1].lower())) if made else None
-            if made is None:
-                return _Behind((), ())
+            if made is None:  # a file's own column
+                return _Behind((f"{dataset.full_name}.{column.name}",), ())
+            below = self._columns_of(made[0].run_id).get((made[0].name, made[1].lower()))
             if below is None or below.reads is None:
                 return _Behind((f"{made[0].full_name}.{made[1]}",), ())
             return self._through(made[0], below)
@@ -117,14 +118,8 @@ class ColumnListing:
 
     def _ends(self, run_id: str, refs: Sequence[tuple[str, str]]) -> list[_Behind]:
         """Where columns of a run's sources come from; those of files are ends themselves."""
-        found = []
-        for source, name in refs:
-            dataset = self._datasets_of(run_id)[source]
-            column = self._columns_of(run_id).get((source, name.lower()))
-            behind = self._through(dataset, column) if column is not None else _Behind((), ())
-            own = (f"{dataset.full_name}.{name}",)
-            found.append(behind if behind.reads or behind.influenced_by else _Behind(own, ()))
-        return found
+        datasets, columns = self._datasets_of(run_id), self._columns_of(run_id)
+        return [self._through(datasets[source], columns[source, name.lower()]) for source, name in refs]
 
     def _made(self, source: DatasetRecord, name: str) -> tuple[DatasetRecord, str] | None:
         """The dataset that a source was when it was read, and the column's name there; None where it was files."""

@@ -50,10 +50,10 @@ def command(
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
-        names, most = list(dataset) or None, output.limit(limit)
+        names = {"dataset": list(dataset)} if dataset else {}
         if columns_:
-            return opened.columns(names, run=run, through=through, limit=most)
-        return opened.datasets(names, run=run, limit=most)
+            return opened.columns(**names, run=run, through=through, limit=output.limit(limit))
+        return opened.datasets(**names, run=run, limit=output.limit(limit))
 
     with answered(home, catalog, question) as answer:
         write_answer(fitted(answer, COLUMNS if columns_ else DATASETS, output), output)
