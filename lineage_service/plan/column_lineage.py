@@ -84,13 +84,13 @@ def column_origins(node: Node) -> Origins:
 
 
 @dataclass(frozen=True)
-class _Value:
+class Value:
     """A column on the way. `touched` are influences of its own; `fields` those of a struct that was put together."""
 
     reads: Read = ()
     touched: Read = ()
     marked: bool = False
-    fields: Mapping[str, _Value] | None = None
+    fields: Mapping[str, Value] | None = None
 
     @property
     def all(self) -> Read:
@@ -104,21 +104,21 @@ class _Relation:
     `open` are sources below whose columns nobody knows before Spark has looked.
     """
 
-    columns: dict[str, _Value]
+    columns: dict[str, Value]
     rows: Read = ()
     order: Read = ()
     open: tuple[Source, ...] = field(default=())
 
-    def find(self, name: str) -> _Value | None:
+    def find(self, name: str) -> Value | None:
         wanted = name.lower()
         return next((value for each, value in self.columns.items() if each.lower() == wanted), None)
 
-    def value(self, name: str, fields: Iterable[str] = ()) -> _Value:
+    def value(self, name: str, fields: Iterable[str] = ()) -> Value:
         """A column, or a field of a struct column; of a source that nobody knows, whatever is asked for."""
         found = self.find(name)
         if found is None:
             wanted = [_source_value(source, name) for source in self.open]
-            return wanted[0] if len(wanted) == 1 else _Value(marked=any(value.marked for value in wanted))
+            return wanted[0] if len(wanted) == 1 else Value(marked=any(value.marked for value in wanted))
         for each in fields:
             found = (found.fields or {}).get(each.lower(), found)
         return found
@@ -163,7 +163,7 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             return _Relation(_replaced(node, below, measures), below.rows, (), below.open)
         case Explode():
             exploded = below.value(node.column)
-            columns = _replaced(node, below, {node.alias: _Value(exploded.reads, exploded.touched, exploded.marked)})
+            columns = _replaced(node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)})
             # How many rows there are of the others depends on how many elements there are.
             return _Relation(columns, (*below.rows, *exploded.all), below.order, below.open)
         case Join():
@@ -185,7 +185,7 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
 def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
     sides = {"left": left, "right": right}
 
-    def resolved(ref: ColumnRef) -> _Value:
+    def resolved(ref: ColumnRef) -> Value:
         side = node.side_of(ref)
         named = ref.parts[0] in sides and len(ref.parts) > 1
         name, *fields = ref.parts[1:] if named else ref.parts
@@ -193,11 +193,11 @@ def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
 
     matched = [value for name in node.using for value in (left.value(name), right.value(name))]
     if node.on is not None:
-        matched.append(_of_tree(node.on.tree, resolved))
+        matched.append(value_of_tree(node.on.tree, resolved))
     rows = (*left.rows, *right.rows, *(ref for value in matched for ref in value.all))
     shared = {name.lower() for name in node.using}
 
-    def column(name: str) -> _Value:
+    def column(name: str) -> Value:
         if node.how in ("semi", "anti") or (name.lower() in shared and node.how == "left"):
             return left.value(name)
         if name.lower() in shared:
@@ -210,14 +210,14 @@ def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
     return _Relation({name: column(name) for name in node.schema.names}, rows, (), open_)
 
 
-def _source_value(source: Source, name: str) -> _Value:
+def _source_value(source: Source, name: str) -> Value:
     column = source.schema.find(name)
     spelled = column.name if column else name
-    return _Value((SourceColumn(source.step, spelled),), marked=source.is_pii(name))
+    return Value((SourceColumn(source.step, spelled),), marked=source.is_pii(name))
 
 
-def _merged(values: list[_Value]) -> _Value:
-    return _Value(
+def _merged(values: list[Value]) -> Value:
+    return Value(
         _unique(ref for value in values for ref in value.reads),
         _unique(ref for value in values for ref in value.touched),
         any(value.marked for value in values),
@@ -228,15 +228,15 @@ def _order(keys: Iterable[SortKey], below: _Relation) -> Read:
     return tuple(ref for key in keys for ref in _value(key.expression, below).all)
 
 
-def _computed(columns: Iterable[Named], below: _Relation, touched: Read = ()) -> dict[str, _Value]:
+def _computed(columns: Iterable[Named], below: _Relation, touched: Read = ()) -> dict[str, Value]:
     computed = {}
     for named in columns:
         value = _value(named.expression, below)
-        computed[named.name] = _Value(value.reads, _unique((*value.touched, *touched)), value.marked, value.fields)
+        computed[named.name] = Value(value.reads, _unique((*value.touched, *touched)), value.marked, value.fields)
     return computed
 
 
-def _replaced(node: Node, below: _Relation, new: Mapping[str, _Value]) -> dict[str, _Value]:
+def _replaced(node: Node, below: _Relation, new: Mapping[str, Value]) -> dict[str, Value]:
     lowered = {name.lower(): value for name, value in new.items()}
     return {name: lowered.get(name.lower()) or below.value(name) for name in node.schema.names}
 
@@ -244,16 +244,18 @@ def _replaced(node: Node, below: _Relation, new: Mapping[str, _Value]) -> dict[s
 # --- expressions ------------------------------------------------------------------------------------------------
 
 
-def _value(expression: Expression, below: _Relation) -> _Value:
+def _value(expression: Expression, below: _Relation) -> Value:
     """What an expression over one relation's columns reads."""
     expanded = with_stars_expanded(expression, tuple(below.columns))
     tree = expression.tree if expanded == expression.text else Expression(expanded).tree
-    return _of_tree(tree, lambda ref: below.value(ref.parts[0], ref.parts[1:]), below.find)
+    return value_of_tree(tree, lambda ref: below.value(ref.parts[0], ref.parts[1:]), below.find)
 
 
-def _of_tree(
-    tree: exp.Expr, resolved: Callable[[ColumnRef], _Value], find: Callable[[str], Any] = lambda _: None
-) -> _Value:
+def value_of_tree(
+    tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any] = lambda _: None
+) -> Value:
+    """What an expression reads, in whatever dialect it was parsed; `find` tells columns from functions without
+    parentheses."""
     from sqlglot import exp
 
     reads: list[SourceColumn] = []
@@ -269,12 +271,12 @@ def _of_tree(
         reads += value.reads
         touched += value.touched
         marked = marked or (value.marked and id(column) in shown)
-    return _Value(_unique(reads), _unique(touched), marked, _fields(tree, resolved, find))
+    return Value(_unique(reads), _unique(touched), marked, _fields(tree, resolved, find))
 
 
 def _fields(
-    tree: exp.Expr, resolved: Callable[[ColumnRef], _Value], find: Callable[[str], Any]
-) -> dict[str, _Value] | None:
+    tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any]
+) -> dict[str, Value] | None:
     """The fields of a struct that is put together here: whoever reads one of them does not read the others."""
     from sqlglot import exp
 
@@ -283,7 +285,7 @@ def _fields(
         return None if parts[-1] == "*" else dict(resolved(ColumnRef(parts)).fields or {}) or None
     if not isinstance(tree, exp.Struct) or not all(isinstance(each, exp.PropertyEQ) for each in tree.expressions):
         return None
-    return {each.this.name.lower(): _of_tree(each.expression, resolved, find) for each in tree.expressions}
+    return {each.this.name.lower(): value_of_tree(each.expression, resolved, find) for each in tree.expressions}
 
 
 def _unique(refs: Iterable[SourceColumn]) -> Read:

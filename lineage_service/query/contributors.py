@@ -95,7 +95,7 @@ class Contributors:
         with fitting(self.target):
             measured = self._keep(f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked")
         total = self._total(measured)
-        share = "" if total is None else f", CAST(measure AS DOUBLE) / {total!r} AS share"
+        share = "" if total is None else f", round(CAST(measure AS DOUBLE) / {total!r}, 6) AS share"
         best = f"SELECT b FROM {measured} ORDER BY {self.measure.order} LIMIT {top.n}"
         decides = ""
         if self.deciding:

@@ -75,7 +75,7 @@ def command(
         )
 
     with answered(home, catalog, question) as answer:
-        write_answer(answer, output)
+        write_answer(answer, output, more="--top" if ranking else "--limit")
 
 
 def _ranking(
