@@ -101,7 +101,8 @@ class Contributors:
         if self.deciding:
             marked = self._keep(self._deciding(start, pairs, wanted))
             best = f"({best}) UNION ({self._always(marked, measured, top)})"
-            names = f"SELECT b, string_agg(DISTINCT name, ', ' ORDER BY name) AS decides FROM {marked} GROUP BY b"
+            once = f"SELECT DISTINCT b, name, place FROM {marked}"
+            names = f"SELECT b, string_agg(name, ', ' ORDER BY place) AS decides FROM ({once}) GROUP BY b"
             decides = f" LEFT JOIN ({names}) d USING (b)"
         shown = self.engine.keep(
             f"SELECT b, measure{share}{', decides' if decides else ''} FROM {measured}{decides} WHERE b IN ({best})"
@@ -121,7 +122,7 @@ class Contributors:
         return None if found is None else float(found)
 
     def _deciding(self, start: Start, pairs: str, wanted: Wanted) -> str:
-        """Rows (a, b, name): row b has the very value that row a shows as its min or max `name`.
+        """Rows (a, b, name, place): row b has the very value that row a shows as its min or max `name`.
 
         Values are compared with what Spark found, so its order is not ours to know: NaN above all, nulls nowhere.
         """
@@ -131,9 +132,9 @@ class Contributors:
         asked = self._keep(self.asked_scan.nan_safe(rows.query, list(self.deciding)))
         there = self._keep(self.scan.nan_safe(wanted.query, list(self.deciding.values())))
         return " UNION ALL ".join(
-            f"SELECT p.a, p.b, {literal(name)} AS name FROM {pairs} p JOIN {asked} o ON o.{RID} = p.a "
+            f"SELECT p.a, p.b, {literal(name)} AS name, {place} AS place FROM {pairs} p JOIN {asked} o ON o.{RID} = p.a "
             f"JOIN {there} s ON s.{RID} = p.b WHERE s.{column(deciding)} = o.{column(name)}"
-            for name, deciding in self.deciding.items()
+            for place, (name, deciding) in enumerate(self.deciding.items())
         )
 
     def _always(self, marked: str, measured: str, top: Top) -> str:
@@ -142,8 +143,8 @@ class Contributors:
         starts = self.engine.scalar(f"SELECT count(DISTINCT a) FROM {marked}")
         by = "name, a" if starts <= top.n else "name"
         return (
-            f"SELECT b FROM (SELECT b, row_number() OVER (PARTITION BY {by} ORDER BY {self.measure.order}) AS place "
-            f"FROM {marked} JOIN {measured} USING (b)) WHERE place = 1"
+            f"SELECT b FROM (SELECT b, row_number() OVER (PARTITION BY {by} ORDER BY {self.measure.order}) AS rank "
+            f"FROM {marked} JOIN {measured} USING (b)) WHERE rank = 1"
         )
 
     def _names(self) -> list[str]:
