@@ -132,8 +132,9 @@ class Contributors:
         asked = self._keep(self.asked_scan.nan_safe(rows.query, list(self.deciding)))
         there = self._keep(self.scan.nan_safe(wanted.query, list(self.deciding.values())))
         return " UNION ALL ".join(
-            f"SELECT p.a, p.b, {literal(name)} AS name, {place} AS place FROM {pairs} p JOIN {asked} o ON o.{RID} = p.a "
-            f"JOIN {there} s ON s.{RID} = p.b WHERE s.{column(deciding)} = o.{column(name)}"
+            f"SELECT p.a, p.b, {literal(name)} AS name, {place} AS place FROM {pairs} p "
+            f"JOIN {asked} o ON o.{RID} = p.a JOIN {there} s ON s.{RID} = p.b "
+            f"WHERE s.{column(deciding)} = o.{column(name)}"
             for place, (name, deciding) in enumerate(self.deciding.items())
         )
 
