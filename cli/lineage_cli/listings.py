@@ -66,7 +66,7 @@ def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
 
 def _with_commas(table: pa.Table, listing: Listing) -> pa.Table:
     for name in listing.lists:
-        table = _with(table, name, pc.binary_join(table[name], ", "))
+        table = _with(table, name, pc.binary_join(pc.cast(table[name], pa.list_(pa.string())), ", "))
     return table
 
 
