@@ -27,7 +27,7 @@ def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage]
             sqlglot.parse_one(sql, dialect="duckdb"), schema=schema, dialect="duckdb", quote_identifiers=False
         )
         found = _Reader(relations).scope(build_scope(tree))
-    except (SqlglotError, _Unknown, RecursionError, KeyError):
+    except (SqlglotError, _Unknown, RecursionError, LookupError, ValueError):
         return None
     if len(found.columns) != width:
         return None
@@ -70,7 +70,7 @@ class _Reader:
         if isinstance(tree, exp.SetOperation):
             if not isinstance(tree, exp.Union) or tree.args.get("by_name"):
                 raise _Unknown
-            return self._limited(tree, self._union([self.scope(each) for each in scope.union_scopes]))
+            return self._limited(tree, self._union([self.scope(each) for each in scope.set_operation_scopes]))
         if not isinstance(tree, exp.Select):
             raise _Unknown
         return self._select(scope, tree)
@@ -86,6 +86,7 @@ class _Reader:
     def _select(self, scope: Any, tree: Any) -> _Rows:
         from sqlglot import exp
 
+        _refuse_what_hides_columns(tree)
         sources = {name: self._source(source) for name, (_, source) in scope.selected_sources.items()}
         shown: list[tuple[str, Value]] = []
 
@@ -133,6 +134,17 @@ class _Reader:
             raise _Unknown
         alias = source.expression.args.get("alias")  # values of the text itself
         return _Rows([(each.name, Value()) for each in (alias.columns if alias else ())])
+
+
+def _refuse_what_hides_columns(select: Any) -> None:
+    """What reads columns that it does not name."""
+    from sqlglot import exp
+
+    for item in select.selects:
+        for node in item.walk():
+            star = isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
+            if star or isinstance(node, exp.Columns | exp.Query | exp.Window):
+                raise _Unknown
 
 
 def _unique(refs: Iterable[SourceColumn]) -> Read:
