@@ -13,7 +13,7 @@ from lineage_service.plan.column_lineage import ColumnLineage, Read, Traced, col
 from lineage_service.plan.deciding import deciding_column, holds_extreme
 from lineage_service.plan.nodes import Node, Source
 from lineage_service.store.scan import duckdb_type
-from lineage_service.store.versions import Version
+from lineage_service.store.versions import Version, VersionColumn
 
 NOTHING = ColumnLineage((), (), pii=False)
 
@@ -57,15 +57,16 @@ class RunColumns:
             return None
         found = {}
         for target, below in self.nodes.items():
-            column = deciding_column(node, name, below)
+            wanted = deciding_column(node, name, below)
+            column = self._column(target, wanted) if wanted is not None else None
             # Values are compared by DuckDB, which must hold equal just what Spark does: not under a collation.
-            if column is not None and duckdb_type(kind) is not None and self._type(target, column) == kind:
-                found[target] = column
+            if column is not None and duckdb_type(kind) is not None and column.type == kind:
+                found[target] = column.name
         return found
 
-    def _type(self, dataset: str, name: str) -> str | None:
+    def _column(self, dataset: str, name: str) -> VersionColumn | None:
         columns = self.versions[dataset].columns if dataset in self.versions else ()
-        return next((each.type for each in columns if each.name.lower() == name.lower()), None)
+        return next((each for each in columns if each.name.lower() == name.lower()), None)
 
 
 def _found(lineage: Mapping[str, ColumnLineage], name: str) -> ColumnLineage:

@@ -282,6 +282,19 @@ def test_a_source_that_only_spark_can_describe_beside_a_known_one(tmp_path):
     assert column_origins(plan.steps["o"]) == {"x": ("a.other",), "y": ("b.price",)}
 
 
+def test_steps_that_are_read_many_times(tmp_path):
+    """Thirty levels, each reading the one below twice: ways are as many as atoms, columns are not."""
+    steps = ["- {name: s0, op: aggregate, input: a, by: [id], measures: {m: max(amount)}, having: m > 1}"]
+    for level in range(30):
+        steps.append(f"- {{name: s{level + 1}, op: union, inputs: [s{level}, s{level}]}}")
+    for level in range(30, 60):
+        steps.append(f"- {{name: s{level + 1}, op: join, left: s{level}, right: s{level}, using: [id, m]}}")
+    plan = plan_of(tmp_path, "\n".join(steps))
+    assert lineage(plan) == {"id": "a.id ~ a.amount", "m": "a.amount ~ a.id"}
+    assert deciding_column(plan.steps["s60"], "m", plan.sources["a"]) == "amount"
+    assert not holds_extreme(plan.steps["s60"], "id")
+
+
 # --- marks --------------------------------------------------------------------------------------------------------
 
 CARRIES = [

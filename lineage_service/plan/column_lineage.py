@@ -109,6 +109,11 @@ class _Relation:
     order: Read = ()
     open: tuple[Source, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        # A step that is read twice would double them each time.
+        for name in ("rows", "order", "open"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+
     def find(self, name: str) -> Value | None:
         wanted = name.lower()
         return next((value for each, value in self.columns.items() if each.lower() == wanted), None)

@@ -36,24 +36,35 @@ def deciding_column(node: Node, name: str, target: Node) -> str | None:
     return None if node.id == target.id else _Search(target).of(node, name, None)
 
 
-def holds_extreme(node: Node, name: str) -> bool:
+def holds_extreme(node: Node, name: str, known: dict[tuple[str, str], bool] | None = None) -> bool:
     """Whether a column is, or may be, a min or max: of whatever, as far as it can be followed without a computation."""
+    known = {} if known is None else known
+    key = (node.id, name.lower())
+    if key not in known:
+        known[key] = any(
+            True if below is None else holds_extreme(below, own, known) for below, own in _followed(node, name)
+        )
+    return known[key]
+
+
+def _followed(node: Node, name: str) -> list[tuple[Node | None, str]]:
+    """Where a column comes from unchanged: inputs, and its name there; None in the place of an input: a min or max."""
     match node:
         case Aggregate():
             measure = _named(node.measures, name)
             if measure is not None:
-                return _extreme_function(measure.expression) is not None
-            key = _named(node.keys, name)
-            below = _plain(key.expression) if key else None
-            return below is not None and holds_extreme(node.input, below)
+                return [(None, name)] if _extreme_function(measure.expression) else []
+            own = _named(node.keys, name)
         case Project() | WithColumns():
             own = _named(node.columns, name)
-            below = name if own is None else _plain(own.expression)
-            return below is not None and holds_extreme(node.inputs[0], below)
-        case Window() | Explode() if name.lower() not in (each.lower() for each in node.inputs[0].schema.names):
-            return False
+        case Window():
+            return [] if _named(node.measures, name) else [(node.input, name)]
+        case Explode():
+            return [] if name.lower() == node.alias.lower() else [(node.input, name)]
         case _:
-            return any(holds_extreme(below, name) for below in node.inputs if below.schema.find(name) is not None)
+            return [(below, name) for below in node.inputs if below.schema.find(name) is not None]
+    below = name if own is None else _plain(own.expression)
+    return [] if below is None else [(node.inputs[0], below)]
 
 
 class _Search:
@@ -62,8 +73,15 @@ class _Search:
     def __init__(self, target: Node) -> None:
         self.target = target
         self._below: dict[str, bool] = {}
+        self._known: dict[tuple[str, str, str | None], str | None] = {}
 
     def of(self, node: Node, name: str, function: str | None) -> str | None:
+        key = (node.id, name.lower(), function)
+        if key not in self._known:  # a step may be read on many ways
+            self._known[key] = self._of(node, name, function)
+        return self._known[key]
+
+    def _of(self, node: Node, name: str, function: str | None) -> str | None:
         if node.id == self.target.id:
             column = node.schema.find(name)
             return column.name if column is not None and function is not None else None
