@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_service.capture.estimate import Sizes
@@ -44,6 +45,7 @@ class Explanation:
     rows: upper bounds from footers, None unknown · does: what each step does, in a line · places: of the sources
     last_run: sizes of the last run, where there is one · warnings: of the file · notes: for who asked
     as_run: whether it tells what that run did, instead of what the next one would do
+    links: of sources that are other workflows' outputs, the output's column behind each column
     """
 
     plan: InstrumentedPlan
@@ -56,6 +58,7 @@ class Explanation:
     last_run: LastRun | None = None
     notes: tuple[str, ...] = ()
     as_run: bool = False
+    links: Mapping[str, dict[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         plan, run = self.plan.plan, self.last_run
@@ -74,6 +77,7 @@ class Explanation:
                     "columns_pruned": [each for each in node.schema.names if each not in self.needed.get(name, ())],
                     "filters_pushed_down": list(self.pushed.get(name, ())),
                     "pii": [each for each in node.schema.names if node.is_pii(each)],
+                    "output_columns": self.links.get(name),
                 }
                 for name, node in plan.sources.items()
             },
@@ -174,7 +178,18 @@ def explained(
         last_run,
         notes,
         as_run,
+        {
+            name: _links(node, content["sources"][name])
+            for name, node in plan.sources.items()
+            if content["sources"][name].get("output")
+        },
     )
+
+
+def _links(source: Source, declared: Mapping[str, Any]) -> dict[str, str]:
+    """For each column of another workflow's output the name that it has there."""
+    before = {new.lower(): old for old, new in declared["rename"].items()}
+    return {name: f"{declared['output']}.{before.get(name.lower(), name)}" for name in source.schema.names}
 
 
 def _known_rows(name: str, loaded: LoadedWorkflow, last_run: LastRun | None) -> int | None:

@@ -97,6 +97,7 @@ def test_marks_go_on_into_the_workflow_that_reads_the_output(home, folder):
     assert marked(home, "letters") == ["initial"]
     explained = explain_workflow(folder / "next.yml", home=folder / "home").to_json()
     assert explained["sources"]["totals"]["pii"] == ["someone", "owner"]
+    assert explained["sources"]["totals"]["output_columns"]["someone"] == "flow.out.first"
     assert explained["outputs"]["letters"]["pii"] == ["initial"]
     with Home.open(folder / "home") as opened:
         assert opened.explained_run("next").to_json()["outputs"]["letters"]["pii"] == ["initial"]

@@ -269,6 +269,15 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             for name, source in plan.sources.items()
         ],
     )
+    yield (
+        "Columns of sources that are other workflows' outputs",
+        [Column("source"), Column("column"), Column("is"), Column("marks")],
+        [
+            [name, column, behind, "pii" if column in source["pii"] else NOTHING]
+            for name, source in plan.sources.items()
+            for column, behind in (source["output_columns"] or {}).items()
+        ],
+    )
     nothing = NO_COLUMN if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
     for title, first, what in (("outputs", "output", "outputs"), ("kept steps", "step", "kept")):
         yield (
