@@ -147,6 +147,23 @@ OPERATORS = {
         "- {name: o, op: project, input: b, columns: [code, note], distinct: true}",
         {"code": "b.code ~", "note": "b.Note ~ !"},
     ),
+    "what counts distinct rows is influenced by what tells them apart": (
+        "- {name: d, op: project, input: a, columns: [city, id], distinct: true}\n"
+        "- {name: o, op: aggregate, input: d, by: [city], measures: {n: count(*), m: max(city), i: count(distinct id), s: sum(1)}}",
+        {"city": "a.city ~", "n": "~ a.city a.id", "m": "a.city ~", "i": "a.id ~ a.city", "s": "~ a.city a.id"},
+    ),
+    "what counts groups is influenced by their keys, and no longer by what was below": (
+        "- {name: g, op: aggregate, input: a, by: [city, id], measures: {x: max(amount)}}\n"
+        "- {name: h, op: aggregate, input: g, by: [city], measures: {n: count(*)}}\n"
+        "- {name: o, op: aggregate, input: h, by: [], measures: {cities: count(*), most: max(n)}}",
+        {"cities": "~ a.city", "most": "~ a.city a.id"},
+    ),
+    "copies that a join brings in are counted above it": (
+        "- {name: d, op: project, input: a, columns: {i: id, c: city}, distinct: true}\n"
+        "- {name: j, op: join, left: b, right: d, on: id = i}\n"
+        "- {name: o, op: aggregate, input: j, by: [code], measures: {n: count(*), s: sum(price)}}",
+        {"code": "b.code ~ a.id b.id", "n": "~ a.city a.id b.code b.id", "s": "b.price ~ a.city a.id b.code b.id"},
+    ),
     "using, inner: one column of both": (
         "- {name: o, op: join, left: b, right: a, using: [id]}\n",
         {"id": "a.id b.id ~", "code": "b.code ~ a.id b.id", "price": "b.price ~ a.id b.id", "Note": "b.Note ~ a.id b.id !",

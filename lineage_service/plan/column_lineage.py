@@ -3,15 +3,17 @@
 A column *reads* the columns that its value is computed from. It is *influenced by* those that decide which rows there
 are and what they are made of: predicates, join conditions, group keys (of the measures), partitions and orders of
 windows, the order a limit cuts by, both sides of intersect and difference, an exploded array. What it reads is not
-told again as an influence. An order alone changes no value, and group keys do not influence one another.
+told again as an influence. An order alone changes no value. Group keys, and the columns of a distinct, change only how
+often another one's values are there: they influence what counts or adds up those rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
+from lineage_service.plan import functions
 from lineage_service.plan.carried import carried_columns
 from lineage_service.plan.expressions import BARE_FUNCTIONS, ColumnRef, Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
@@ -101,17 +103,19 @@ class Value:
 class _Relation:
     """A relation on the way: its columns, what influences its rows and so every column, and what they are sorted by.
 
-    `open` are sources below whose columns nobody knows before Spark has looked.
+    `grain` is what its rows were told apart by, in a group-by or distinct below. `open` are sources below whose columns
+    nobody knows before Spark has looked.
     """
 
     columns: dict[str, Value]
     rows: Read = ()
     order: Read = ()
+    grain: Read = ()
     open: tuple[Source, ...] = field(default=())
 
     def __post_init__(self) -> None:
         # A step that is read twice would double them each time.
-        for name in ("rows", "order", "open"):
+        for name in ("rows", "order", "grain", "open"):
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
 
     def find(self, name: str) -> Value | None:
@@ -145,44 +149,46 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             columns = {name: _source_value(node, name) for name in node.schema.names}
             return _Relation(columns, open=() if node.schema.known else (node,))
         case Filter():
-            return _Relation(below.columns, (*below.rows, *_value(node.where, below).all), below.order, below.open)
+            return replace(below, rows=(*below.rows, *_value(node.where, below).all))
         case Sort():
-            return _Relation(below.columns, below.rows, _order(node.by, below), below.open)
+            return replace(below, order=_order(node.by, below))
         case Limit():
             order = _order(node.by, below) if node.by else below.order
-            return _Relation(below.columns, (*below.rows, *order), order, below.open)
+            return replace(below, rows=(*below.rows, *order), order=order)
         case Distinct():
-            return _Relation(below.columns, below.rows, (), below.open)
+            told_apart = tuple(ref for value in below.columns.values() for ref in value.all)
+            return replace(below, order=(), grain=told_apart)
         case Project():
-            return _Relation(_computed(node.columns, below), below.rows, below.order)
+            return replace(below, columns=_computed(node.columns, below), open=())
         case WithColumns():
-            columns = _replaced(node, below, _computed(node.columns, below))
-            return _Relation(columns, below.rows, below.order, below.open)
+            return replace(below, columns=_replaced(node, below, _computed(node.columns, below)))
         case Aggregate():
             keys = _computed(node.keys, below)
-            touched = tuple(each for value in keys.values() for each in value.all)
-            return _Relation({**keys, **_computed(node.measures, below, touched)}, below.rows)
+            by = tuple(ref for value in keys.values() for ref in value.all)
+            return _Relation({**keys, **_computed(node.measures, below, by, below.grain)}, below.rows, grain=by)
         case Window():
-            by = tuple(each for name in node.partition_by for each in below.value(name).all)
-            measures = _computed(node.measures, below, (*by, *_order(node.order_by, below)))
-            return _Relation(_replaced(node, below, measures), below.rows, (), below.open)
+            by = tuple(ref for name in node.partition_by for ref in below.value(name).all)
+            measures = _computed(node.measures, below, (*by, *_order(node.order_by, below)), below.grain)
+            return replace(below, columns=_replaced(node, below, measures), order=())
         case Explode():
             exploded = below.value(node.column)
             columns = _replaced(node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)})
             # How many rows there are of the others depends on how many elements there are.
-            return _Relation(columns, (*below.rows, *exploded.all), below.order, below.open)
+            return replace(below, columns=columns, rows=(*below.rows, *exploded.all))
         case Join():
             return _joined(node, *inputs)
         case Union():
             columns = {name: _merged([each.value(name) for each in inputs]) for name in node.schema.names}
-            return _Relation(columns, tuple(ref for each in inputs for ref in each.rows))
+            rows = tuple(ref for each in inputs for ref in each.rows)
+            return _Relation(columns, rows, grain=tuple(ref for each in inputs for ref in each.grain))
         case Intersect() | Difference():
             left, right = inputs
             matched = tuple(ref for each in inputs for name in node.schema.names for ref in each.value(name).all)
             columns = dict(left.columns)
             if isinstance(node, Intersect):
                 columns = {name: _merged([left.value(name), right.value(name)]) for name in node.schema.names}
-            return _Relation(columns, (*left.rows, *right.rows, *matched), (), left.open)
+            copies = (*left.grain, *right.grain) if node.all else ()  # with ALL it counts how often a row is there
+            return _Relation(columns, (*left.rows, *right.rows, *matched, *copies), open=left.open)
         case _:
             assert_never(node)
 
@@ -211,8 +217,10 @@ def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
         own = left.find(name) or right.find(name)
         return own if own is not None else _merged([each.value(name) for each in (left, right) if each.open])
 
-    open_ = left.open if node.how in ("semi", "anti") else (*left.open, *right.open)
-    return _Relation({name: column(name) for name in node.schema.names}, rows, (), open_)
+    columns = {name: column(name) for name in node.schema.names}
+    if node.how in ("semi", "anti"):
+        return _Relation(columns, rows, grain=left.grain, open=left.open)
+    return _Relation(columns, rows, grain=(*left.grain, *right.grain), open=(*left.open, *right.open))
 
 
 def _source_value(source: Source, name: str) -> Value:
@@ -233,12 +241,27 @@ def _order(keys: Iterable[SortKey], below: _Relation) -> Read:
     return tuple(ref for key in keys for ref in _value(key.expression, below).all)
 
 
-def _computed(columns: Iterable[Named], below: _Relation, touched: Read = ()) -> dict[str, Value]:
+def _computed(columns: Iterable[Named], below: _Relation, touched: Read = (), counted: Read = ()) -> dict[str, Value]:
+    """Columns by their expressions; `touched` influences them all, `counted` those that depend on copies of rows."""
     computed = {}
     for named in columns:
         value = _value(named.expression, below)
-        computed[named.name] = Value(value.reads, _unique((*value.touched, *touched)), value.marked, value.fields)
+        more = (*touched, *counted) if _counts_copies(named.expression) else touched
+        computed[named.name] = Value(value.reads, _unique((*value.touched, *more)), value.marked, value.fields)
     return computed
+
+
+# Aggregates that give the same, however often a value is there.
+_OF_SETS = frozenset({"any", "any_value", "approx_count_distinct", "bit_and", "bit_or", "bool_and", "bool_or",
+                      "collect_set", "dense_rank", "every", "max", "max_by", "min", "min_by", "some"})  # fmt: skip
+
+
+def _counts_copies(expression: Expression) -> bool:
+    """Whether a measure may change where a row is there twice; `count(DISTINCT …)` and the like do not."""
+    folds = functions.AGGREGATES | functions.WINDOW_ONLY
+    called = [name for name in expression.called if name in folds and name not in _OF_SETS]
+    distinct = [token for token in expression.tokens if token.text.lower() == "distinct"]
+    return len(called) > len(distinct)
 
 
 def _replaced(node: Node, below: _Relation, new: Mapping[str, Value]) -> dict[str, Value]:
