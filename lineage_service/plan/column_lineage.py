@@ -4,7 +4,7 @@ A column *reads* the columns that its value is computed from. It is *influenced 
 are and what they are made of: predicates, join conditions, group keys (of the measures), partitions and orders of
 windows, the order a limit cuts by, both sides of intersect and difference, an exploded array. What it reads is not
 told again as an influence. An order alone changes no value. Group keys, and the columns of a distinct, change only how
-often another one's values are there: they influence what counts or adds up those rows.
+often another one's values are there: they influence what counts or adds up those rows, and what a limit takes of them.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             return replace(below, order=_order(node.by, below))
         case Limit():
             order = _order(node.by, below) if node.by else below.order
-            return replace(below, rows=(*below.rows, *order), order=order)
+            return replace(below, rows=(*below.rows, *order, *below.grain), order=order)
         case Distinct():
             told_apart = tuple(ref for value in below.columns.values() for ref in value.all)
             return replace(below, order=(), grain=told_apart)
