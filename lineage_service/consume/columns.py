@@ -4,7 +4,7 @@ is not known, and then every column counts as personal data that might be some."
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage_service.consume.captured import aggregates
@@ -47,10 +47,15 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True)
 class _Rows:
-    """A SELECT on the way: its columns in order, and what influences its rows."""
+    """A SELECT on the way: its columns in order, what influences its rows, and what those were told apart by."""
 
     columns: list[tuple[str, Value]]
     rows: Read = ()
+    grain: Read = ()
+
+    @property
+    def all(self) -> Read:
+        return _unique(ref for _, value in self.columns for ref in value.all)
 
     def value(self, name: str) -> Value:
         for own, value in self.columns:
@@ -70,7 +75,8 @@ class _Reader:
         if isinstance(tree, exp.SetOperation):
             if not isinstance(tree, exp.Union) or tree.args.get("by_name"):
                 raise _Unknown
-            return self._limited(tree, self._union([self.scope(each) for each in scope.set_operation_scopes]))
+            found = self._union([self.scope(each) for each in scope.set_operation_scopes])
+            return self._limited(tree, replace(found, grain=found.all) if tree.args.get("distinct") else found)
         if not isinstance(tree, exp.Select):
             raise _Unknown
         return self._select(scope, tree)
@@ -81,7 +87,8 @@ class _Reader:
             reads = _unique(ref for _, value in values for ref in value.reads)
             touched = _unique(ref for _, value in values for ref in value.touched)
             columns.append((values[0][0], Value(reads, touched, any(value.marked for _, value in values))))
-        return _Rows(columns, _unique(ref for branch in branches for ref in branch.rows))
+        rows, grain = (_unique(ref for branch in branches for ref in getattr(branch, of)) for of in ("rows", "grain"))
+        return _Rows(columns, rows, grain)
 
     def _select(self, scope: Any, tree: Any) -> _Rows:
         from sqlglot import exp
@@ -105,22 +112,26 @@ class _Reader:
         keys: list[Any] = list(group.expressions) if group is not None else []
         if group is not None and group.args.get("all"):
             keys = [each for each, measure in zip(tree.selects, measures, strict=True) if not measure]
+        copies = tuple(ref for source in sources.values() for ref in source.grain)
         touched = tuple(ref for key in keys for ref in value_of_tree(key, resolved).all)
         for each, measure in zip(tree.selects, measures, strict=True):
             value = value_of_tree(each.this if isinstance(each, exp.Alias) else each, resolved)
-            more = touched if measure else ()
+            more = (*touched, *(copies if _counts_copies(each) else ())) if measure else ()
             shown.append((each.alias_or_name, Value(value.reads, _unique((*value.touched, *more)), value.marked)))
         if having := tree.args.get("having"):
             rows += [*value_of_tree(having, resolved).all, *touched]
-        return self._limited(tree, _Rows(shown, _unique(rows)), resolved)
+        found = _Rows(shown, _unique(rows), touched if group is not None or any(measures) else copies)
+        if tree.args.get("distinct"):
+            found = replace(found, grain=found.all)
+        return self._limited(tree, found, resolved)
 
     def _limited(self, tree: Any, found: _Rows, resolved: Any = None) -> _Rows:
         """A limit cuts by the order; an order alone changes no value."""
-        order = tree.args.get("order")
-        if order is None or not (tree.args.get("limit") or tree.args.get("offset")):
+        if not (tree.args.get("limit") or tree.args.get("offset")):
             return found
-        resolve = resolved or (lambda ref: found.value(ref.parts[-1]))
-        return _Rows(found.columns, _unique((*found.rows, *value_of_tree(order, resolve).all)))
+        order, resolve = tree.args.get("order"), resolved or (lambda ref: found.value(ref.parts[-1]))
+        by = value_of_tree(order, resolve).all if order is not None else ()
+        return replace(found, rows=_unique((*found.rows, *by, *found.grain)))
 
     def _source(self, source: Any) -> _Rows:
         from sqlglot import exp
@@ -134,6 +145,17 @@ class _Reader:
             raise _Unknown
         alias = source.expression.args.get("alias")  # values of the text itself
         return _Rows([(each.name, Value()) for each in (alias.columns if alias else ())])
+
+
+def _counts_copies(item: Any) -> bool:
+    """Whether a measure may change where a row is there twice."""
+    from sqlglot import exp
+
+    of_sets = (exp.Min, exp.Max, exp.ArgMin, exp.ArgMax, exp.ApproxDistinct)
+    return any(
+        aggregates(node) and not isinstance(node, of_sets) and not isinstance(node.this, exp.Distinct)
+        for node in item.find_all(exp.AggFunc, exp.Anonymous)
+    )
 
 
 def _refuse_what_hides_columns(select: Any) -> None:
