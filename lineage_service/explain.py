@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_service.capture.estimate import Sizes
@@ -13,7 +14,7 @@ from lineage_service.errors import LineageError, Problem
 from lineage_service.picture.graph import origin
 from lineage_service.picture.last_run import LastRun
 from lineage_service.plan.build import Plan
-from lineage_service.plan.column_lineage import column_origins
+from lineage_service.plan.column_lineage import column_lineage
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -44,6 +45,7 @@ class Explanation:
     rows: upper bounds from footers, None unknown · does: what each step does, in a line · places: of the sources
     last_run: sizes of the last run, where there is one · warnings: of the file · notes: for who asked
     as_run: whether it tells what that run did, instead of what the next one would do
+    links: of sources that are other workflows' outputs, the output's column behind each column
     """
 
     plan: InstrumentedPlan
@@ -56,6 +58,7 @@ class Explanation:
     last_run: LastRun | None = None
     notes: tuple[str, ...] = ()
     as_run: bool = False
+    links: Mapping[str, dict[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         plan, run = self.plan.plan, self.last_run
@@ -73,6 +76,8 @@ class Explanation:
                     "columns_read": list(self.needed.get(name, ())),
                     "columns_pruned": [each for each in node.schema.names if each not in self.needed.get(name, ())],
                     "filters_pushed_down": list(self.pushed.get(name, ())),
+                    "pii": [each for each in node.schema.names if node.is_pii(each)],
+                    "output_columns": self.links.get(name),
                 }
                 for name, node in plan.sources.items()
             },
@@ -81,11 +86,21 @@ class Explanation:
                 name: {
                     "step": step,
                     "rows_last_run": run.outputs.get(name) if run else None,
-                    "columns": {column: list(found) for column, found in column_origins(plan.steps[step]).items()},
+                    **self._columns(step),
                 }
                 for name, step in plan.outputs.items()
             },
+            "kept": {step: self._columns(step) for step in plan.keep if step not in plan.outputs.values()},
             "workload": self._workload(),
+        }
+
+    def _columns(self, step: str) -> dict[str, Any]:
+        """What the columns of a dataset are computed from, what only influences them, which show personal data."""
+        found = column_lineage(self.plan.plan.steps[step])
+        return {
+            "columns": {name: list(map(str, each.reads)) for name, each in found.items()},
+            "influenced_by": {name: list(map(str, each.influenced_by)) for name, each in found.items()},
+            "pii": [name for name, each in found.items() if each.pii],
         }
 
     def _workload(self) -> dict[str, Any] | None:
@@ -163,7 +178,18 @@ def explained(
         last_run,
         notes,
         as_run,
+        {
+            name: _links(node, content["sources"][name])
+            for name, node in plan.sources.items()
+            if content["sources"][name].get("output")
+        },
     )
+
+
+def _links(source: Source, declared: Mapping[str, Any]) -> dict[str, str]:
+    """For each column of another workflow's output the name that it has there."""
+    before = {new.lower(): old for old, new in declared["rename"].items()}
+    return {name: f"{declared['output']}.{before.get(name.lower(), name)}" for name in source.schema.names}
 
 
 def _known_rows(name: str, loaded: LoadedWorkflow, last_run: LastRun | None) -> int | None:

@@ -20,7 +20,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.names import find_dataset, find_run
-from lineage_service.query.rows import Shape
+from lineage_service.query.rows import Shape, Top
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
@@ -176,13 +176,22 @@ class Home:
         roles: bool = False,
         influence: bool = False,
         semantics: str = "which",
+        top: int | None = None,
+        by: str | None = None,
     ) -> Answer:
-        """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it."""
+        """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it.
+
+        `top` gives only so many of them, those of the largest `by`, an expression of their columns (it may end in asc
+        or desc), and marks those that decide a min or max.
+        """
         if semantics not in ("which", "why", "how"):
             raise QuestionError(f"unknown semantics '{semantics}'; semantics: which, why, how")
         if semantics != "which":
             raise QuestionError(f"semantics '{semantics}' is not available in this version; available: which")
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
+        ranked = Top.of(top, by)
+        if ranked is not None and to is None:
+            raise QuestionError("top ranks rows of one dataset: say which, with to")
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked)
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all), shape)
 
     def forward(
@@ -345,25 +354,41 @@ class Home:
                 hint=did_you_mean(workflow, known),
             )
 
-    def datasets(self, *, run: str | None = None, limit: int | None = None) -> Answer:
-        """Datasets of a run, or of each workflow's latest."""
-        if run is not None:
-            runs = [find_run(self._catalog, run, str(self.layout.path))]
-        else:
-            runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
+    def datasets(self, dataset: Names = None, *, run: str | None = None, limit: int | None = None) -> Answer:
+        """These datasets; else those of a run, or of each workflow's latest."""
         rows = []
-        # What a saved query reads is listed with the workflow that it is of.
-        shown = [
-            dataset
-            for record in runs
-            for dataset in self._catalog.datasets(record.id)
-            if run is not None or record.capture != "query" or dataset.role != "source"
-        ]
-        for each in shown:
+        for each in self._listed(dataset, run):
             version = self._catalog.version(each.version_id)
             rows.append((each.full_name, each.role, version.rows if version else 0,
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
         return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows, limit)
+
+    def columns(
+        self, dataset: Names = None, *, run: str | None = None, through: bool = False, limit: int | None = None
+    ) -> Answer:
+        """The columns of these datasets (else of a run, or of each workflow's latest): type, whether a column shows
+        personal data, what it is computed from, and what only influences it. `through` follows other workflows'
+        outputs down to columns of files."""
+        from lineage_service.query.columns import ColumnListing
+
+        return ColumnListing(self._catalog, through).answer(self._listed(dataset, run), limit)
+
+    def _listed(self, names: Names, run: str | None) -> list[DatasetRecord]:
+        if names is not None:
+            behind = "" if run is None else f"@{run}"
+            return [
+                find_dataset(self._catalog, f"{each}{behind}", str(self.layout.path)) for each in _tuple(names) or ()
+            ]
+        if run is not None:
+            return self._catalog.datasets(find_run(self._catalog, run, str(self.layout.path)).id)
+        runs = [latest for flow in self._catalog.workflows() if (latest := self._catalog.latest_run(flow))]
+        # What a saved query reads is listed with the workflow that it is of.
+        return [
+            dataset
+            for record in runs
+            for dataset in self._catalog.datasets(record.id)
+            if record.capture != "query" or dataset.role != "source"
+        ]
 
     def graph(self) -> Picture:
         """Every workflow as of its latest run, linked where they share rows, as boxes and edges."""
@@ -394,7 +419,9 @@ class Home:
             )
         loaded = loaded_again(self._catalog.content(found.id) or "{}", f"run {found.id}")
         schemas = {
-            space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+            space.removeprefix("source:"): Schema(
+                tuple(Column(each.name, each.type, pii=each.pii) for each in version.columns)
+            )
             for space, version in versions_of(self._catalog, found.id).items()
             if space.startswith("source:")
         }

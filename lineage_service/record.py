@@ -25,6 +25,7 @@ from lineage_service.errors import Problem
 from lineage_service.execute import Executed
 from lineage_service.index.finish import Hop, hops_between
 from lineage_service.index.prepared import PreparedFile
+from lineage_service.record_columns import RunColumns
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, OutputSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
@@ -166,8 +167,9 @@ def run_commit(
         datasets.append(DatasetRecord(run_id, workflow, name, "source", source_space(name), version.id, body))
         versions[version.id] = version
     kept = {**plan.plan.outputs, **{step: step for step in plan.plan.keep}, **{name: name for name in writing.failed}}
+    columns = _run_columns(done, kept)
     for name, step in kept.items():
-        version = writing.versions[step]
+        version = columns.marked(name)
         output = loaded.spec.outputs.get(name)
         body = _with(output, folder=str(loaded.path.parent.absolute())) if isinstance(output, OutputSpec) else "{}"
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
@@ -207,12 +209,22 @@ def run_commit(
         ),
         tuple(datasets),
         (),
+        columns.records(run_id),
     )
 
 
 def _with(declared: SourceSpec | OutputSpec, **more: str) -> str:
     """What the file says of a dataset, and from where its path counts."""
     return json.dumps({**json.loads(declared.model_dump_json(by_alias=True)), **more})
+
+
+def _run_columns(done: Executed, kept: Mapping[str, str]) -> RunColumns:
+    """The columns of what a run read and wrote; rows that failed a check are rows of the step that was checked."""
+    plan, failed = done.plan.plan, done.writing.failed
+    steps = {name: failed[name].step if name in failed else step for name, step in kept.items()}
+    nodes = {name: plan.steps.get(step) or plan.sources[step] for name, step in steps.items()}
+    versions = {name: source.version for name, source in done.sources.items()}
+    return RunColumns(plan, nodes, {**versions, **{name: done.writing.versions[step] for name, step in kept.items()}})
 
 
 def _counted(done: Executed) -> dict[str, int]:

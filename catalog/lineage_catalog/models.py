@@ -5,7 +5,7 @@ What a run read and wrote, and the lineage between: visible in one transaction, 
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
 metadata = MetaData(
     naming_convention={
@@ -79,6 +79,20 @@ run_datasets = Table(
     Index("ix_run_datasets_name", "name"),
 )
 
+dataset_columns = Table(
+    "dataset_columns",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("dataset", String(255), primary_key=True),  # its name in the run
+    Column("ordinal", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),  # in Spark's words
+    Column("pii", Boolean, nullable=False),  # declared, or carried here from where it was
+    Column("reads", Text),  # JSON: [[source, column], …] of the same run; null where nobody knows
+    Column("influenced_by", Text),  # likewise
+    Column("decided_by", Text),  # JSON of a min or max: {dataset: the column whose value decides it}
+)
+
 hops = Table(
     "hops",
     metadata,
@@ -108,4 +122,4 @@ prepared = Table(
     Index("ix_prepared_name", "name"),
 )
 
-HEAD = "0004"
+HEAD = "0005"

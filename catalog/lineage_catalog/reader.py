@@ -11,7 +11,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import DatasetRecord, HopRecord, PreparedRecord, RunRecord, StepRecord, VersionRecord
+from lineage_catalog.records import (
+    ColumnRecord,
+    DatasetRecord,
+    HopRecord,
+    PreparedRecord,
+    RunRecord,
+    StepRecord,
+    VersionRecord,
+)
 
 Record = TypeVar("Record")
 
@@ -111,6 +119,12 @@ class CatalogReader:
     def version(self, version_id: str) -> VersionRecord | None:
         query = select(models.dataset_versions).where(models.dataset_versions.c.id == version_id)
         return next(iter(self._all(query, VersionRecord)), None)
+
+    def columns(self, run_id: str) -> list[ColumnRecord]:
+        """The columns of a run's datasets, in their order; none of a run that was made before they were kept."""
+        table = models.dataset_columns
+        query = select(table).where(table.c.run_id == run_id).order_by(table.c.dataset, table.c.ordinal)
+        return self._all(query, ColumnRecord)
 
     def hops(self, run_id: str) -> list[HopRecord]:
         query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)

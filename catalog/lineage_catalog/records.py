@@ -68,6 +68,22 @@ class DatasetRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnRecord:
+    """A column of a run's dataset. `reads` and `influenced_by` are JSON of pairs (source, column), None unknown;
+    `decided_by`, of a min or max, is JSON of the column per dataset of the run whose value decides it."""
+
+    run_id: str
+    dataset: str
+    ordinal: int
+    name: str
+    type: str
+    pii: bool
+    reads: str | None = None
+    influenced_by: str | None = None
+    decided_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HopRecord:
     """Lineage between two spaces of a run: stored pairs, or a form that stores nothing; `body` is JSON about that."""
 
@@ -106,6 +122,7 @@ class Commit:
     versions: tuple[VersionRecord, ...]
     datasets: tuple[DatasetRecord, ...]
     hops: tuple[HopRecord, ...]
+    columns: tuple[ColumnRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

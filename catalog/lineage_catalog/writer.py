@@ -60,7 +60,13 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
             runs = models.runs
             wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status != "committed")
             ids = list(connection.execute(wanted).scalars())
-            for table in (models.hops, models.prepared, models.run_steps, models.run_datasets):
+            for table in (
+                models.hops,
+                models.prepared,
+                models.dataset_columns,
+                models.run_steps,
+                models.run_datasets,
+            ):
                 connection.execute(delete(table).where(table.c.run_id.in_(ids)))
             connection.execute(delete(runs).where(runs.c.id.in_(ids)))
             used = select(models.run_datasets.c.version_id)
@@ -85,6 +91,7 @@ def _write(connection: Connection, commit: Commit) -> None:
     for table, rows in (
         (models.run_steps, [asdict(step) | {"run_id": run.id} for step in commit.steps]),
         (models.run_datasets, [asdict(dataset) for dataset in commit.datasets]),
+        (models.dataset_columns, [asdict(column) for column in commit.columns]),
     ):
         if rows:
             connection.execute(insert(table), rows)

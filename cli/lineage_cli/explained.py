@@ -269,14 +269,39 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             for name, source in plan.sources.items()
         ],
     )
-    nothing = NO_COLUMN if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
     yield (
-        "Columns of the outputs, and what they are computed from",
-        [Column("output"), Column("column"), Column("computed from")],
+        "Columns of sources that are other workflows' outputs",
+        [Column("source"), Column("column"), Column("is"), Column("marks")],
         [
-            [name, column, ", ".join(found) or nothing]
-            for name, output in facts["outputs"].items()
-            for column, found in output["columns"].items()
+            [name, column, behind, "pii" if column in source["pii"] else NOTHING]
+            for name, source in plan.sources.items()
+            for column, behind in (source["output_columns"] or {}).items()
+        ],
+    )
+    nothing = NO_COLUMN if all(source["columns_known"] for source in plan.sources.values()) else "unknown"
+    for title, first, what in (("outputs", "output", "outputs"), ("kept steps", "step", "kept")):
+        yield (
+            f"Columns of the {title}, and what they are computed from",
+            [Column(first), Column("column"), Column("computed from"), Column("marks")],
+            [
+                [
+                    name,
+                    column,
+                    ", ".join(found) or nothing,
+                    "pii" if column in dataset["pii"] else NOTHING,
+                ]
+                for name, dataset in facts[what].items()
+                for column, found in dataset["columns"].items()
+            ],
+        )
+    yield (
+        "What else influences the columns: predicates, keys, orders",
+        [Column("dataset"), Column("column"), Column("influenced by")],
+        [
+            [name, column, ", ".join(found)]
+            for name, dataset in (*facts["outputs"].items(), *facts["kept"].items())
+            for column, found in dataset["influenced_by"].items()
+            if found
         ],
     )
 

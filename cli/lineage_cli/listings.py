@@ -26,16 +26,18 @@ class Listing:
     """How a list is shown as a table.
 
     `hidden`: columns that are in other formats only. `times`: told to the second. `spare`: columns that go one after
-    the other where the terminal is too narrow, once run ids are shortened.
+    the other where the terminal is too narrow, once run ids are shortened. `lists`: told with commas between.
     """
 
     hidden: tuple[str, ...]
     spare: tuple[str, ...]
     times: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
 
 
 RUNS = Listing(("workflow_version",), ("status", "started_at", "capture"), ("started_at", "committed_at"))
 DATASETS = Listing(("version",), ("bytes", "kind"))
+COLUMNS = Listing(("run_id",), ("type",), lists=("computed_from", "influenced_by"))
 
 
 def fitted(answer: Answer, listing: Listing, output: Output) -> Answer:
@@ -44,6 +46,7 @@ def fitted(answer: Answer, listing: Listing, output: Output) -> Answer:
         return answer
     (part,) = answer.parts
     table = _to_the_second(pa.Table.from_batches(list(part.batches())), listing)
+    table = _with_commas(table, listing)
     table = table.drop_columns([name for name in listing.hidden if name in table.column_names])
     if output.on_terminal:
         screen = shutil.get_terminal_size().columns
@@ -58,6 +61,12 @@ def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
         if name in table.column_names:
             text = pc.utf8_slice_codeunits(pc.cast(table[name], pa.large_string()), 0, 19)
             table = _with(table, name, pc.replace_substring(text, "T", " "))
+    return table
+
+
+def _with_commas(table: pa.Table, listing: Listing) -> pa.Table:
+    for name in listing.lists:
+        table = _with(table, name, pc.binary_join(pc.cast(table[name], pa.list_(pa.string())), ", "))
     return table
 
 

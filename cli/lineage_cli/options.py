@@ -222,6 +222,19 @@ class WholeNumber(click.ParamType[Any]):
         return number
 
 
+class Count(WholeNumber):
+    """A number of things of which there must be some."""
+
+    wanted = "expected a whole number, 1 or larger"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if number < 1:
+            self.fail(self.wanted, param, ctx)
+        return number
+
+
 class Rid(WholeNumber):
     """A row id; where `piped`, also `-` for row ids from standard input."""
 

@@ -26,7 +26,7 @@ ROW_GROUP = 122_880  # rows of a Parquet row group, as DuckDB makes them
 DATASET = "dataset"
 
 
-def write_answer(answer: Answer, output: Output) -> None:
+def write_answer(answer: Answer, output: Output, more: str = "--limit") -> None:
     """Writes the answer where it belongs; what is to be said beside it goes to standard error."""
     _refuse_unlike(answer, output.format)
     patience = waiting(f"writing {output.out}") if output.out is not None else contextlib.nullcontext()
@@ -48,16 +48,16 @@ def write_answer(answer: Answer, output: Output) -> None:
                 count = _write_tables(answer, sink, terminal=output.on_terminal)
     if output.out is not None:
         click.echo(f"wrote {count:,} {'row' if count == 1 else 'rows'} to {output.out}", err=True)
-    say_beside(answer)
+    say_beside(answer, more)
 
 
-def say_beside(answer: Answer) -> None:
-    """Notes, and how many rows a limit cut off, on standard error."""
+def say_beside(answer: Answer, more: str = "--limit") -> None:
+    """Notes, and how many rows were cut off, on standard error; `more` is the option that shows more of them."""
     for part in answer.parts:
         if part.remaining:
             rows = "row" if part.remaining == 1 else "rows"
             of = f" of {part.dataset}" if part.dataset else ""
-            click.echo(f"… and {part.remaining:,} more {rows}{of}; use --limit to see more", err=True)
+            click.echo(f"… and {part.remaining:,} more {rows}{of}; use {more} to see more", err=True)
     for note in answer.notes:
         click.echo(f"note: {note}", err=True)
 

@@ -109,7 +109,7 @@ class _Capture:
             join.set("this", self._table(join.this, common, ids))
         grouped = (
             bool(tree.args.get("group"))
-            or any(_aggregates(each) for each in tree.expressions)
+            or any(aggregates(each) for each in tree.expressions)
             or (tree.args.get("having") is not None)
         )
         items = [self._without(each, ids) for each in tree.expressions or [exp.Star()]]
@@ -301,7 +301,7 @@ class _Capture:
         return f"{self.prefix}{next(self.numbers)}"
 
 
-def _aggregates(item: exp.Expr) -> bool:
+def aggregates(item: exp.Expr) -> bool:
     """Whether an item of a SELECT is computed of many rows; what sqlglot does not know by name, our own list does."""
     from sqlglot import exp
 

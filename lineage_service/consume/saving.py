@@ -6,20 +6,22 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
+from lineage_catalog.records import ColumnRecord, Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 
 from lineage_service.capture.handles import Role, Space, source_space, step_space
 from lineage_service.consume.captured import Captured, Ids, captured
+from lineage_service.consume.columns import query_columns
 from lineage_service.consume.reading import Question
 from lineage_service.consume.rewriting import Asking, Rewritten
 from lineage_service.consume.running import apart
 from lineage_service.errors import QuestionError
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
+from lineage_service.plan.column_lineage import Read
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout, RunFolder, storing, working_folder
 from lineage_service.store.versions import Version
@@ -52,6 +54,14 @@ class _Source:
     record: DatasetRecord
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """The version with the marks of its columns, and what the catalog will hold of them and of those that are read."""
+
+    version: Version
+    records: tuple[ColumnRecord, ...]
+
+
 @dataclass
 class Saving:
     """One question on its way to become a dataset."""
@@ -82,10 +92,11 @@ class Saving:
                     cursor.execute(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
                     self._refuse_other_rows(cursor, table, traced)
                     version = self._rows(cursor, table, traced, folder)
+                    described = self._columns(cursor, version, sources)
                     hops = [hop for each in sources for hop in self._hops(cursor, table, traced, each, folder)]
                 folder.sync()
                 folder.hand_over()
-                commit(self._commit(started, folder, version, sources, hops))
+                commit(self._commit(started, folder, sources, hops, described))
                 folder.mark_committed()
                 return folder.run_id
         finally:
@@ -181,6 +192,46 @@ class Saving:
                 raise QuestionError("a column has values that cannot be kept in Parquet", hint="cast it") from None
         return version_of_folder(target, types, folder)
 
+    # --- columns ----------------------------------------------------------------------------------------------
+
+    def _columns(self, cursor: DuckDBPyConnection, version: Version, sources: Sequence[_Source]) -> _Columns:
+        """What each column is computed from; in doubt, that is not known, and a mark that might be there is."""
+        names = {each.record.version_id: each.name for each in sources}
+        marks: dict[str, dict[str, bool]] = {}
+        datasets: dict[str, str] = {}
+        for name, relation in self.rewritten.relations.items():
+            assert relation.dataset is not None
+            own = self._marks(relation.dataset)
+            described = cursor.execute(f"DESCRIBE {relation.query}").fetchall()
+            marks[name] = {row[0]: own.get(row[0].lower(), False) for row in described}
+            datasets[name] = names.get(relation.dataset.version_id, relation.dataset.name)
+        found = query_columns(self.rewritten.named, marks, len(version.columns))
+        doubtful = any(pii for own in marks.values() for pii in own.values())
+        pii = [doubtful] * len(version.columns) if found is None else [each.pii for each in found]
+        marked = replace(
+            version, columns=tuple(replace(each, pii=own) for each, own in zip(version.columns, pii, strict=True))
+        )
+        records = [
+            ColumnRecord(
+                "", self.name, number, each.name, each.type, each.pii,
+                None if found is None else _json(found[number].reads, datasets),
+                None if found is None else _json(found[number].influenced_by, datasets),
+            )
+            for number, each in enumerate(marked.columns)
+        ]  # fmt: skip
+        for source in sources:
+            own = self._marks(source.record)
+            for number, each in enumerate(self.asking.ask.scan(source.record).version.columns):
+                there = own.get(each.name.lower(), False)
+                records.append(ColumnRecord("", source.name, number, each.name, each.type, there, "[]", "[]"))
+        return _Columns(marked, tuple(records))
+
+    def _marks(self, dataset: DatasetRecord) -> dict[str, bool]:
+        """Which columns of a dataset are personal data: as its run says, and as its version does."""
+        known = self.asking.ask.reader.columns(dataset.run_id)
+        declared = {name.lower(): True for name in json.loads(dataset.declared).get("pii") or ()}
+        return declared | {each.name.lower(): each.pii for each in known if each.dataset == dataset.name}
+
     # --- lineage ----------------------------------------------------------------------------------------------
 
     def _hops(
@@ -218,11 +269,11 @@ class Saving:
         self,
         started: datetime,
         folder: RunFolder,
-        version: Version,
         sources: Sequence[_Source],
         hops: Sequence[HopRecord],
+        columns: _Columns,
     ) -> Commit:
-        run_id, name = folder.run_id, self.name
+        run_id, name, version = folder.run_id, self.name, columns.version
         content = {
             "version": 1, "name": name, "query": self.question.text,
             "sources": {each.name: {"output": each.record.full_name} for each in sources},
@@ -249,7 +300,8 @@ class Saving:
         ]  # fmt: skip
         made = DatasetRecord(run_id, name, name, "output", step_space(name), version.id, "{}")
         record = VersionRecord(version.id, version.kind, run_id, version.rows, version.bytes, version.to_json())
-        return Commit(run, text, (), (record,), (*read, made), tuple(hops))
+        kept = tuple(replace(each, run_id=run_id) for each in columns.records)
+        return Commit(run, text, (), (record,), (*read, made), tuple(hops), kept)
 
 
 def _fits(cursor: DuckDBPyConnection, table: str, name: str) -> bool:
@@ -271,6 +323,11 @@ def spark_type(kind: str) -> str:
     if kind.startswith("DECIMAL("):
         return kind.lower().replace(" ", "")
     return _SPARK_TYPES.get(kind, "")
+
+
+def _json(refs: Read, datasets: Mapping[str, str]) -> str:
+    """Columns of relations as columns of the datasets that they are of."""
+    return json.dumps(list(dict.fromkeys((datasets[each.source], each.column) for each in refs)))
 
 
 def _short(space: str) -> str:

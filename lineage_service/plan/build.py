@@ -136,9 +136,9 @@ class _Builder:
         return Plan(spec.name, sources, steps, outputs, keep, checked, warnings, spec.lineage.workload)
 
     def _source(self, name: str, schema: Schema) -> Source:
-        position = self.loaded.marks.key("sources", name)
+        position, source = self.loaded.marks.key("sources", name), self.loaded.spec.sources[name]
         try:
-            return Source(name, name, position, schema)
+            return Source(name, name, position, schema, () if isinstance(source, BrokenSource) else source.pii)
         except PlanError as error:
             self.problems += error.problems
             return Source(name, name, position, Schema(known=False))

@@ -1,10 +1,21 @@
-"""Which source columns each column of a relation is computed from: read off the plan."""
+"""Column lineage, read off the plan: which source columns each column is computed from, and which only influence it.
+
+A column *reads* the columns that its value is computed from. It is *influenced by* those that decide which rows there
+are and what they are made of: predicates, join conditions, group keys (of the measures), partitions and orders of
+windows, the order a limit cuts by, both sides of intersect and difference, an exploded array. What it reads is not
+told again as an influence. An order alone changes no value. Group keys, and the columns of a distinct, change only how
+often another one's values are there: they influence what counts or adds up those rows, and what a limit takes of them.
+"""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lineage_service.plan.expressions import Expression
+from lineage_service.plan import functions
+from lineage_service.plan.carried import carried_columns
+from lineage_service.plan.expressions import BARE_FUNCTIONS, ColumnRef, Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -24,62 +35,286 @@ from lineage_service.plan.nodes import (
     WithColumns,
 )
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 Origins = dict[str, tuple[str, ...]]
 
 
-def column_origins(node: Node, known: dict[str, Origins] | None = None) -> Origins:
+class SourceColumn(NamedTuple):
+    """A column of a source, under the names that the workflow gives both."""
+
+    source: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.source}.{self.column}"
+
+
+Read = tuple[SourceColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLineage:
+    """What stands behind a column: what its value is computed from, what else influences it, and whether its value
+    shows that of a source column that is marked as personal data."""
+
+    reads: Read
+    influenced_by: Read
+    pii: bool
+
+
+def column_lineage(node: Node, known: Traced | None = None) -> dict[str, ColumnLineage]:
+    """The lineage of each column of a relation, in their order. `known` is kept between calls on one plan."""
+    relation = _traced(node, {} if known is None else known)
+    return {
+        name: ColumnLineage(
+            value.reads,
+            tuple(each for each in _unique((*value.touched, *relation.rows)) if each not in value.reads),
+            value.marked,
+        )
+        for name, value in relation.columns.items()
+    }
+
+
+def column_origins(node: Node) -> Origins:
     """For each column the `source.column` names that its value is computed from; predicates are not among them."""
-    known = {} if known is None else known
+    return {name: tuple(map(str, found.reads)) for name, found in column_lineage(node).items()}
+
+
+# --- what is known of a relation on the way ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Value:
+    """A column on the way. `touched` are influences of its own; `fields` those of a struct that was put together."""
+
+    reads: Read = ()
+    touched: Read = ()
+    marked: bool = False
+    fields: Mapping[str, Value] | None = None
+
+    @property
+    def all(self) -> Read:
+        return (*self.reads, *self.touched)
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """A relation on the way: its columns, what influences its rows and so every column, and what they are sorted by.
+
+    `grain` is what its rows were told apart by, in a group-by or distinct below. `open` are sources below whose columns
+    nobody knows before Spark has looked.
+    """
+
+    columns: dict[str, Value]
+    rows: Read = ()
+    order: Read = ()
+    grain: Read = ()
+    open: tuple[Source, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        # A step that is read twice would double them each time.
+        for name in ("rows", "order", "grain", "open"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+
+    def find(self, name: str) -> Value | None:
+        wanted = name.lower()
+        return next((value for each, value in self.columns.items() if each.lower() == wanted), None)
+
+    def value(self, name: str, fields: Iterable[str] = ()) -> Value:
+        """A column, or a field of a struct column; of a source that nobody knows, whatever is asked for."""
+        found = self.find(name)
+        if found is None:
+            wanted = [_source_value(source, name) for source in self.open]
+            return wanted[0] if len(wanted) == 1 else Value(marked=any(value.marked for value in wanted))
+        for each in fields:
+            found = (found.fields or {}).get(each.lower(), found)
+        return found
+
+
+Traced = dict[str, _Relation]
+
+
+def _traced(node: Node, known: Traced) -> _Relation:
     if node.id not in known:
-        known[node.id] = _origins(node, [column_origins(below, known) for below in node.inputs])
+        known[node.id] = _relation(node, [_traced(below, known) for below in node.inputs])
     return known[node.id]
 
 
-def _origins(node: Node, inputs: list[Origins]) -> Origins:
+def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
+    below = inputs[0] if inputs else _Relation({})
     match node:
         case Source():
-            return {name: (f"{node.step}.{name}",) for name in node.schema.names}
-        case Filter() | Sort() | Limit() | Distinct():
-            return inputs[0]
+            columns = {name: _source_value(node, name) for name in node.schema.names}
+            return _Relation(columns, open=() if node.schema.known else (node,))
+        case Filter():
+            return replace(below, rows=(*below.rows, *_value(node.where, below).all))
+        case Sort():
+            return replace(below, order=_order(node.by, below))
+        case Limit():
+            order = _order(node.by, below) if node.by else below.order
+            return replace(below, rows=(*below.rows, *order, *below.grain), order=order)
+        case Distinct():
+            told_apart = tuple(ref for value in below.columns.values() for ref in value.all)
+            return replace(below, order=(), grain=told_apart)
         case Project():
-            return _computed(node.columns, inputs[0])
+            return replace(below, columns=_computed(node.columns, below), open=())
         case WithColumns():
-            return _replaced(node, inputs[0], _computed(node.columns, inputs[0]))
+            return replace(below, columns=_replaced(node, below, _computed(node.columns, below)))
         case Aggregate():
-            return _computed((*node.keys, *node.measures), inputs[0])
+            keys = _computed(node.keys, below)
+            by = tuple(ref for value in keys.values() for ref in value.all)
+            return _Relation({**keys, **_computed(node.measures, below, by, below.grain)}, below.rows, grain=by)
         case Window():
-            return _replaced(node, inputs[0], _computed(node.measures, inputs[0]))
+            by = tuple(ref for name in node.partition_by for ref in below.value(name).all)
+            measures = _computed(node.measures, below, (*by, *_order(node.order_by, below)), below.grain)
+            return replace(below, columns=_replaced(node, below, measures), order=())
         case Explode():
-            return _replaced(node, inputs[0], {node.alias: _of(inputs[0], node.column)})
+            exploded = below.value(node.column)
+            columns = _replaced(node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)})
+            # How many rows there are of the others depends on how many elements there are.
+            return replace(below, columns=columns, rows=(*below.rows, *exploded.all))
         case Join():
-            both = [_of(inputs[0], name) + _of(inputs[1], name) for name in node.schema.names]
-            if node.how in ("semi", "anti"):
-                both = [_of(inputs[0], name) for name in node.schema.names]
-            return {name: _unique(found) for name, found in zip(node.schema.names, both, strict=True)}
-        case Union() | Intersect():
-            return {name: _unique(tuple(each for below in inputs for each in _of(below, name))) for name in inputs[0]}
-        case Difference():
-            return inputs[0]
+            return _joined(node, *inputs)
+        case Union():
+            columns = {name: _merged([each.value(name) for each in inputs]) for name in node.schema.names}
+            rows = tuple(ref for each in inputs for ref in each.rows)
+            return _Relation(columns, rows, grain=tuple(ref for each in inputs for ref in each.grain))
+        case Intersect() | Difference():
+            left, right = inputs
+            matched = tuple(ref for each in inputs for name in node.schema.names for ref in each.value(name).all)
+            columns = dict(left.columns)
+            if isinstance(node, Intersect):
+                columns = {name: _merged([left.value(name), right.value(name)]) for name in node.schema.names}
+            copies = (*left.grain, *right.grain) if node.all else ()  # with ALL it counts how often a row is there
+            return _Relation(columns, (*left.rows, *right.rows, *matched, *copies), open=left.open)
         case _:
             assert_never(node)
 
 
-def _computed(columns: tuple[Named, ...], below: Origins) -> Origins:
-    return {named.name: _read_by(named.expression, below) for named in columns}
+def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
+    sides = {"left": left, "right": right}
+
+    def resolved(ref: ColumnRef) -> Value:
+        side = node.side_of(ref)
+        named = ref.parts[0] in sides and len(ref.parts) > 1
+        name, *fields = ref.parts[1:] if named else ref.parts
+        return sides[side].value(name, fields)
+
+    matched = [value for name in node.using for value in (left.value(name), right.value(name))]
+    if node.on is not None:
+        matched.append(value_of_tree(node.on.tree, resolved))
+    rows = (*left.rows, *right.rows, *(ref for value in matched for ref in value.all))
+    shared = {name.lower() for name in node.using}
+
+    def column(name: str) -> Value:
+        if node.how in ("semi", "anti") or (name.lower() in shared and node.how == "left"):
+            return left.value(name)
+        if name.lower() in shared:
+            # One column of two: equal where both are there, and in a full join of the side that is.
+            return right.value(name) if node.how == "right" else _merged([left.value(name), right.value(name)])
+        own = left.find(name) or right.find(name)
+        return own if own is not None else _merged([each.value(name) for each in (left, right) if each.open])
+
+    columns = {name: column(name) for name in node.schema.names}
+    if node.how in ("semi", "anti"):
+        return _Relation(columns, rows, grain=left.grain, open=left.open)
+    return _Relation(columns, rows, grain=(*left.grain, *right.grain), open=(*left.open, *right.open))
 
 
-def _read_by(expression: Expression, below: Origins) -> tuple[str, ...]:
-    return _unique(tuple(each for ref in expression.columns for each in _of(below, ref.parts[0])))
+def _source_value(source: Source, name: str) -> Value:
+    column = source.schema.find(name)
+    spelled = column.name if column else name
+    return Value((SourceColumn(source.step, spelled),), marked=source.is_pii(name))
 
 
-def _replaced(node: Node, below: Origins, new: Origins) -> Origins:
-    lowered = {name.lower(): found for name, found in new.items()}
-    return {name: lowered.get(name.lower(), _of(below, name)) for name in node.schema.names}
+def _merged(values: list[Value]) -> Value:
+    return Value(
+        _unique(ref for value in values for ref in value.reads),
+        _unique(ref for value in values for ref in value.touched),
+        any(value.marked for value in values),
+    )
 
 
-def _of(origins: Origins, name: str) -> tuple[str, ...]:
-    return next((found for each, found in origins.items() if each.lower() == name.lower()), ())
+def _order(keys: Iterable[SortKey], below: _Relation) -> Read:
+    return tuple(ref for key in keys for ref in _value(key.expression, below).all)
 
 
-def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _computed(columns: Iterable[Named], below: _Relation, touched: Read = (), counted: Read = ()) -> dict[str, Value]:
+    """Columns by their expressions; `touched` influences them all, `counted` those that depend on copies of rows."""
+    computed = {}
+    for named in columns:
+        value = _value(named.expression, below)
+        more = (*touched, *counted) if _counts_copies(named.expression) else touched
+        computed[named.name] = Value(value.reads, _unique((*value.touched, *more)), value.marked, value.fields)
+    return computed
+
+
+# Aggregates that give the same, however often a value is there.
+_OF_SETS = frozenset({"any", "any_value", "approx_count_distinct", "bit_and", "bit_or", "bool_and", "bool_or",
+                      "collect_set", "dense_rank", "every", "max", "max_by", "min", "min_by", "some"})  # fmt: skip
+
+
+def _counts_copies(expression: Expression) -> bool:
+    """Whether a measure may change where a row is there twice; `count(DISTINCT …)` and the like do not."""
+    folds = functions.AGGREGATES | functions.WINDOW_ONLY
+    called = [name for name in expression.called if name in folds and name not in _OF_SETS]
+    distinct = [token for token in expression.tokens if token.text.lower() == "distinct"]
+    return len(called) > len(distinct)
+
+
+def _replaced(node: Node, below: _Relation, new: Mapping[str, Value]) -> dict[str, Value]:
+    lowered = {name.lower(): value for name, value in new.items()}
+    return {name: lowered.get(name.lower()) or below.value(name) for name in node.schema.names}
+
+
+# --- expressions ------------------------------------------------------------------------------------------------
+
+
+def _value(expression: Expression, below: _Relation) -> Value:
+    """What an expression over one relation's columns reads."""
+    expanded = with_stars_expanded(expression, tuple(below.columns))
+    tree = expression.tree if expanded == expression.text else Expression(expanded).tree
+    return value_of_tree(tree, lambda ref: below.value(ref.parts[0], ref.parts[1:]), below.find)
+
+
+def value_of_tree(
+    tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any] = lambda _: None
+) -> Value:
+    """What an expression reads, in whatever dialect it was parsed; `find` tells columns from functions without
+    parentheses."""
+    from sqlglot import exp
+
+    reads: list[SourceColumn] = []
+    touched: list[SourceColumn] = []
+    shown = {id(column) for column in carried_columns(tree)}
+    marked = False
+    for column in tree.find_all(exp.Column, bfs=False):
+        parts = tuple(part.name for part in column.parts)
+        bare = len(parts) == 1 and parts[0].lower() in BARE_FUNCTIONS and not column.this.args.get("quoted")
+        if bare and find(parts[0]) is None:
+            continue  # current_user and the like, where no column has the name
+        value = resolved(ColumnRef(parts[:-1] if parts[-1] == "*" else parts))
+        reads += value.reads
+        touched += value.touched
+        marked = marked or (value.marked and id(column) in shown)
+    return Value(_unique(reads), _unique(touched), marked, _fields(tree, resolved, find))
+
+
+def _fields(
+    tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any]
+) -> dict[str, Value] | None:
+    """The fields of a struct that is put together here: whoever reads one of them does not read the others."""
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Column):
+        parts = tuple(part.name for part in tree.parts)
+        return None if parts[-1] == "*" else dict(resolved(ColumnRef(parts)).fields or {}) or None
+    if not isinstance(tree, exp.Struct) or not all(isinstance(each, exp.PropertyEQ) for each in tree.expressions):
+        return None
+    return {each.this.name.lower(): value_of_tree(each.expression, resolved, find) for each in tree.expressions}
+
+
+def _unique(refs: Iterable[SourceColumn]) -> Read:
+    return tuple(dict.fromkeys(refs))

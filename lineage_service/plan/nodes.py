@@ -137,7 +137,10 @@ class _Binary(Base):
 
 @dataclass(frozen=True, eq=False)
 class Source(Base):
+    """Rows that are read. `pii` are the columns that the workflow declares to hold personal data."""
+
     columns: Schema
+    pii: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -146,6 +149,11 @@ class Source(Base):
     @property
     def schema(self) -> Schema:
         return self.columns
+
+    def is_pii(self, name: str) -> bool:
+        """Whether a column holds personal data: declared here, or marked in the output that is read."""
+        column = self.columns.find(name)
+        return name.lower() in (each.lower() for each in self.pii) or (column is not None and column.pii)
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         if self.columns.find(RESERVED):

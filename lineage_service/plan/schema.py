@@ -22,12 +22,14 @@ class ColumnError(Exception):
 class Column:
     """A column's name, and its Spark type as text where it is known without Spark.
 
-    `alike`, of a source: whether every engine reads the same values from its files.
+    `alike`, of a source: whether every engine reads the same values from its files. `pii`, of a source that is another
+    workflow's output: whether it is marked there.
     """
 
     name: str
     type: str | None = None
     alike: bool = False
+    pii: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
+from lineage_service.query.contributors import Contributors, Measure, deciding_columns, measure_of
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.names import DatasetName, find_dataset
-from lineage_service.query.rows import Keyed, Shape, id_part, refuse_changed, rows_part
+from lineage_service.query.rows import Keyed, Shape, Top, id_part, refuse_changed, rows_part
 from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import stale_readers
@@ -96,8 +97,12 @@ class Questions:
         else:
             several = len(targets) > 1 or list(to) == ["all"] or len(to) > 1
             answer = Answer([], _kind(shape))
+            measures = self._measures(targets, shape)
             for target in targets:
-                part = self._part(walked, start, target, direction, shape)
+                if shape.top is not None:
+                    part = self._top(answer, found, walked, start, target, shape.top, measures[target], shape)
+                else:
+                    part = self._part(walked, start, target, direction, shape)
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 answer.parts.append(part)
@@ -133,6 +138,30 @@ class Questions:
             return part
         reached = self.engine.keep(f"SELECT b FROM ({sql.text})", sql.parameters)
         return self.rows_of(target, self.scan(target), Start(table=reached), shape)
+
+    def _measures(self, targets: Sequence[DatasetRecord], shape: Shape) -> dict[DatasetRecord, Measure]:
+        """What the rows of each target are ranked by: it must fit all of them before any is read."""
+        return {each: measure_of(shape.top.by, each, self.scan(each)) for each in targets} if shape.top else {}
+
+    def _top(
+        self,
+        answer: Answer,
+        found: DatasetRecord,
+        walked: Walk,
+        start: Start,
+        target: DatasetRecord,
+        top: Top,
+        measure: Measure,
+        shape: Shape,
+    ) -> Part:
+        """The contributors that matter most, those marked that decide a min or max of the rows asked about."""
+        deciding: dict[str, str] = {}
+        if not shape.influence:  # what has no match decides nothing
+            deciding, note = deciding_columns(self.reader.columns(found.run_id), found, target)
+            answer.notes += [note] if note else []
+        sql = self._walk_sql(walked, start, target, "backward", shape, pairs=bool(deciding))
+        ranked = Contributors(self.engine, found, self.scan(found), target, self.scan(target), measure, deciding)
+        return ranked.part(start, sql, top, shape)
 
     def _looked_up(
         self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape

@@ -49,6 +49,20 @@ def checked_order(text: str, columns: Sequence[str]) -> str:
     return core.sql(dialect="duckdb", identify=True, comments=False) + parts[1] + parts[2]
 
 
+def checked_measure(text: str, columns: Sequence[str]) -> tuple[str, bool]:
+    """A measure of rows as SQL, and whether it ends in asc: else, or with desc, the largest come first."""
+    from sqlglot import exp
+
+    cut = re.fullmatch(r"(.*?)(?:\s+(asc|desc))?\s*", text, re.DOTALL | re.IGNORECASE)
+    core, direction = (cut[1], cut[2]) if cut else (text, None)
+    tree = _checked(core, columns, "measure")
+    if tree.find(exp.Column) is None:
+        raise QuestionError(
+            "a measure reads columns of the rows that it ranks", hint=f"columns here: {listed(columns)}"
+        )
+    return f"({tree.sql(dialect='duckdb', identify=True, comments=False)})", (direction or "").lower() == "asc"
+
+
 def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
     import sqlglot
     from sqlglot import exp

@@ -37,6 +37,29 @@ FEW_OF_ALL = 0.01  # share of the rows up to which they are fetched wherever the
 
 
 @dataclass(frozen=True)
+class Top:
+    """Only the rows that matter most: so many, by a measure of their columns, in DuckDB's SQL."""
+
+    n: int
+    by: str
+
+    @classmethod
+    def of(cls, top: int | None, by: str | None) -> Top | None:
+        """What the two mean together; QuestionError where one is missing."""
+        if top is None and by is None:
+            return None
+        if by is None:
+            raise QuestionError("top needs a measure to rank rows by", hint="a column or expression of theirs: by")
+        if top is None:
+            raise QuestionError("by is the measure of top: say how many rows", hint="for instance top 10")
+        return cls(top, by)
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise QuestionError("top is a number of rows, 1 or larger")
+
+
+@dataclass(frozen=True)
 class Shape:
     """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
 
@@ -48,6 +71,7 @@ class Shape:
     count: bool = False
     roles: bool = False
     influence: bool = False
+    top: Top | None = None
 
     def __post_init__(self) -> None:
         if sum((self.rids, self.pairs, self.count)) > 1:
@@ -56,6 +80,15 @@ class Shape:
             raise QuestionError("a limit cannot be negative")
         if self.roles and not self.pairs:
             raise QuestionError("roles are a column of pairs: ask for pairs too")
+        if self.top is not None:
+            given = {
+                "pairs": self.pairs,
+                "count": self.count,
+                "order_by": self.order_by,
+                "limit": self.limit is not None,
+            }
+            for name in (name for name, value in given.items() if value):
+                raise QuestionError(f"top says which rows, how many and in what order: it does not go with {name}")
 
 
 def rows_part(
@@ -63,8 +96,8 @@ def rows_part(
 ) -> Part:
     """The rows that a start means, in the shape that was asked for."""
     names = [each.name for each in scan.version.columns]
-    chosen = _chosen(dataset, names, shape.columns)
-    wanted = _wanted(engine, dataset, scan, start, keyed)
+    chosen = chosen_columns(dataset, names, shape.columns)
+    wanted = wanted_of(engine, dataset, scan, start, keyed)
     order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by)
     if not order and not wanted.in_order:
         order = RID
@@ -90,7 +123,7 @@ class Wanted:
     way: str = "scan of all rows"
 
 
-def _wanted(
+def wanted_of(
     engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: Keyed | None
 ) -> Wanted:
     ids, total = _ids(engine, start, scan.version.rows)
@@ -204,7 +237,7 @@ def _row_groups(path: str, changed: int) -> tuple[int, ...]:
     return tuple(accumulate(sizes, initial=0))
 
 
-def _chosen(dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
+def chosen_columns(dataset: DatasetRecord, names: list[str], wanted: Sequence[str] | None) -> list[str]:
     if wanted is None:
         return names
     by_lower = {name.lower(): name for name in names}

@@ -262,6 +262,11 @@ class Refresh:
             ),
             tuple(datasets),
             tuple(dict.fromkeys(self.hops)),
+            tuple(
+                replace(each, run_id=self.folder.run_id)
+                for each in self.ask.reader.columns(self.run.id)
+                if each.dataset in {record.name for record in datasets}
+            ),
         ), report
 
     def _rows_of(self, node: str, rows: int | None) -> int | None:

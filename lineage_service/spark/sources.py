@@ -62,7 +62,9 @@ class OpenSource:
 
     @property
     def schema(self) -> Schema:
-        return Schema(tuple(Column(each.name, each.type, each.name in self.alike) for each in self.version.columns))
+        return Schema(
+            tuple(Column(each.name, each.type, each.name in self.alike, each.pii) for each in self.version.columns)
+        )
 
     def relation(self, names: Names, *, captured: bool, placed: bool = True, pruned: bool = False) -> Relation:
         """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody

@@ -67,7 +67,7 @@ class SourceSpec(Closed):
         default_factory=dict,
         description="kind of person: the column that identifies one; kept in the catalog, no effect yet",
     )
-    pii: Texts = Field((), description="Columns that hold personal data; kept in the catalog, no effect yet")
+    pii: Texts = Field((), description="Columns that hold personal data; columns computed from them are marked too")
     legal_hold: LegalHold | None = Field(
         None, description="Why an erasure must retain the rows; kept in the catalog, no effect yet"
     )

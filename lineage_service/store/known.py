@@ -28,7 +28,9 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
     """
     if source.output is not None:
         version = version_of(source.output)
-        return renamed([Column(column.name, column.type, alike=True) for column in version.columns], source.rename)
+        return renamed(
+            [Column(each.name, each.type, alike=True, pii=each.pii) for each in version.columns], source.rename
+        )
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
     if columns is None:

@@ -70,12 +70,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class VersionColumn:
-    """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders."""
+    """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders.
+
+    `pii`, of an output: its values show those of a source column that is marked as personal data.
+    """
 
     name: str
     type: str
     stored: str | None
     partition: str | None = None
+    pii: bool = False
 
     @property
     def original(self) -> str:

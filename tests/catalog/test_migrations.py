@@ -68,6 +68,9 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
     assert [(each.name, each.kind, each.rows) for each in reader.prepared("r1")] == (
         [("monthly", "groups", 7)] if old >= "0004" else []
     )
+    assert [(each.dataset, each.name, each.pii, each.reads) for each in reader.columns("r1")] == (
+        [("totals", "revenue", True, '[["orders", "amount"]]')] if old >= "0005" else []
+    )
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
     reader.close()
 

@@ -83,7 +83,19 @@ class FakeHome:
         return self
 
     def __getattr__(self, verb: str) -> Any:
-        if verb not in ("run", "rows", "backward", "forward", "trace", "diff", "runs", "datasets", "graph", "gc"):
+        if verb not in (
+            "run",
+            "rows",
+            "backward",
+            "forward",
+            "trace",
+            "diff",
+            "runs",
+            "datasets",
+            "columns",
+            "graph",
+            "gc",
+        ):
             raise AttributeError(verb)
 
         def ask(*args: Any, **options: Any) -> Any:

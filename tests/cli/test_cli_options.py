@@ -197,7 +197,7 @@ def test_a_format_that_is_given_goes_with_any_suffix(call: Call, tmp_path: Any) 
 
 
 def test_numbers_are_called_n_in_every_help(call: Call) -> None:
-    for verb, options in (("rows", 2), ("backward", 2), ("trace", 3), ("diff", 2), ("runs", 1), ("datasets", 1)):
+    for verb, options in (("rows", 2), ("backward", 3), ("trace", 3), ("diff", 2), ("runs", 1), ("datasets", 1)):
         out = call([verb, "--help"]).out
         assert "RANGE" not in out
         assert len([line for line in out.splitlines() if line.split()[1:2] == ["N"]]) == options, verb
@@ -212,3 +212,48 @@ def test_options_that_do_nothing_are_taken_and_not_told(
     assert "--home" not in help_
     assert "--catalog" not in help_
     assert call([verb, "--home", "here", "--catalog", "sqlite:///x"]).code == 0
+
+
+# --- the rows that matter most ------------------------------------------------------------------------------------
+
+
+def test_top_is_handed_on_and_replaces_the_limit(call: Call, terminal: None) -> None:
+    home = home_with_rows()
+    call(["backward", "t", "--rid", "0", "--to", "s", "--top", "3", "--by", "a * b desc"], home=home)
+    assert (home.options["top"], home.options["by"], home.options["limit"]) == (3, "a * b desc", None)
+    call("backward t --rid 0 --to s", home=home)
+    assert "top" not in home.options
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--to s --top 3", "--top needs --by"),
+        ("--to s --by a", "it needs --top N"),
+        ("--to s --top 0 --by a", "expected a whole number, 1 or larger"),
+        ("--to s --top -1 --by a", "expected a whole number, 1 or larger"),
+        ("--to s --top x --by a", "expected a whole number, 1 or larger"),
+        ("--top 3 --by a", "--top needs --to"),
+        ("--to s --top 3 --by a --pairs", "does not go with --pairs"),
+        ("--to s --top 3 --by a --count", "does not go with --count"),
+        ("--to s --top 3 --by a --order-by a", "does not go with --order-by"),
+        ("--to s --top 3 --by a --limit 3", "does not go with --limit"),
+    ],
+)
+def test_top_with_what_has_no_meaning_is_wrong_usage(call: Call, given: str, message: str) -> None:
+    result = call(f"backward t --rid 0 {given}", home=home_with_rows())
+    assert result.code == 2
+    assert message in result.err
+
+
+# --- columns of datasets ------------------------------------------------------------------------------------------
+
+
+def test_columns_of_datasets(call: Call) -> None:
+    home = FakeHome(answer({"dataset": ["f.t"], "column": ["a"], "type": ["int"], "pii": [True],
+                            "computed_from": [["f.s.a", "f.s.b"]], "influenced_by": [[]], "run_id": ["3f"]}))  # fmt: skip
+    result = call("datasets t --columns --through", home=home)
+    assert home.asked == [("columns", (), {"dataset": ["t"], "run": None, "through": True, "limit": None})]
+    assert result.out.splitlines()[-1].split() == ["f.t", "a", "int", "true", "f.s.a,", "f.s.b"]
+    assert '"computed_from": ["f.s.a", "f.s.b"]' in call("datasets t --columns --json", home=home).out
+    assert call("datasets --through", home=home).code == 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.options import Count, Output, Start, home_options, output_options, row_options, start_options
 from lineage_cli.reach import Reach, reach_options
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="which: the rows; why: which of them together; how: also in what way.",
 )
+@click.option("--top", type=Count(), metavar="N", help="Only the N rows that matter most, by --by.")
+@click.option(
+    "--by", metavar="EXPRESSION", help="What --top ranks by: DuckDB SQL over their columns; largest first, unless asc."
+)
 @row_options
 @output_options
 @home_options
@@ -33,6 +37,8 @@ def command(
     start: Start,
     reach: Reach,
     semantics: str,
+    top: int | None,
+    by: str | None,
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
@@ -49,8 +55,10 @@ def command(
     Examples:
       smoke-lineage backward totals --key order_id=7 --to lineitem
       smoke-lineage backward totals --all --to orders --pairs --out pairs.parquet
+      smoke-lineage backward totals --key order_id=7 --to lineitem --top 10 --by "l_extendedprice * l_quantity"
     """
     reach.check(columns, order_by)
+    ranking = _ranking(top, by, reach, order_by, limit)
     from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
 
@@ -59,11 +67,30 @@ def command(
             dataset,
             **start.arguments(),
             **reach.arguments(),
-            limit=reach.limit(output, limit),
+            limit=None if ranking else reach.limit(output, limit),
             columns=columns,
             order_by=order_by,
             semantics=semantics,
+            **ranking,
         )
 
     with answered(home, catalog, question) as answer:
-        write_answer(answer, output)
+        write_answer(answer, output, more="--top" if ranking else "--limit")
+
+
+def _ranking(
+    top: int | None, by: str | None, reach: Reach, order_by: list[str] | None, limit: int | None
+) -> dict[str, Any]:
+    """`--top` and `--by` as keyword arguments; none where neither is given."""
+    if top is None and by is None:
+        return {}
+    if by is None:
+        raise click.UsageError("--top needs --by: an expression over the columns of the rows that it ranks.")
+    if top is None:
+        raise click.UsageError("--by is what --top ranks by: it needs --top N.")
+    if not reach.to:
+        raise click.UsageError("--top needs --to: without it, only counts per dataset are printed.")
+    given = {"--pairs": reach.pairs, "--count": reach.count, "--order-by": order_by, "--limit": limit is not None}
+    for option in (name for name, value in given.items() if value):
+        raise click.UsageError(f"--top says which rows, how many and in what order: it does not go with {option}.")
+    return {"top": top, "by": by}

@@ -14,23 +14,46 @@ if TYPE_CHECKING:
 
 
 @click.command("datasets")
+@click.argument("dataset", metavar="[DATASET]...", nargs=-1)
 @click.option("--run", metavar="RUN", help="Only datasets of this run: its id, or the start of it.")
+@click.option(
+    "--columns",
+    "columns_",
+    is_flag=True,
+    help="Their columns instead: what each is computed from, what only influences it, and marks of personal data.",
+)
+@click.option("--through", is_flag=True, help="With --columns: over other workflows' outputs, down to files.")
 @limit_option
 @output_options
 @home_options
-def command(run: str | None, limit: int | None, output: Output, home: str | None, catalog: str | None) -> None:
-    """List the datasets that the catalog holds: sources, outputs and kept steps.
+def command(
+    dataset: tuple[str, ...],
+    run: str | None,
+    columns_: bool,
+    through: bool,
+    limit: int | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """List the datasets that the catalog holds: sources, outputs and kept steps; or their columns.
 
     \b
-    Example:
+    Examples:
       smoke-lineage datasets --run 3f2a
+      smoke-lineage datasets totals --columns --through
     """
+    if through and not columns_:
+        raise click.UsageError("--through tells where columns come from: it needs --columns.")
     from lineage_cli.asking import answered
-    from lineage_cli.listings import DATASETS, fitted
+    from lineage_cli.listings import COLUMNS, DATASETS, fitted
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
-        return opened.datasets(run=run, limit=output.limit(limit))
+        names = {"dataset": list(dataset)} if dataset else {}
+        if columns_:
+            return opened.columns(**names, run=run, through=through, limit=output.limit(limit))
+        return opened.datasets(**names, run=run, limit=output.limit(limit))
 
     with answered(home, catalog, question) as answer:
-        write_answer(fitted(answer, DATASETS, output), output)
+        write_answer(fitted(answer, COLUMNS if columns_ else DATASETS, output), output)

@@ -1,0 +1,78 @@
+"""What the catalog will hold of a run's columns: read off the plan, with the types that Spark gave them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lineage_catalog.records import ColumnRecord
+
+from lineage_service.plan.build import Plan
+from lineage_service.plan.column_lineage import ColumnLineage, Read, Traced, column_lineage
+from lineage_service.plan.deciding import deciding_column, holds_extreme
+from lineage_service.plan.nodes import Node, Source
+from lineage_service.store.scan import duckdb_type
+from lineage_service.store.versions import Version, VersionColumn
+
+NOTHING = ColumnLineage((), (), pii=False)
+
+
+class RunColumns:
+    """The columns of one run's datasets. `nodes` are the datasets' nodes by name, `versions` what became of them."""
+
+    def __init__(self, plan: Plan, nodes: Mapping[str, Node], versions: Mapping[str, Version]) -> None:
+        self.nodes = {**nodes, **plan.sources}
+        self.versions = versions
+        traced: Traced = {}
+        self.lineage = {name: column_lineage(node, traced) for name, node in self.nodes.items()}
+
+    def marked(self, name: str) -> Version:
+        """A version that the run made, with the marks of its columns: whoever reads it finds them there."""
+        version, known = self.versions[name], self.lineage[name]
+        columns = tuple(replace(each, pii=_found(known, each.name).pii) for each in version.columns)
+        return replace(version, columns=columns)
+
+    def records(self, run_id: str) -> tuple[ColumnRecord, ...]:
+        return tuple(
+            self._record(run_id, name, ordinal, column.name, column.type)
+            for name, version in self.versions.items()
+            for ordinal, column in enumerate(version.columns)
+        )
+
+    def _record(self, run_id: str, dataset: str, ordinal: int, name: str, kind: str) -> ColumnRecord:
+        found = _found(self.lineage[dataset], name)
+        if isinstance(self.nodes[dataset], Source):  # what it is made of is not for this run to say
+            return ColumnRecord(run_id, dataset, ordinal, name, kind, found.pii, "[]", "[]")
+        decided = self._decided_by(dataset, name, kind)
+        return ColumnRecord(
+            run_id, dataset, ordinal, name, kind, found.pii, _json(found.reads), _json(found.influenced_by),
+            None if decided is None else json.dumps(decided),
+        )  # fmt: skip
+
+    def _decided_by(self, dataset: str, name: str, kind: str) -> dict[str, str] | None:
+        """Per dataset the column whose value decides a min or max; None of a column that is neither."""
+        node = self.nodes[dataset]
+        if not holds_extreme(node, name):
+            return None
+        found = {}
+        for target, below in self.nodes.items():
+            wanted = deciding_column(node, name, below)
+            column = self._column(target, wanted) if wanted is not None else None
+            # Values are compared by DuckDB, which must hold equal just what Spark does: not under a collation.
+            if column is not None and duckdb_type(kind) is not None and column.type == kind:
+                found[target] = column.name
+        return found
+
+    def _column(self, dataset: str, name: str) -> VersionColumn | None:
+        columns = self.versions[dataset].columns if dataset in self.versions else ()
+        return next((each for each in columns if each.name.lower() == name.lower()), None)
+
+
+def _found(lineage: Mapping[str, ColumnLineage], name: str) -> ColumnLineage:
+    """Of a column; what we add ourselves, such as the failed check of a row, is made of nothing."""
+    return next((each for own, each in lineage.items() if own.lower() == name.lower()), NOTHING)
+
+
+def _json(refs: Read) -> str:
+    return json.dumps([list(ref) for ref in refs])
