@@ -1,0 +1,192 @@
+"""The ways that a dataset's rows take through a plan to an output, input by input: where can they end?
+
+A way into a node is one of its inputs that carries the rows asked for. What it takes to tell whether rows pass is
+decided here, without Spark: nothing, an evaluation, or what the run has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from lineage_service.capture.chance import Chance
+from lineage_service.capture.handles import Role, Space, step_space
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+
+State = Literal["passes", "evaluated", "witnessed", "blocked"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An input of a node that carries rows asked for.
+
+    state: all pass; evaluated again; told by the lineage of `witness`, a dataset that all rows of the node reach;
+    blocked, since nobody can tell any more, for `reason`
+    """
+
+    number: int
+    each: Instrumented
+    place: int
+    state: State
+    witness: str | None = None
+    reason: str | None = None
+
+    @property
+    def node(self) -> Node:
+        return self.each.node
+
+    @property
+    def below(self) -> Instrumented:
+        return self.each.inputs[self.place]
+
+    @property
+    def operation(self) -> str:
+        return operation_of(self.node)
+
+
+def operation_of(node: Node) -> str:
+    """What a node does, in the words of the workflow file."""
+    match node:
+        case Filter():
+            return "having" if isinstance(node.input, Aggregate) and node.input.step == node.step else "filter"
+        case Join():
+            return f"{node.how} join"
+        case WithColumns():
+            return "with_columns"
+        case _:
+            return type(node).__name__.lower()
+
+
+def merges(node: Node) -> bool:
+    """Whether several rows become one."""
+    return isinstance(node, Aggregate | Distinct | Intersect | Difference)
+
+
+def drops(node: Node, place: int) -> bool:
+    """Whether a row that comes in there may be in no row that goes out."""
+    match node:
+        case Filter() | Limit() | Intersect():
+            return True
+        case Difference():
+            return place == 0
+        case Project() | WithColumns():
+            return any(expression.generates for expression, _ in node.evaluated())
+        case Explode():
+            return not node.outer
+        case Join(how="inner" | "cross" | "semi"):
+            return True
+        case Join(how="anti" | "right"):
+            return place == 0
+        case Join(how="left"):
+            return place == 1
+        case Join() | Aggregate() | Distinct() | Union() | Window() | Sort() | Source():
+            return False
+        case _:
+            assert_never(node)
+
+
+def contributes(node: Node, place: int) -> bool:
+    """Whether rows of an input stand behind those that go out; else only their absence does."""
+    absent = isinstance(node, Difference) or (isinstance(node, Join) and node.how == "anti")
+    return not (absent and place == 1)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """All ways of the rows of `start` to the step `target`, inputs before readers."""
+
+    plan: InstrumentedPlan
+    start: Space
+    target: str
+    edges: tuple[Edge, ...]
+
+    def nearest(self, node_id: str) -> set[str]:
+        """The datasets in which rows of a node are seen next: steps, the target among them."""
+        found: set[str] = set()
+        for each in self.plan.nodes:
+            if any(below.node.id == node_id for below in each.inputs):
+                found |= {each.node.step} if each.is_dataset else self.nearest(each.node.id)
+        return found
+
+
+def ways_through(
+    plan: InstrumentedPlan,
+    start: Space,
+    target: str,
+    paired: frozenset[str],
+    computed: Mapping[str, Chance],
+    read: Mapping[str, Chance],
+) -> Ways:
+    """`paired` are the steps whose lineage to the start is known; `computed` and `read` say what is left to chance of
+    each node, as it is evaluated and as its readers see it."""
+    leading = leading_spaces(plan, start)
+    edges: list[Edge] = []
+    for each in plan.nodes:
+        for place, below in enumerate(each.inputs):
+            if not contributes(each.node, place):
+                continue
+            if not any(handle.role is Role.OWN and handle.space in leading for handle in below.handles):
+                continue
+            state, reason, witness = _state(plan, each, place, paired, computed, read)
+            edges.append(Edge(len(edges), each, place, state, witness, reason))
+    return Ways(plan, start, target, tuple(edges))
+
+
+def leading_spaces(plan: InstrumentedPlan, start: Space) -> set[Space]:
+    """The spaces whose ids stand for rows asked for, as own."""
+    leading = {start}
+    for each in plan.nodes:
+        for table in each.tables:
+            if any(handle.role is Role.OWN and handle.space in leading for handle in table.handles):
+                leading.add(table.space)
+        if each.is_dataset and any(h.role is Role.OWN and h.space in leading for h in each.carried):
+            leading.add(step_space(each.node.step))
+    return leading
+
+
+def _state(
+    plan: InstrumentedPlan,
+    each: Instrumented,
+    place: int,
+    paired: frozenset[str],
+    computed: Mapping[str, Chance],
+    read: Mapping[str, Chance],
+) -> tuple[State, str | None, str | None]:
+    below, reason = read[each.inputs[place].node.id].reason, computed[each.node.id].reason
+    if not drops(each.node, place):
+        return "passes", None, None
+    if below is not None:
+        return "blocked", below, None
+    if reason is None:
+        return "evaluated", None, None
+    witness = _witness(plan, each, paired) if len(each.inputs) == 1 else None
+    return ("witnessed", reason, witness) if witness is not None else ("blocked", reason, None)
+
+
+def _witness(plan: InstrumentedPlan, each: Instrumented, paired: frozenset[str]) -> str | None:
+    """The dataset that has the lineage of just the rows that a node gives: itself, or one that all of them reach."""
+    while not each.is_dataset:
+        readers = [other for other in plan.nodes if each.node.id in [below.node.id for below in other.inputs]]
+        if len(readers) != 1 or len(readers[0].inputs) != 1 or drops(readers[0].node, 0):
+            return None
+        (each,) = readers
+    return each.node.step if each.node.step in paired else None
+
