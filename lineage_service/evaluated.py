@@ -61,7 +61,6 @@ class Evaluated:
     folder: Path
     sources: Mapping[str, Relation]
     stages: Stages
-    notes: list[str] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
     _lost: str = ""
     _partners: str | None = None
@@ -357,8 +356,9 @@ def _opened(
     opener = SourceOpener(spark, run_folder, Path(), _no_version, lambda _: None)
     relations: dict[str, Relation] = {}
     plain: dict[str, Relation] = {}
+    below = {each.step for each in _below(asked.plan.steps[asked.target]) if isinstance(each, Source)}
     for name, source in asked.loaded.spec.sources.items():
-        if name in changed or isinstance(source, BrokenSource) or not isinstance(source, SourceSpec):
+        if name not in below or name in changed or isinstance(source, BrokenSource) or not isinstance(source, SourceSpec):
             continue
         opened = opener.reopen(name, source, _read_version(asked, name))
         relations[name] = opened.relation(names, captured=True)
@@ -447,3 +447,12 @@ def handed_over(engine: QueryEngine, stage: Evaluation, query: str, folder: Path
         for batch in reader:
             writer.write_batch(batch)
     return read_files(stage.spark, [str(path)])
+
+
+def _exemplified(step: StepLoss, examples: Mapping[int, dict[str, Any]]) -> StepLoss:
+    """The step with what is known of the rows that are shown of each reason."""
+    reasons = tuple(
+        replace(each, examples=tuple({"rid": rid, **examples[rid]} for rid in each.rids if rid in examples))
+        for each in step.reasons
+    )
+    return replace(step, reasons=reasons)

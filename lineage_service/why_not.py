@@ -17,7 +17,7 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.capture.handles import Role, Space, source_space
-from lineage_service.capture.ways import contributes
+from lineage_service.capture.ways import contributes, merges
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.nodes import Node
@@ -85,6 +85,12 @@ class Asked:
         ]
         return [*found, self.target]
 
+    @property
+    def merging(self) -> list[str]:
+        """Steps on the way that make one row of several."""
+        found = [node.step for node in contributing(self.plan.steps[self.target]) if merges(node) and self._carries(node)]
+        return list(dict.fromkeys(reversed(found)))
+
     def _carries(self, node: Node) -> bool:
         return any(each.id == self.start for each in contributing(node))
 
@@ -132,7 +138,7 @@ def why_not(
     with _tables(questions) as tables:
         rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
         total = questions.engine.scalar(f"SELECT count(*) FROM {rows}")
-        answer = WhyNot(asked.source.full_name, asked.to.full_name, asked.run.id, total, 0, 0, 0, [], [])
+        answer = WhyNot(asked.source.full_name, asked.to.full_name, asked.run.id, total, 0, 0, 0, [], [], asked.merging)
         if not total:
             answer.notes.append(f"no row of '{asked.source.full_name}' matches")
             return answer
@@ -293,7 +299,7 @@ def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> lis
 def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
     """How many rows of the dataset asked for are in each of these rows of the output, as themselves."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
-    ways, direction = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False), "backward"
+    ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
     if ways:
         sql = questions.walk_sql(ways, Start(rids=ids), end, begin, "backward")
         counted = f"SELECT a, count(*) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
@@ -302,7 +308,6 @@ def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[i
         sql = questions.walk_sql(ways, Start(), begin, end, "forward")
         wanted = ", ".join(map(str, ids))
         counted = f"SELECT b, count(*) FROM ({sql.text}) WHERE role = {OWN} AND b IN ({wanted}) GROUP BY b"
-    _ = direction
     table = questions.engine.keep(counted, sql.parameters)
     try:
         return {int(row[0]): int(row[1]) for row in questions.engine.rows(f"SELECT * FROM {table}")}
@@ -345,11 +350,11 @@ def _follow(
     try:
         found = evaluated(asked, questions.engine, rows, pairs, folder, stages)
         tables.names += found.tables
-        _tell(answer, asked, questions, tables, rows, pairs, found, SHOWN if limit is None else limit)
+        _tell(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
         if rids:
             answer.rows = found.listed(limit)
             answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
-        answer.notes += found.notes
+        answer.notes.append(f"Spark has evaluated steps of run '{asked.run.id}' again for this")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -358,8 +363,6 @@ def _tell(
     answer: WhyNot,
     asked: Asked,
     questions: Questions,
-    tables: _Tables,
-    rows: str,
     pairs: Mapping[str, str],
     found: Evaluated,
     limit: int,
@@ -371,7 +374,6 @@ def _tell(
         answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {arrived}")
         answer.peers = found.peers()
         answer.lost = answer.asked - answer.reached - answer.peers
-    _ = tables, rows
     answer.steps = found.told(arrived, limit)
     if answer.peers:
         answer.notes.append(

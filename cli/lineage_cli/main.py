@@ -44,6 +44,7 @@ VERBS = {
     "trace": Verb("Show the whole way of one record, as a tree."),
     "query": Verb("Answer SQL over datasets and their lineage."),
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
+    "why-not": Verb("Show where rows are lost on their way to an output, and why."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }

@@ -84,7 +84,8 @@ class Arrival:
 @dataclass
 class WhyNot:
     """Of `asked` rows of `source`, `reached` are in `to`; `peers` only as rows of a window's partition that others are
-    in with; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves."""
+    in with; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves. `merging` are
+    the steps on the way that make one row of several; `spark` says whether steps had to be evaluated again."""
 
     source: str
     to: str
@@ -95,6 +96,7 @@ class WhyNot:
     lost: int
     steps: list[StepLoss]
     arrivals: list[Arrival]
+    merging: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spark: bool = False
     rows: pa.Table | None = None  # _rid, step, reason of each row that is lost, where that was asked for
@@ -110,6 +112,7 @@ class WhyNot:
             "peers": self.peers,
             "lost": self.lost,
             "spark": self.spark,
+            "merging": self.merging,
             "steps": [each.to_json() for each in self.steps],
             "arrivals": [each.to_json() for each in self.arrivals],
             "more_arrivals": self.reached - len(self.arrivals),
