@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from lineage_service.capture.chance import NONE, Chance, chance_of
 from lineage_service.capture.handles import Role, Space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
-from lineage_service.capture.reasons import Reason, reasons_of
+from lineage_service.capture.reasons import reasons_of
 from lineage_service.capture.relaxed import Relaxed, partner_columns, relaxations
 from lineage_service.capture.strategies import Choice
 from lineage_service.capture.ways import Edge, Ways, ways_through
-from lineage_service.errors import LineageError, QuestionError, RunError, SourceError
+from lineage_service.errors import QuestionError, RunError, SourceError
+from lineage_service.handover import handed_over, spark_rows
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -28,22 +29,22 @@ from lineage_service.plan.nodes import (
     Window,
     keeps_order,
 )
+from lineage_service.plan.rebuilt import nodes_below
 from lineage_service.progress import Stages
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.lost import StepLoss
 from lineage_service.query.tally import Tally
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
-from lineage_service.store.engine import file_literal
 from lineage_service.store.session_settings import kept_settings
 from lineage_service.store.versions import Version, has_changed
+from lineage_service.understood import Asked, cut_plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lineage_service.spark.evaluation import Evaluation, Reach
     from lineage_service.spark.relation import Relation
-    from lineage_service.why_not import Asked
 
 
 @dataclass
@@ -56,15 +57,11 @@ class Evaluated:
     tally: Tally
     stage: Evaluation
     reach: Reach
-    reads: Mapping[str, Chance]
-    reasons: dict[int, list[Reason]]
     folder: Path
     sources: Mapping[str, Relation]
     stages: Stages
     tables: list[str] = field(default_factory=list)
     _lost: str = ""
-    _partners: str | None = None
-    _let_go: dict[int, list[Relaxed]] = field(default_factory=dict)
 
     def arrived(self) -> str:
         """The rows that are in the output, where no index tells."""
@@ -80,31 +77,26 @@ class Evaluated:
 
     def peers(self) -> int:
         """How many are in the output only as rows of a window's partition, where no index tells."""
+        from lineage_service.spark.columns import col
+
         everything = replace(self.reach, most=Role.PEER, _found={})
         given = self.stage.computed[self.asked.target]
         carried = next(each.carried for each in self.ways.plan.nodes if each.node.id == self.asked.target)
         rows = everything.rows(given.frame, list(enumerate(carried)))
-        table = self._kept(rows.select(self.stage_column(self.reach.rid).alias("rid")).distinct(), "peers")
+        table = self._kept(rows.select(col(self.reach.rid).alias("rid")).distinct(), "peers")
         return self.engine.scalar(f"SELECT count(*) FROM {table}") - self.engine.scalar(
             f"SELECT count(*) FROM {self.arrived()}"
         )
-
-    def stage_column(self, name: str) -> Any:
-        from lineage_service.spark.columns import col
-
-        return col(name)
 
     def told(self, arrived: str, limit: int) -> list[StepLoss]:
         self._lost = self.tally.lost(arrived)
         self.tables.append(self._lost)
         self._find_partners()
-        names = {number: [each.step for each in found] for number, found in self._let_go.items()}
-        steps = self.tally.steps(self._lost, self.reasons, self._partners, names, limit)
+        steps = self.tally.steps(self._lost, limit)
         return [self._with_examples(edge, step, limit) for edge, step in zip(self.ways.edges, steps, strict=True)]
 
     def listed(self, limit: int | None) -> pa.Table:
-        names = {number: [each.step for each in found] for number, found in self._let_go.items()}
-        return self.tally.listed(self._lost, self.reasons, self._partners, names, limit)
+        return self.tally.listed(self._lost, limit)
 
     # --- partners ---------------------------------------------------------------------------------------------
 
@@ -123,13 +115,15 @@ class Evaluated:
             "ended",
         )
         found: Any = None
+        let_go = {edge.number: self._relaxed(edge) for edge in asked_for}
         for edge in asked_for:
-            self._let_go[edge.number] = self._relaxed(edge)
-            for number, relaxed in enumerate(self._let_go[edge.number]):
+            for number, relaxed in enumerate(let_go[edge.number]):
                 rows = partner_rows(edge, number, relaxed, ended, self.reach, lowered)
                 found = rows if found is None else found.unionByName(rows)
         if found is not None:
-            self._partners = self._kept(found, "partners")
+            kept = self._kept(found, "partners")
+            self.tally.partners = f"(SELECT edge, rid, min(k) AS k FROM {kept} GROUP BY edge, rid)"
+            self.tally.let_go = {number: [each.step for each in steps] for number, steps in let_go.items()}
 
     def _lacks_partners(self, edge: Edge) -> bool:
         if edge.state != "evaluated" or not isinstance(edge.node, Join | Intersect):
@@ -145,7 +139,7 @@ class Evaluated:
         other = _original(self.asked.plan, node).inputs[1 - edge.place]
         found = []
         for relaxed in relaxations(other, partner_columns(node, 1 - edge.place)):
-            sources = {each.step for each in _below(relaxed.node) if isinstance(each, Source)}
+            sources = {each.step for each in nodes_below(relaxed.node) if isinstance(each, Source)}
             if not sources <= self.sources.keys() or _chances(relaxed.node)[relaxed.node.id].reason is not None:
                 break
             found.append(relaxed)
@@ -171,7 +165,7 @@ class Evaluated:
         return step
 
     def _groups(self, edge: Edge, node: Filter, groups: Aggregate, step: StepLoss) -> dict[int, dict[str, Any]]:
-        """Of each row that is shown, the group that was dropped: its keys, and the measures that the predicate reads."""
+        """Of each row that is shown, the group that was dropped: its keys, and measures that the predicate reads."""
         from lineage_service.spark.columns import col
 
         below = self.stage.read[edge.below.node.id]
@@ -186,7 +180,9 @@ class Evaluated:
             *[col(self.stage.names.handle(index)) for index in range(below.handles)],
         )
         rows = self.reach.rows(frame, list(enumerate(edge.below.handles)), list(places.values()))
-        table = self._kept(rows.filter(col(self.reach.rid).isin(rids)).withColumnRenamed(self.reach.rid, "rid"), "groups")
+        table = self._kept(
+            rows.filter(col(self.reach.rid).isin(rids)).withColumnRenamed(self.reach.rid, "rid"), "groups"
+        )
         found: dict[int, dict[str, Any]] = {}
         for row in self.engine.stream(f"SELECT * FROM {table}").read_all().to_pylist():
             found.setdefault(
@@ -214,17 +210,22 @@ def evaluated(
     asked: Asked, engine: QueryEngine, rows: str, pairs: Mapping[str, str], folder: Path, stages: Stages
 ) -> Evaluated:
     """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known."""
-    plan = _cut(asked, frozenset(pairs))
+    plan = cut_plan(asked, frozenset(pairs))
     instrumented = _instrumented(plan)
     stage, relations, plain = _opened(asked, instrumented, folder, stages)
     from lineage_service.spark.evaluation import Reach, evaluate_plan
+    from lineage_service.spark.faults import executing
     from lineage_service.spark.lost import is_decided
 
     with stages.stage("evaluating the steps again"):
         evaluate_plan(instrumented, relations, stage, stage.names)
 
     def is_ordered(node: Limit | Window) -> bool:
-        return is_decided(node, stage.read[node.input.id])
+        with (
+            stages.stage(f"looking at the order of '{node.step}'"),
+            executing(None, f"step '{node.step}'", asked.home.path),
+        ):
+            return is_decided(node, stage.read[node.input.id])
 
     computed: dict[str, Chance] = {}
     read: dict[str, Chance] = {}
@@ -246,8 +247,8 @@ def evaluated(
         if edge.state in ("evaluated", "witnessed")
     }
     verdicts = _verdicts(engine, stage, reach, ways, read, folder, stages)
-    tally = Tally(engine, ways, rows, pairs, verdicts)
-    found = Evaluated(engine, asked, ways, tally, stage, reach, read, reasons, folder, plain, stages)
+    tally = Tally(engine, ways, rows, pairs, verdicts, reasons)
+    found = Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages)
     found.tables.append(verdicts)
     tally.count()
     found.tables += [table for table in tally.behind.values() if table is not None and table.startswith("kept")]
@@ -257,51 +258,14 @@ def evaluated(
 # --- the plan -----------------------------------------------------------------------------------------------------
 
 
-def _cut(asked: Asked, paired: frozenset[str]) -> Plan:
-    """The plan below the output, in which datasets that the rows asked for cannot be in are read like sources."""
-    from lineage_service.why_not import contributing
-
-    plan, done = asked.plan, dict[str, Node]()
-    datasets = {*plan.keep, *plan.outputs.values()}
-
-    def cut(node: Node) -> Node:
-        if node.id not in done:
-            done[node.id] = cut_new(node)
-        return done[node.id]
-
-    def cut_new(node: Node) -> Node:
-        leads = any(each.id == asked.start for each in contributing(node))
-        if node.id == asked.start or (node.id in datasets and node.id != asked.target and not leads):
-            return Source(node.id, node.step, node.position, node.schema)
-        if isinstance(node, Source):
-            return node
-        if hasattr(node, "branches"):
-            return replace(node, branches=tuple(cut(each) for each in node.inputs))
-        if len(node.inputs) == 2:
-            return replace(node, left=cut(node.inputs[0]), right=cut(node.inputs[1]))
-        return replace(node, input=cut(node.inputs[0]))
-
-    top = cut(plan.steps[asked.target])
-    sources = {each.step: each for each in _below(top) if isinstance(each, Source)}
-    kept = [step for step in asked.on_the_way if step in paired and step != asked.target]
-    steps = {each.id: each for each in _below(top) if not isinstance(each, Source)}
-    return Plan(plan.workflow, sources, steps, {asked.to.name: asked.target}, tuple(kept))
-
-
 def _instrumented(plan: Plan) -> InstrumentedPlan:
     """Every breaker staged: the one way that is always sound, and that leaves members at once."""
     staged = Choice("stage", "evaluated for a question")
     return instrument(plan, "stage", chosen={node.id: staged for node in plan.nodes()})
 
 
-def _below(node: Node) -> list[Node]:
-    from lineage_service.why_not import nodes_below
-
-    return nodes_below(node)
-
-
 def _original(plan: Plan, node: Node) -> Node:
-    return next(each for step in plan.steps.values() for each in _below(step) if each.id == node.id)
+    return next(each for step in plan.steps.values() for each in nodes_below(step) if each.id == node.id)
 
 
 def _chances(node: Node) -> dict[str, Chance]:
@@ -356,9 +320,14 @@ def _opened(
     opener = SourceOpener(spark, run_folder, Path(), _no_version, lambda _: None)
     relations: dict[str, Relation] = {}
     plain: dict[str, Relation] = {}
-    below = {each.step for each in _below(asked.plan.steps[asked.target]) if isinstance(each, Source)}
+    below = {each.step for each in nodes_below(asked.plan.steps[asked.target]) if isinstance(each, Source)}
     for name, source in asked.loaded.spec.sources.items():
-        if name not in below or name in changed or isinstance(source, BrokenSource) or not isinstance(source, SourceSpec):
+        if (
+            name not in below
+            or name in changed
+            or isinstance(source, BrokenSource)
+            or not isinstance(source, SourceSpec)
+        ):
             continue
         opened = opener.reopen(name, source, _read_version(asked, name))
         relations[name] = opened.relation(names, captured=True)
@@ -404,9 +373,7 @@ def _verdicts(
     """A table (edge, rid, passed, marks, n) of all edges at which rows may end."""
     from lineage_service.spark.lost import Verdicts, all_verdicts
 
-    edges = [
-        (edge, read[edge.below.node.id]) for edge in ways.edges if edge.state in ("evaluated", "witnessed")
-    ]
+    edges = [(edge, read[edge.below.node.id]) for edge in ways.edges if edge.state in ("evaluated", "witnessed")]
     if not edges:
         return engine.keep(
             "SELECT 0 AS edge, 0::BIGINT AS rid, false AS passed, 0::BIGINT AS marks, 0::BIGINT AS n WHERE false"
@@ -423,30 +390,6 @@ def _verdicts(
     )
     engine.drop(rows)
     return table
-
-
-def spark_rows(engine: QueryEngine, stage: Evaluation, frame: Any, folder: Path, label: str, stages: Stages) -> str:
-    """Rows of Spark's as a table of the engine."""
-    from lineage_service.spark.faults import executing
-
-    target = folder / f"to-duckdb-{label}"
-    with stages.stage("following the rows"), executing(None, "evaluating the steps again", stage.folder.home.path):
-        frame.write.mode("overwrite").parquet(str(target))
-    return engine.keep(f"SELECT * FROM read_parquet({file_literal(str(target))[:-1]}/*.parquet')")
-
-
-def handed_over(engine: QueryEngine, stage: Evaluation, query: str, folder: Path, label: str) -> Any:
-    """Rows of the engine's as a DataFrame."""
-    import pyarrow.parquet as pq
-
-    from lineage_service.spark.scan import read_files
-
-    path = folder / f"to-spark-{label}.parquet"
-    reader = engine.stream(query)
-    with pq.ParquetWriter(str(path), reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-    return read_files(stage.spark, [str(path)])
 
 
 def _exemplified(step: StepLoss, examples: Mapping[int, dict[str, Any]]) -> StepLoss:

@@ -9,114 +9,26 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lineage_catalog.reader import CatalogReader
-from lineage_catalog.records import DatasetRecord, RunRecord
-
-from lineage_service.capture.handles import Role, Space, source_space
-from lineage_service.capture.ways import contributes, merges
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
-from lineage_service.plan.build import Plan, build_plan
-from lineage_service.plan.nodes import Node
-from lineage_service.plan.schema import Column, Schema
+from lineage_service.capture.handles import Role
+from lineage_service.capture.workload import line_to_add
+from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.lost import Arrival, WhyNot
-from lineage_service.query.names import DatasetName, find_run
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
-from lineage_service.reindex import versions_of
-from lineage_service.settings import command
-from lineage_service.spec.loader import LoadedWorkflow, loaded_again
-from lineage_service.store.layout import HomeLayout, new_run_id
-from lineage_service.store.versions import Version
+from lineage_service.store.layout import HomeLayout, new_run_id, storing
+from lineage_service.understood import Asked, understood
 
 if TYPE_CHECKING:
     from lineage_service.evaluated import Evaluated
 
 SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
 OWN = int(Role.OWN)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question: rows of `source` that may or may not be in the output `to`, both of one run.
-
-    plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
-    versions: what the run read and wrote, by space
-    """
-
-    home: HomeLayout
-    reader: CatalogReader
-    run: RunRecord
-    source: DatasetRecord
-    to: DatasetRecord
-    loaded: LoadedWorkflow
-    plan: Plan
-    versions: Mapping[str, Version]
-
-    @property
-    def target(self) -> str:
-        return self.to.space.removeprefix("step:")
-
-    @property
-    def start(self) -> str:
-        """The step or source whose rows are asked for."""
-        return self.source.space.partition(":")[2]
-
-    @property
-    def space(self) -> Space:
-        """The space of its rows in the plan that is evaluated: a kept step is read like a source there."""
-        return source_space(self.start)
-
-    @property
-    def on_the_way(self) -> list[str]:
-        """Steps that are datasets, that the rows may be in, and that the output is made from; itself at the end."""
-        below = {node.id for node in nodes_below(self.plan.steps[self.target])}
-        steps = dict.fromkeys((*self.plan.keep, *self.plan.outputs.values()))
-        found = [
-            step
-            for step in steps
-            if step in below and step not in (self.target, self.start) and self._carries(self.plan.steps[step])
-        ]
-        return [*found, self.target]
-
-    @property
-    def merging(self) -> list[str]:
-        """Steps on the way that make one row of several."""
-        found = [node.step for node in contributing(self.plan.steps[self.target]) if merges(node) and self._carries(node)]
-        return list(dict.fromkeys(reversed(found)))
-
-    def _carries(self, node: Node) -> bool:
-        return any(each.id == self.start for each in contributing(node))
-
-
-def nodes_below(node: Node) -> list[Node]:
-    """All nodes that a node is made from, itself among them."""
-    found: dict[str, Node] = {}
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if each.id not in found:
-            found[each.id] = each
-            stack += each.inputs
-    return list(found.values())
-
-
-def contributing(node: Node) -> list[Node]:
-    """Those of the nodes below whose rows contribute, and do not merely influence by absence."""
-    found: dict[str, Node] = {}
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if each.id not in found:
-            found[each.id] = each
-            stack += [below for place, below in enumerate(each.inputs) if contributes(each, place)]
-    return list(found.values())
 
 
 def why_not(
@@ -133,7 +45,7 @@ def why_not(
     """Where the rows that a selection takes of a dataset are lost on their way to an output."""
     if not selection.given:
         raise QuestionError("say which rows to start from: rid, key, where or all")
-    asked = _understood(home, questions, source, to)
+    asked = understood(home, questions, source, to)
     start = questions.start(asked.source, selection)
     with _tables(questions) as tables:
         rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
@@ -142,7 +54,9 @@ def why_not(
         if not total:
             answer.notes.append(f"no row of '{asked.source.full_name}' matches")
             return answer
-        pairs = {step: table for step in asked.on_the_way if (table := _pairs(asked, questions, tables, start, rows, step))}
+        pairs = {
+            step: table for step in asked.on_the_way if (table := _pairs(asked, questions, tables, start, rows, step))
+        }
         if asked.target in pairs:
             _count_arrivals(answer, questions, pairs[asked.target])
         if asked.target not in pairs or answer.reached < total:
@@ -155,81 +69,6 @@ def why_not(
         else:
             answer.notes.append(_unknown_arrivals(asked))
     return answer
-
-
-# --- names --------------------------------------------------------------------------------------------------------
-
-
-def _understood(home: HomeLayout, questions: Questions, source: str, to: str) -> Asked:
-    reader, asked, target = questions.reader, DatasetName.parse(source), DatasetName.parse(to)
-    if asked.run is not None and target.run is None:
-        run_id = find_run(reader, asked.run, str(home.path)).id
-        found = questions.find(f"{to}@{run_id}")
-    else:
-        found = questions.find(to)
-    run = reader.run(found.run_id)
-    if run is None:
-        raise NotFound(f"run '{found.run_id}' is not in the catalog of '{home.path}'")
-    if asked.run is not None and find_run(reader, asked.run, str(home.path)).id != run.id:
-        raise QuestionError(f"'{source}' and '{to}' are of two runs", hint="name one run, behind either of them")
-    if found.role == "source":
-        raise QuestionError(
-            f"'{found.full_name}' is a source: nothing of this workflow leads to it",
-            hint="--to names an output or a kept step",
-        )
-    if run.capture == "query":
-        raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
-    start = _start_in(questions, run, asked, source, found)
-    loaded = loaded_again(reader.content(run.id) or "{}", f"run {run.id}")
-    versions = versions_of(reader, run.id)
-    schemas = {
-        space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
-        for space, version in versions.items()
-        if space.startswith("source:")
-    }
-    plan = build_plan(loaded, schemas)
-    understood = Asked(home, reader, run, start, found, loaded, plan, versions)
-    _refuse_unlinked(understood)
-    return understood
-
-
-def _start_in(
-    questions: Questions, run: RunRecord, asked: DatasetName, source: str, to: DatasetRecord
-) -> DatasetRecord:
-    """The dataset of that name in the output's own run."""
-    datasets = questions.graph.datasets(run.id)
-    if asked.workflow in (None, run.workflow):
-        match = next((each for each in datasets if each.name == asked.name), None)
-        if match is not None:
-            return match
-    elsewhere = questions.find(source)  # says so where there is no such dataset at all
-    sources = [each.name for each in datasets if each.role == "source"]
-    raise QuestionError(
-        f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
-        f"{listed(sources)}",
-        hint=did_you_mean(asked.name, sources) or "ask workflow by workflow, up to the output that the next one reads",
-    )
-
-
-def _refuse_unlinked(asked: Asked) -> None:
-    if asked.target not in asked.plan.steps:
-        raise QuestionError(f"'{asked.to.full_name}' holds rows that failed checks, and is no step that rows go through")
-    if asked.start == asked.target:
-        raise QuestionError(f"'{asked.source.full_name}' and '{asked.to.full_name}' are the same rows")
-    node = asked.plan.steps[asked.target]
-    below = {each.id for each in nodes_below(node)}
-    datasets = {each.space.partition(":")[2]: each for each in asked.reader.datasets(asked.run.id)}
-    names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
-    if asked.start not in below:
-        raise QuestionError(
-            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {listed(names)}"
-        )
-    if asked.start not in {each.id for each in contributing(node)}:
-        raise QuestionError(
-            f"no row of '{asked.source.full_name}' can be in '{asked.to.full_name}': it only influences it by the "
-            "absence of a match",
-            hint="forward --influence tells which rows that concerns",
-        )
 
 
 # --- what the index knows -------------------------------------------------------------------------------------------
@@ -257,9 +96,7 @@ def _tables(questions: Questions) -> Iterator[_Tables]:
             questions.engine.drop(name)
 
 
-def _pairs(
-    asked: Asked, questions: Questions, tables: _Tables, start: Start, rows: str, step: str
-) -> str | None:
+def _pairs(asked: Asked, questions: Questions, tables: _Tables, start: Start, rows: str, step: str) -> str | None:
     """A table (rid, id, role) of the rows asked for and the rows of a step they are in; None where it was not kept."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
     ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
@@ -291,9 +128,7 @@ def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> lis
     )
     firsts = tuple(sorted({into[0] for _, into, _ in found}))
     others = _members(asked, questions, firsts) if firsts else {}
-    return [
-        Arrival(rid, tuple(into), total - len(into), others.get(into[0], 1) - 1) for rid, into, total in found
-    ]
+    return [Arrival(rid, tuple(into), total - len(into), others.get(into[0], 1) - 1) for rid, into, total in found]
 
 
 def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
@@ -318,9 +153,9 @@ def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[i
 def _unknown_arrivals(asked: Asked) -> str:
     """Why nothing is said of the output's own rows."""
     if asked.run.capture == "off":
-        return f"run '{asked.run.id}' was made with capture off: which rows of '{asked.to.name}' they are in is not known"
-    from lineage_service.capture.workload import line_to_add
-
+        return (
+            f"run '{asked.run.id}' was made with capture off: which rows of '{asked.to.name}' they are in is not known"
+        )
     return (
         f"which rows of '{asked.to.name}' they are in was pruned; to keep it, add to `lineage: workload:`  "
         f"{line_to_add('forward', asked.source.name, asked.to.name)}"
@@ -346,7 +181,8 @@ def _follow(
 
     answer.spark = True
     folder = asked.home.spill / f"asked-{new_run_id()}"
-    folder.mkdir(parents=True)
+    with storing(asked.home.path):
+        folder.mkdir(parents=True)
     try:
         found = evaluated(asked, questions.engine, rows, pairs, folder, stages)
         tables.names += found.tables

@@ -112,7 +112,10 @@ def test_having_drops_a_group_and_shows_it(home):
     having = found.steps[-1]
     assert [each.step for each in found.steps] == ["early", "spent", "spent"]
     assert (having.operation, having.rows_in, having.lost) == ("having", 5, 1)
-    assert {reason.text: reason.rids for reason in having.reasons} == {"total > 9 is false": (4,), "person < 5 is false": (4,)}
+    assert {reason.text: reason.rids for reason in having.reasons} == {
+        "total > 9 is false": (4,),
+        "person < 5 is false": (4,),
+    }
     assert having.reasons[0].examples == ({"rid": 4, "group": {"person": 8}, "values": {"total": 1}},)
 
 
@@ -184,15 +187,15 @@ def test_a_row_is_told_on_each_of_its_ways_and_lost_on_the_last(home):
 
 
 def test_what_is_left_to_chance_is_told_from_what_was_written(home):
-    assert told(home, "people", "lucky") == {
-        ("lucky", "people"): {"age > 20 is false": [3], "age > 20 is null": [2]}
-    }
+    assert told(home, "people", "lucky") == {("lucky", "people"): {"age > 20 is false": [3], "age > 20 is null": [2]}}
     with pytest.raises(QuestionError, match=r"at step 'few' cannot be told: step 'few' takes rows that no order"):
         home.why_not("people", to="luckier", all=True)
 
 
 def test_a_kept_step_is_asked_like_a_source(home):
-    assert told(home, "kinds", "cheap", where="amount > 19") == {("cheap", "kinds"): {"amount < 6 is false": [_rid(home)]}}
+    assert told(home, "kinds", "cheap", where="amount > 19") == {
+        ("cheap", "kinds"): {"amount < 6 is false": [_rid(home)]}
+    }
 
 
 def _rid(home: Home) -> int:
@@ -237,6 +240,8 @@ def test_a_changed_source_is_named(spark, tmp_path):
         assert any("capture off" in note for note in found.notes)
         (file,) = (tmp_path / "data" / "blocked").iterdir()
         file.write_bytes(file.read_bytes() + b" ")
-        with pytest.raises(SourceError, match=r"source 'flow.blocked' is no longer what run '\w+' read: file '.*blocked"):
+        with pytest.raises(
+            SourceError, match=r"source 'flow.blocked' is no longer what run '\w+' read: file '.*blocked"
+        ):
             home.why_not("people", to="free", all=True)
         assert home.why_not("people", to="adults", all=True).lost == 3

@@ -76,7 +76,8 @@ def _example(step: StepLoss, example: dict[str, Any]) -> str:
         return f"row {example['rid']} is number {example['rank']:,} in the order of '{step.step}'"
     group = ", ".join(f"{name} = {_value(value)}" for name, value in example["group"].items())
     values = ", ".join(f"{name} = {_value(value)}" for name, value in example["values"].items())
-    return f"row {example['rid']} is in the group {group or 'of all rows'} of '{step.step}', which has {values or 'no measure'}"
+    told = f"row {example['rid']} is in the group {group or 'of all rows'} of '{step.step}'"
+    return f"{told}, which has {values}" if values else told
 
 
 def _value(value: Any) -> str:

@@ -103,9 +103,7 @@ def _of_window(node: Window, open_: frozenset[str], is_ordered: Ordered) -> froz
     found = set()
     for named in node.measures:
         unsure = {name for name in named.expression.called if name in functions.NOT_REPEATABLE}
-        if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER:
-            found.add(named.name.lower())
-        elif unsure and not is_ordered(node):
+        if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER or (unsure and not is_ordered(node)):
             found.add(named.name.lower())
     return frozenset(found)
 
@@ -135,7 +133,9 @@ def _read(node: Node, expressions: Iterable[Expression], open_: frozenset[str], 
 
 def _columns(node: Node, found: Iterable[str], what: str) -> str | None:
     names = sorted(found)
-    return f"step '{node.step}': {what} reads '{names[0]}', which may differ when it is evaluated again" if names else None
+    return (
+        f"step '{node.step}': {what} reads '{names[0]}', which may differ when it is evaluated again" if names else None
+    )
 
 
 def _columns_read(expression: Expression, node: Node) -> frozenset[str]:

@@ -33,7 +33,9 @@ class Conditions:
     def reasons(self) -> list[Reason]:
         """Two for each condition that is evaluated, and one for the rest."""
         told = [
-            Reason("condition", f"{shortened(text)} is {value}") for text in self.evaluated for value in ("false", "null")
+            Reason("condition", f"{shortened(text)} is {value}")
+            for text in self.evaluated
+            for value in ("false", "null")
         ]
         return [*told, Reason("condition", f"{' and '.join(map(shortened, self.rest))} did not hold")]
 

@@ -23,10 +23,10 @@ from lineage_service.plan.nodes import (
     PlanError,
     Project,
     Sort,
-    Source,
     Union,
     WithColumns,
 )
+from lineage_service.plan.rebuilt import over
 
 MOST = 6  # steps that are let go
 
@@ -111,7 +111,11 @@ def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
 
 def _rebuilt(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
     if node.id not in done:
-        done[node.id] = _without_dropping(node, let_go, done) if node.id in let_go else _over(node, let_go, done)
+        done[node.id] = (
+            _without_dropping(node, let_go, done)
+            if node.id in let_go
+            else over(node, [_rebuilt(below, let_go, done) for below in node.inputs])
+        )
     return done[node.id]
 
 
@@ -130,16 +134,3 @@ def _without_dropping(node: Node, let_go: set[str], done: dict[str, Node]) -> No
             )
         case _:
             raise AssertionError(f"'{node.id}' drops nothing")
-
-
-def _over(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
-    """The same operator over its inputs as they are now."""
-    match node:
-        case Source():
-            return node
-        case Union():
-            return replace(node, branches=tuple(_rebuilt(below, let_go, done) for below in node.branches))
-        case Join() | Intersect() | Difference():
-            return replace(node, left=_rebuilt(node.left, let_go, done), right=_rebuilt(node.right, let_go, done))
-        case _:
-            return replace(node, input=_rebuilt(node.input, let_go, done))

@@ -109,6 +109,18 @@ def contributes(node: Node, place: int) -> bool:
     return not (absent and place == 1)
 
 
+def contributing(node: Node) -> list[Node]:
+    """The nodes below a node, itself among them, whose rows contribute and do not merely influence by absence."""
+    found: dict[str, Node] = {}
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if each.id not in found:
+            found[each.id] = each
+            stack += [below for place, below in enumerate(each.inputs) if contributes(each, place)]
+    return list(found.values())
+
+
 @dataclass(frozen=True)
 class Ways:
     """All ways of the rows of `start` to the step `target`, inputs before readers."""
@@ -189,4 +201,3 @@ def _witness(plan: InstrumentedPlan, each: Instrumented, paired: frozenset[str])
             return None
         (each,) = readers
     return each.node.step if each.node.step in paired else None
-

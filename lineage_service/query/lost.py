@@ -118,7 +118,9 @@ class WhyNot:
             "more_arrivals": self.reached - len(self.arrivals),
         }
         if self.rows is not None:
-            listed = [{"rid": row["_rid"], "step": row["step"], "reason": row["reason"]} for row in self.rows.to_pylist()]
+            listed = [
+                {"rid": row["_rid"], "step": row["step"], "reason": row["reason"]} for row in self.rows.to_pylist()
+            ]
             body |= {"rows": listed, "more_rows": self.remaining}
         return body
 

@@ -25,6 +25,8 @@ class Tally:
 
     asked: table of the rows (column b) · pairs: tables (rid, id, role) of datasets, by step
     verdicts: a table (edge, rid, passed, marks, n), one row for each edge and row asked for
+    reasons: what the bits of `marks` mean, by edge · partners: a table (edge, rid, k) of rows whose partner was lost,
+    at the k-th of the steps `let_go` at that edge
     """
 
     engine: QueryEngine
@@ -32,6 +34,9 @@ class Tally:
     asked: str
     pairs: Mapping[str, str]
     verdicts: str
+    reasons: Mapping[int, Sequence[Reason]]
+    partners: str | None = None
+    let_go: Mapping[int, Sequence[str]] = field(default_factory=dict)
     behind: dict[str, str | None] = field(default_factory=dict)
 
     def count(self) -> None:
@@ -73,7 +78,7 @@ class Tally:
         )
         if unlike:
             raise QuestionError(
-                f"step '{step}', evaluated again, holds other rows than the run wrote ({unlike:,} of the rows asked for): "
+                f"step '{step}', evaluated again, holds other rows than the run wrote ({unlike:,} of those asked for): "
                 "it cannot be told exactly where rows are lost",
                 hint="keep the steps before it, so that they need not be evaluated: `lineage: {keep: […]}`",
             )
@@ -98,7 +103,9 @@ class Tally:
                 continue
             nearest = {edge.node.step} if edge.each.is_dataset else self.ways.nearest(edge.node.id)
             seen = [
-                f"(SELECT rid FROM {self.pairs[step]} WHERE role = {OWN})" if step in self.pairs else "(SELECT 0 AS rid WHERE false)"
+                f"(SELECT rid FROM {self.pairs[step]} WHERE role = {OWN})"
+                if step in self.pairs
+                else "(SELECT 0 AS rid WHERE false)"
                 for step in sorted(nearest)
             ]
             unseen = " OR ".join(f"rid NOT IN {each}" for each in seen)
@@ -111,86 +118,87 @@ class Tally:
                     hint=f"keep its rows and run again: `lineage: {{keep: [{edge.node.step}]}}`",
                 )
 
-    def steps(self, lost: str, reasons: Mapping[int, Sequence[Reason]], partners: str | None,
-              partner_steps: Mapping[int, Sequence[str]], limit: int) -> list[StepLoss]:  # fmt: skip
-        """Each way into a step, with what ends there of the rows in `lost`."""
+    def steps(self, lost: str, limit: int) -> list[StepLoss]:
+        """Each way into a step, with what ends there of the rows in `lost`; `limit` row ids of each reason."""
         found = []
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)
-            rows_in = None if below is None else self.engine.scalar(f"SELECT count(*) FROM {below}")
+            rows_in = None if below is None else self._number(below)
             ended = last = 0
             told: list[ReasonCount] = []
-            if edge.state in ("evaluated", "witnessed"):
+            if edge.number in self.reasons:
                 ended = self._number(f"{self.verdicts} WHERE edge = {edge.number} AND NOT passed")
                 last = self._number(f"{lost} WHERE edge = {edge.number}")
-                told = self._reasons(
-                    edge, lost, reasons[edge.number], partners, partner_steps.get(edge.number, ()), limit
-                )
-            found.append(
-                StepLoss(
-                    edge.node.step, edge.operation, edge.below.node.step, rows_in, ended, last, merges(edge.node), tuple(told)
-                )
-            )
+                told = self._told(edge, lost, limit)
+            names = (edge.node.step, edge.operation, edge.below.node.step)
+            found.append(StepLoss(*names, rows_in, ended, last, merges(edge.node), tuple(told)))
         return found
 
-    def _number(self, rows: str) -> int:
-        return self.engine.scalar(f"SELECT count(*) FROM {rows}")
-
     def ended(self, edge: Edge, lost: str) -> str:
-        """(rid, marks, n) of the rows whose way ends there and that do not arrive."""
+        """(rid, marks) of the rows whose way ends there and that do not arrive."""
         return (
-            f"SELECT rid, marks, n FROM {self.verdicts} WHERE edge = {edge.number} AND NOT passed "
+            f"SELECT rid, marks FROM {self.verdicts} WHERE edge = {edge.number} AND NOT passed "
             f"AND rid IN (SELECT rid FROM {lost})"
         )
 
-    def _reasons(self, edge: Edge, lost: str, reasons: Sequence[Reason], partners: str | None,
-                 steps: Sequence[str], limit: int) -> list[ReasonCount]:  # fmt: skip
-        ended, found = self.ended(edge, lost), []
-        at = f"SELECT rid, min(k) AS k FROM {partners} WHERE edge = {edge.number} GROUP BY rid" if partners else None
+    def _told(self, edge: Edge, lost: str, limit: int) -> list[ReasonCount]:
+        ended, reasons, steps = self.ended(edge, lost), self.reasons[edge.number], self.partner_steps(edge)
+        partners = f"SELECT rid, k FROM {self.partners} WHERE edge = {edge.number}" if steps else None
+        found = []
         for number, step in enumerate(steps):
-            rows = f"SELECT e.rid FROM ({ended}) e JOIN ({at}) p ON p.rid = e.rid WHERE p.k = {number}"
-            text = f"{'an equal row' if reasons[0].kind == 'no_equal_row' else 'a row that matches'} was lost at step '{step}'"
-            found.append(self._counted("partner_lost", text, rows, limit, step))
+            rows = f"SELECT e.rid FROM ({ended}) e JOIN ({partners}) p ON p.rid = e.rid WHERE p.k = {number}"
+            found.append(self._counted("partner_lost", partner_lost(reasons[0], step), rows, limit, step))
         for bit, reason in enumerate(reasons):
             rows = f"SELECT rid FROM ({ended}) WHERE (marks & {1 << bit}) <> 0"
-            if at is not None and steps:
-                rows += f" AND rid NOT IN (SELECT rid FROM ({at}))"
+            if partners is not None:
+                rows += f" AND rid NOT IN (SELECT rid FROM ({partners}))"
             found.append(self._counted(reason.kind, reason.text, rows, limit))
         return sorted((each for each in found if each.rows), key=lambda each: -each.rows)
+
+    def partner_steps(self, edge: Edge) -> Sequence[str]:
+        """The steps at which partners of rows that end there may have been lost, by number."""
+        return self.let_go.get(edge.number, ()) if self.partners is not None else ()
 
     def _counted(self, kind: str, text: str, rows: str, limit: int, step: str | None = None) -> ReasonCount:
         total = self._number(f"({rows})")
         rids = self.engine.ids(f"SELECT rid FROM ({rows}) ORDER BY rid LIMIT {limit}") if total else []
         return ReasonCount(kind, text, total, tuple(rids), total - len(rids), step)
 
-    def listed(self, lost: str, reasons: Mapping[int, Sequence[Reason]],
-               partners: str | None, partner_steps: Mapping[int, Sequence[str]], limit: int | None) -> pa.Table:  # fmt: skip
+    def _number(self, rows: str) -> int:
+        return self.engine.scalar(f"SELECT count(*) FROM {rows}")
+
+    def listed(self, lost: str, limit: int | None) -> pa.Table:
         """_rid, step, reason of each row that is lost, where its last way ends; several reasons in one text."""
-        cases = []
-        for edge in self.ways.edges:
-            if edge.state not in ("evaluated", "witnessed"):
-                continue
-            texts = [
-                f"CASE WHEN (v.marks & {1 << bit}) <> 0 THEN {_literal(reason.text)} END"
-                for bit, reason in enumerate(reasons[edge.number])
-            ]
-            told = f"concat_ws('; ', {', '.join(texts)})"
-            for number, step in enumerate(partner_steps.get(edge.number, ())):
-                if partners:
-                    told = f"CASE WHEN p.k = {number} THEN {_literal(f'its partner was lost at step {step!r}')} ELSE {told} END"
-            cases.append(f"WHEN {edge.number} THEN struct_pack(step := {_literal(edge.node.step)}, reason := {told})")
-        if not cases:
-            cases = ["WHEN -1 THEN struct_pack(step := '', reason := '')"]
-        partner = f"(SELECT edge, rid, min(k) AS k FROM {partners} GROUP BY edge, rid)" if partners else (
-            "(SELECT 0 AS edge, 0::BIGINT AS rid, 0 AS k WHERE false)"
-        )
+        edges = [edge for edge in self.ways.edges if edge.number in self.reasons]
+        steps = "".join(f" WHEN {edge.number} THEN {_literal(edge.node.step)}" for edge in edges)
+        told = "".join(f" WHEN {edge.number} THEN {self._told_sql(edge)}" for edge in edges)
+        partners = self.partners or "(SELECT 0 AS edge, 0::BIGINT AS rid, 0 AS k WHERE false)"
         cut = "" if limit is None else f" LIMIT {limit}"
-        query = (
-            f"SELECT rid AS _rid, told.step AS step, told.reason AS reason FROM (SELECT l.rid, CASE l.edge "
-            f"{' '.join(cases)} END AS told FROM {lost} l JOIN {self.verdicts} v ON v.edge = l.edge AND v.rid = l.rid "
-            f"LEFT JOIN {partner} p ON p.edge = l.edge AND p.rid = l.rid) ORDER BY 1{cut}"
+        return self.engine.stream(
+            f"SELECT l.rid AS _rid, CASE l.edge{steps} END AS step, CASE l.edge{told} END AS reason FROM {lost} l "
+            f"JOIN {self.verdicts} v ON v.edge = l.edge AND v.rid = l.rid "
+            f"LEFT JOIN {partners} p ON p.edge = l.edge AND p.rid = l.rid ORDER BY 1{cut}"
+        ).read_all()
+
+    def _told_sql(self, edge: Edge) -> str:
+        """The reasons of one row (verdict v, partner p) in one text."""
+        reasons = self.reasons[edge.number]
+        texts = [
+            f"CASE WHEN (v.marks & {1 << bit}) <> 0 THEN {_literal(reason.text)} END"
+            for bit, reason in enumerate(reasons)
+        ]
+        told = f"concat_ws('; ', {', '.join(texts)})"
+        lost = "".join(
+            f" WHEN {number} THEN {_literal(partner_lost(reasons[0], step))}"
+            for number, step in enumerate(self.partner_steps(edge))
         )
-        return self.engine.stream(query).read_all()
+        return f"CASE p.k{lost} ELSE {told} END" if lost else told
+
+
+def partner_lost(reason: Reason, step: str) -> str:
+    """In the place of a reason that a partner is missing, where there was one."""
+    what = "an equal row" if reason.kind == "no_equal_row" else "a row that matches"
+    return f"{what} was lost at step '{step}'"
 
 
 def _literal(text: str) -> str:

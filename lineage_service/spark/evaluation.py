@@ -21,7 +21,6 @@ from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.spark.staging import Writing, dataset_relation
-from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version
 
 
@@ -136,7 +135,9 @@ class Reach:
 
     def _pairs(self, space: Space) -> DataFrame | None:
         if space == self.start:
-            return None if self.asked is None else self.asked.select(col("rid").alias(self.id), col("rid").alias(self.rid))
+            return (
+                None if self.asked is None else self.asked.select(col("rid").alias(self.id), col("rid").alias(self.rid))
+            )
         if space in self.pairs:
             rows = self.pairs[space].filter(col("role") <= int(self.most))
             return rows.select(col("id").alias(self.id), col("rid").alias(self.rid))
@@ -157,4 +158,6 @@ class Reach:
             return None
         rows = self.rows(members, numbered, [names.group])
         found = rows.select(col(names.group).alias(self.id), col(self.rid)).distinct()
-        return self.stage.kept(found, f"reach-{space}", f"rows behind step '{space.partition(':')[2].partition(':')[0]}'")
+        return self.stage.kept(
+            found, f"reach-{space}", f"rows behind step '{space.partition(':')[2].partition(':')[0]}'"
+        )

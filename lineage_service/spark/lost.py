@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql import Window as Over
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
 from lineage_service.capture.chance import Chance
@@ -156,9 +156,7 @@ def is_decided(node: Limit | Window, below: Relation) -> bool:
     if not node.order_by:
         return False
     partition = [col(name).alias(f"p{index}") for index, name in enumerate(node.partition_by)]
-    order = [
-        expression_column(key.expression, below).alias(f"o{index}") for index, key in enumerate(node.order_by)
-    ]
+    order = [expression_column(key.expression, below).alias(f"o{index}") for index, key in enumerate(node.order_by)]
     rows = below.frame.select(*partition, *order)
     return rows.groupBy(*rows.columns).count().filter(col("count") > 1).isEmpty()
 

@@ -171,12 +171,17 @@ def _explode(node: Explode, below: Relation, names: Names) -> Relation:
 
 def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stage, names: Names) -> Relation:
     # Under names of our own: a measure may be called like a column that is a key.
-    measures = [expression_column(each.expression, below).alias(names.measure(index)) for index, each in enumerate(node.measures)]
+    measures = [
+        expression_column(each.expression, below).alias(names.measure(index))
+        for index, each in enumerate(node.measures)
+    ]
     measured = [col(names.measure(index)).alias(each.name) for index, each in enumerate(node.measures)]
     plain = {key.name: _plain_column(key, below) for key in node.keys}
     keys = [plain[key.name] or names.key(index) for index, key in enumerate(node.keys)]
     computed = {
-        keys[index]: expression_column(key.expression, below) for index, key in enumerate(node.keys) if plain[key.name] is None
+        keys[index]: expression_column(key.expression, below)
+        for index, key in enumerate(node.keys)
+        if plain[key.name] is None
     }
     columns = [col(name).alias(key.name) for name, key in zip(keys, node.keys, strict=True)]
     result = tuple(key.name for key in node.keys) + tuple(measure.name for measure in node.measures)

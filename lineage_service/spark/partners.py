@@ -30,7 +30,9 @@ def plainly_lowered(plan: Plan, sources: Mapping[str, Relation], stage: Evaluati
     return lowered
 
 
-def partner_rows(edge: Edge, number: int, relaxed: Relaxed, ended: DataFrame, reach: Reach, lowered: Lowered) -> DataFrame:
+def partner_rows(
+    edge: Edge, number: int, relaxed: Relaxed, ended: DataFrame, reach: Reach, lowered: Lowered
+) -> DataFrame:
     """(edge, rid, k): those of the rows that ended at an edge which find a partner, the `number`-th time."""
     node, stage = edge.node, reach.stage
     incoming, other = stage.read[edge.below.node.id], lowered(relaxed.node)
