@@ -1,6 +1,10 @@
 """`why-not`, operator by operator: where rows are lost, and why; checked by hand on one small workflow."""
 
+import json
+
 import pytest
+from click.testing import CliRunner
+from lineage_cli.main import cli
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError, SourceError
@@ -229,6 +233,28 @@ def test_bad_starts_are_refused(home):
         home.why_not("people", to="adults", rid=77)
     with pytest.raises(QuestionError, match="say which rows"):
         home.why_not("people", to="adults")
+
+
+def typed(home: Home, *words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, ["why-not", *words, "--home", str(home.layout.path)], prog_name="smoke-lineage")
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_prints_tables_json_and_rows(home):
+    code, table, _ = typed(home, "orders", "--all", "--to", "spent")
+    assert code == 0
+    assert table.splitlines()[0] == "6 rows of flow.orders: 4 in flow.spent, 2 not"
+    assert "row 4 is in the group person = 8 of 'spent', which has total = 1" in table
+    code, text, _ = typed(home, "people", "--key", "id=4", "--to", "adults", "--json")
+    found = json.loads(text)
+    assert (code, found["asked"], found["lost"], found["spark"]) == (0, 1, 1, True)
+    assert [each["reason"] for each in found["steps"][0]["reasons"]] == ["age >= 18 is false", "city = 'Köln' is false"]
+    code, text, _ = typed(home, "people", "--all", "--to", "adults", "--rids", "--format", "csv", "--limit", "1")
+    assert (code, text.splitlines()) == (0, ["_rid,step,reason", "1,adults,city = 'Köln' is false"])
+    code, text, said = typed(home, "people", "--where", "id > 50", "--to", "adults")
+    assert (code, text) == (0, "0 rows of flow.people: 0 in flow.adults, 0 not\n")
+    assert said == "note: no row of 'flow.people' matches\n"
+    assert typed(home, "people", "--all")[0] == 2
 
 
 def test_a_changed_source_is_named(spark, tmp_path):

@@ -22,7 +22,7 @@ def write_losses(found: WhyNot, sink: Sink, *, terminal: bool) -> None:
         columns = [Column("step"), Column("operation"), Column("input"), Column("rows in", right=True)]
         if several:
             columns.append(Column("end here", right=True))
-        columns += [Column("lost", right=True), Column("rows", right=True), Column("why"), Column("row ids")]
+        columns += [Column("lost", right=True), Column("why"), Column("rows", right=True), Column("row ids")]
         rows = [row for step in found.steps for row in _rows(step, several=several)]
         write_table(columns, rows, sink, terminal=terminal)
     lines = [*_examples(found), *_arrivals(found)]
@@ -50,7 +50,7 @@ def _rows(step: StepLoss, *, several: bool) -> Iterator[tuple[str | None, ...]]:
         yield (*first, "", "", "")
     for number, reason in enumerate(step.reasons):
         own = first if number == 0 else [""] * len(first)
-        yield (*own, f"{reason.rows:,}", reason.text, _ids(reason))
+        yield (*own, reason.text, f"{reason.rows:,}", _ids(reason))
 
 
 def _ids(reason: ReasonCount) -> str:

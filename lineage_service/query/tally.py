@@ -170,8 +170,9 @@ class Tally:
     def listed(self, lost: str, limit: int | None) -> pa.Table:
         """_rid, step, reason of each row that is lost, where its last way ends; several reasons in one text."""
         edges = [edge for edge in self.ways.edges if edge.number in self.reasons]
-        steps = "".join(f" WHEN {edge.number} THEN {_literal(edge.node.step)}" for edge in edges)
-        told = "".join(f" WHEN {edge.number} THEN {self._told_sql(edge)}" for edge in edges)
+        # A CASE wants a branch, also where no step drops anything.
+        steps = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {_literal(edge.node.step)}" for edge in edges)
+        told = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {self._told_sql(edge)}" for edge in edges)
         partners = self.partners or "(SELECT 0 AS edge, 0::BIGINT AS rid, 0 AS k WHERE false)"
         cut = "" if limit is None else f" LIMIT {limit}"
         return self.engine.stream(
