@@ -15,6 +15,7 @@ from lineage_service.capture.reasons import reasons_of
 from lineage_service.capture.relaxed import Relaxed, partner_columns, relaxations
 from lineage_service.capture.strategies import Choice
 from lineage_service.capture.ways import Edge, Ways, ways_through
+from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import QuestionError, RunError, SourceError
 from lineage_service.handover import handed_over, spark_rows
 from lineage_service.plan.build import Plan
@@ -70,8 +71,8 @@ class Evaluated:
             blocked = next(edge for edge in self.ways.edges if edge.state == "blocked")
             raise QuestionError(
                 f"what becomes of these rows at step '{blocked.node.step}' cannot be told: {blocked.reason}",
-                hint=f"run again with the lineage of '{self.asked.source.name}' captured, and its rows kept: "
-                f"`lineage: {{keep: [{blocked.node.step}]}}`",
+                hint=f"keep its rows, `lineage: {{keep: [{blocked.chance}]}}`, and the lineage, "
+                f"`workload: {line_to_add('forward', self.asked.source.name, self.asked.to.name)}`, and run again",
             )
         return found
 

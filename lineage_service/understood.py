@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lineage_catalog.reader import CatalogReader
@@ -121,12 +121,30 @@ def _start_in(
         if match is not None:
             return match
     elsewhere = questions.find(source)  # says so where there is no such dataset at all
-    sources = [each.name for each in datasets if each.role == "source"]
+    sources = [each for each in datasets if each.role == "source"]
+    read = [each for each in sources if each.version_id == elsewhere.version_id and elsewhere.role != "source"]
+    if len(read) == 1:
+        return read[0]  # another workflow's output, under the name that this one gives it
     raise QuestionError(
         f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
-        f"{listed(sources)}",
-        hint=did_you_mean(asked.name, sources) or "ask workflow by workflow, up to the output that the next one reads",
+        f"{listed([each.name for each in sources])}",
+        hint=_way_over_workflows(questions, elsewhere, sources, to)
+        or did_you_mean(asked.name, [each.name for each in sources]),
     )
+
+
+def _way_over_workflows(
+    questions: Questions, start: DatasetRecord, sources: Sequence[DatasetRecord], to: DatasetRecord
+) -> str | None:
+    """How to ask in two, where one of the sources is an output of the workflow that has the rows asked for."""
+    for source in sources:
+        for maker in questions.reader.makers_of([source.version_id]):
+            if maker.workflow == start.workflow:
+                return (
+                    f"ask in two: `why-not {start.full_name} --to {maker.full_name}`, and for the rows that arrive "
+                    f"`why-not {source.full_name} --to {to.full_name}`"
+                )
+    return None
 
 
 def _refuse_unlinked(asked: Asked) -> None:

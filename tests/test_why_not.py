@@ -46,6 +46,7 @@ STEPS = [
     {"name": "customers", "op": "project", "input": "early", "columns": {"id": "person"}},
     {"name": "both", "op": "intersect", "left": "ids", "right": "customers"},
     {"name": "others", "op": "difference", "left": "ids", "right": "blocked"},
+    {"name": "late", "op": "difference", "left": "orders", "right": "early", "distinct": False},
     {"name": "kinds", "op": "distinct", "input": "orders"},
     {"name": "cheap", "op": "filter", "input": "kinds", "where": "amount < 6"},
     {"name": "ranked", "op": "window", "input": "orders", "partition_by": ["person"], "order_by": ["amount"],
@@ -60,7 +61,7 @@ STEPS = [
     {"name": "few", "op": "limit", "input": "lucky", "n": 1},
     {"name": "luckier", "op": "join", "left": "few", "right": "blocked", "using": ["id"]},
 ]  # fmt: skip
-OUTPUTS = ["adults", "safe", "bought", "spent", "named", "top", "topped", "free", "shown", "both", "others", "kinds",
+OUTPUTS = ["adults", "safe", "bought", "spent", "named", "top", "topped", "free", "shown", "both", "others", "late", "kinds",
            "cheap", "first", "led", "some", "lucky", "luckier"]  # fmt: skip
 
 
@@ -156,6 +157,8 @@ def test_intersect_and_difference(home):
         ("both", "ids"): {"an equal row was lost at step 'early'": [3], "no equal row in 'customers'": [2]}
     }
     assert told(home, "people", "others") == {("others", "ids"): {"an equal row is in 'blocked'": [1]}}
+    # The right side is on nobody's way: it influences by absence alone.
+    assert told(home, "orders", "late") == {("late", "orders"): {"as many equal rows are in 'early'": [0, 1, 2, 4, 5]}}
 
 
 def test_distinct_merges_and_the_merged_row_may_be_lost(home):
@@ -194,6 +197,10 @@ def test_what_is_left_to_chance_is_told_from_what_was_written(home):
     assert told(home, "people", "lucky") == {("lucky", "people"): {"age > 20 is false": [3], "age > 20 is null": [2]}}
     with pytest.raises(QuestionError, match=r"at step 'few' cannot be told: step 'few' takes rows that no order"):
         home.why_not("people", to="luckier", all=True)
+    # Whoever was lucky: a row that only has to find a partner there has found none where it is not in the output.
+    found = home.why_not("blocked", to="luckier", all=True)
+    assert {reason.text for step in found.steps for reason in step.reasons} == {"no row of 'few' matches"}
+    assert 1 in found.steps[0].reasons[0].rids
 
 
 def test_a_kept_step_is_asked_like_a_source(home):

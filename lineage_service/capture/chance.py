@@ -7,7 +7,7 @@ is told is compared with what the run wrote. Chance, clocks, and rows that an or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from lineage_service.plan import functions
@@ -40,11 +40,12 @@ Ordered = Callable[[Limit | Window], bool]
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """Of a node's rows: why they may be others when evaluated again (None: they are the same), and the columns whose
-    values may be others."""
+    """Of a node's rows: why they may be others when evaluated again (None: they are the same), the columns whose
+    values may be others, and the step that leaves rows to chance."""
 
     reason: str | None = None
     columns: frozenset[str] = frozenset()
+    step: str | None = None
 
 
 NONE = Chance()
@@ -52,10 +53,15 @@ NONE = Chance()
 
 def chance_of(node: Node, below: Sequence[Chance], is_ordered: Ordered) -> Chance:
     """`is_ordered` says of a limit or window whether its order decides everything about these rows."""
-    reason = next((each.reason for each in below if each.reason), None)
     open_ = frozenset(name for each in below for name in each.columns)
-    if reason:
-        return Chance(reason, open_)
+    for each in below:
+        if each.reason:
+            return Chance(each.reason, open_, each.step)
+    found = _chance(node, open_, is_ordered)
+    return replace(found, step=node.step) if found.reason else found
+
+
+def _chance(node: Node, open_: frozenset[str], is_ordered: Ordered) -> Chance:
     match node:
         case Source():
             return NONE

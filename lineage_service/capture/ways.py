@@ -7,7 +7,7 @@ decided here, without Spark: nothing, an evaluation, or what the run has written
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from lineage_service.capture.chance import Chance
@@ -39,7 +39,7 @@ class Edge:
     """An input of a node that carries rows asked for.
 
     state: all pass; evaluated again; told by the lineage of `witness`, a dataset that all rows of the node reach;
-    blocked, since nobody can tell any more, for `reason`
+    blocked, since nobody can tell any more, for `reason`: `chance` is the step that leaves it open
     """
 
     number: int
@@ -48,6 +48,7 @@ class Edge:
     state: State
     witness: str | None = None
     reason: str | None = None
+    chance: str | None = None
 
     @property
     def node(self) -> Node:
@@ -150,15 +151,23 @@ def ways_through(
     """`paired` are the steps whose lineage to the start is known; `computed` and `read` say what is left to chance of
     each node, as it is evaluated and as its readers see it."""
     leading = leading_spaces(plan, start)
+    # What only influences by absence is on nobody's way.
+    counting = {node.id for each in plan.nodes if each.node.id == target for node in contributing(each.node)}
+    places = {
+        each.node.id: [
+            place
+            for place, below in enumerate(each.inputs)
+            if contributes(each.node, place)
+            and any(handle.role is Role.OWN and handle.space in leading for handle in below.handles)
+        ]
+        for each in plan.nodes
+        if each.node.id in counting
+    }
     edges: list[Edge] = []
     for each in plan.nodes:
-        for place, below in enumerate(each.inputs):
-            if not contributes(each.node, place):
-                continue
-            if not any(handle.role is Role.OWN and handle.space in leading for handle in below.handles):
-                continue
-            state, reason, witness = _state(plan, each, place, paired, computed, read)
-            edges.append(Edge(len(edges), each, place, state, witness, reason))
+        for place in places.get(each.node.id, ()):
+            edge = Edge(len(edges), each, place, "passes")
+            edges.append(_decided(edge, plan, places, paired, computed, read))
     return Ways(plan, start, target, tuple(edges))
 
 
@@ -174,30 +183,44 @@ def leading_spaces(plan: InstrumentedPlan, start: Space) -> set[Space]:
     return leading
 
 
-def _state(
+def _decided(
+    edge: Edge,
     plan: InstrumentedPlan,
-    each: Instrumented,
-    place: int,
+    places: Mapping[str, list[int]],
     paired: frozenset[str],
     computed: Mapping[str, Chance],
     read: Mapping[str, Chance],
-) -> tuple[State, str | None, str | None]:
-    below, reason = read[each.inputs[place].node.id].reason, computed[each.node.id].reason
-    if not drops(each.node, place):
-        return "passes", None, None
-    if below is not None:
-        return "blocked", below, None
-    if reason is None:
-        return "evaluated", None, None
-    witness = _witness(plan, each, paired) if len(each.inputs) == 1 else None
-    return ("witnessed", reason, witness) if witness is not None else ("blocked", reason, None)
+) -> Edge:
+    """The edge with what it takes to tell whether rows pass."""
+    below, own = read[edge.below.node.id], computed[edge.node.id]
+    if not drops(edge.node, edge.place):
+        return edge
+    if below.reason is not None:
+        return replace(edge, state="blocked", reason=below.reason, chance=below.step)
+    if own.reason is None:
+        return replace(edge, state="evaluated")
+    witness = _witness(plan, edge.each, places, paired)
+    return replace(
+        edge, state="blocked" if witness is None else "witnessed", witness=witness, reason=own.reason, chance=own.step
+    )
 
 
-def _witness(plan: InstrumentedPlan, each: Instrumented, paired: frozenset[str]) -> str | None:
-    """The dataset that has the lineage of just the rows that a node gives: itself, or one that all of them reach."""
+def _witness(
+    plan: InstrumentedPlan, each: Instrumented, places: Mapping[str, list[int]], paired: frozenset[str]
+) -> str | None:
+    """The dataset whose lineage is just that of the rows that a node gives: itself, or one that all of them reach.
+
+    Rows that come by another way as well would hide there those that end on this one.
+    """
+    if len(places[each.node.id]) != 1:
+        return None
     while not each.is_dataset:
         readers = [other for other in plan.nodes if each.node.id in [below.node.id for below in other.inputs]]
-        if len(readers) != 1 or len(readers[0].inputs) != 1 or drops(readers[0].node, 0):
+        if len(readers) != 1:
             return None
-        (each,) = readers
+        (reader,) = readers
+        ways = places.get(reader.node.id, [])
+        if len(ways) != 1 or reader.inputs[ways[0]].node.id != each.node.id or drops(reader.node, ways[0]):
+            return None
+        each = reader
     return each.node.step if each.node.step in paired else None

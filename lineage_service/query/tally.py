@@ -115,7 +115,7 @@ class Tally:
             if rows:
                 raise QuestionError(
                     f"what becomes of {rows:,} of these rows at step '{edge.node.step}' cannot be told: {edge.reason}",
-                    hint=f"keep its rows and run again: `lineage: {{keep: [{edge.node.step}]}}`",
+                    hint=f"keep its rows and run again: `lineage: {{keep: [{edge.chance}]}}`",
                 )
 
     def steps(self, lost: str, limit: int) -> list[StepLoss]:

@@ -48,7 +48,7 @@ class Verdicts:
             frame = self._conditions(node, incoming, below, witnessed=edge.witness is not None)
         elif isinstance(node, Explode):
             frame = self._exploded(node, incoming)
-        elif isinstance(node, Intersect | Difference):
+        elif isinstance(node, Intersect | Difference) and edge.witness is None:
             frame = self._compared(edge, incoming)
         else:
             frame = self._marked(incoming.frame, place=self._places(edge, incoming, below))
