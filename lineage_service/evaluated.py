@@ -122,7 +122,7 @@ class Evaluated:
                 rows = partner_rows(edge, number, relaxed, ended, self.reach, lowered)
                 found = rows if found is None else found.unionByName(rows)
         if found is not None:
-            kept = self._kept(found, "partners")
+            kept = self._kept(found, "partners", "looking for partners that were lost")
             self.tally.partners = f"(SELECT edge, rid, min(k) AS k FROM {kept} GROUP BY edge, rid)"
             self.tally.let_go = {number: [each.step for each in steps] for number, steps in let_go.items()}
 
@@ -197,9 +197,9 @@ class Evaluated:
 
     # --- between the engines ----------------------------------------------------------------------------------
 
-    def _kept(self, frame: Any, label: str) -> str:
+    def _kept(self, frame: Any, label: str, told: str = "looking at what was dropped") -> str:
         """Rows of Spark's as a table of the engine."""
-        table = spark_rows(self.engine, self.stage, frame, self.folder, label, self.stages)
+        table = spark_rows(self.engine, self.stage, frame, self.folder, label, self.stages, told)
         self.tables.append(table)
         return table
 
@@ -222,10 +222,10 @@ def evaluated(
         evaluate_plan(instrumented, relations, stage, stage.names)
 
     def is_ordered(node: Limit | Window) -> bool:
-        with (
-            stages.stage(f"looking at the order of '{node.step}'"),
-            executing(None, f"step '{node.step}'", asked.home.path),
-        ):
+        if node.id in pairs:
+            return False  # what it gave is known, whatever its order leaves open
+        told = f"looking at the order of '{node.step}'"
+        with stages.stage(told), executing(None, f"step '{node.step}'", asked.home.path):
             return is_decided(node, stage.read[node.input.id])
 
     computed: dict[str, Chance] = {}

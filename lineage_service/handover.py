@@ -13,12 +13,20 @@ if TYPE_CHECKING:
     from lineage_service.spark.evaluation import Evaluation
 
 
-def spark_rows(engine: QueryEngine, stage: Evaluation, frame: Any, folder: Path, label: str, stages: Stages) -> str:
-    """Rows of Spark's as a table of the engine."""
+def spark_rows(
+    engine: QueryEngine,
+    stage: Evaluation,
+    frame: Any,
+    folder: Path,
+    label: str,
+    stages: Stages,
+    told: str = "following the rows",
+) -> str:
+    """Rows of Spark's as a table of the engine; `told` is what is said meanwhile."""
     from lineage_service.spark.faults import executing
 
     target = folder / f"to-duckdb-{label}"
-    with stages.stage("following the rows"), executing(None, "evaluating the steps again", stage.folder.home.path):
+    with stages.stage(told), executing(None, "evaluating the steps again", stage.folder.home.path):
         frame.write.mode("overwrite").parquet(str(target))
     return engine.keep(f"SELECT * FROM read_parquet({file_literal(str(target))[:-1]}/*.parquet')")
 

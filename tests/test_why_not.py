@@ -1,5 +1,6 @@
 """`why-not`, operator by operator: where rows are lost, and why; checked by hand on one small workflow."""
 
+import datetime
 import json
 
 import pytest
@@ -8,6 +9,8 @@ from lineage_cli.main import cli
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError, SourceError
+from lineage_service.plan.conjuncts import conjuncts_of
+from lineage_service.plan.expressions import Expression
 from tests.harness import Flow
 
 SCHEMAS = {
@@ -278,3 +281,39 @@ def test_a_changed_source_is_named(spark, tmp_path):
         ):
             home.why_not("people", to="free", all=True)
         assert home.why_not("people", to="adults", all=True).lost == 3
+
+
+def test_steps_mean_what_they_meant_to_the_run(spark, tmp_path):
+    schema = {"at": "TIMESTAMP"}
+    moments = [datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC) for hour in (1, 12)]
+    step = {"name": "mornings", "op": "filter", "input": "t", "where": "hour(at) < 10"}
+    flow = Flow({"t": schema}, {"t": [[{"at": each} for each in moments]]}, [step], ["mornings"])
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    with Home.open(tmp_path / "home") as home:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")  # 20:00 the day before, and 07:00
+        try:
+            home.run(flow.write(tmp_path))
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", zone)
+        assert told(home, "t", "mornings") == {("mornings", "t"): {"hour(at) < 10 is false": [0]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a > 1", ["a > 1"]),
+        ("a > 1 and b < 2", ["a > 1", "b < 2"]),
+        ("a between 1 and 3 AND c", ["a between 1 and 3", "c"]),
+        ("a or b and c", ["a or b and c"]),
+        ("(a and (b or c)) and not d", ["a", "(b or c)", "not d"]),
+        ("case when a and b then c else d end and e", ["case when a and b then c else d end", "e"]),
+        ("case when a between 1 and 2 and b then c end", ["case when a between 1 and 2 and b then c end"]),
+        ("s = 'x and y' and `and` > 1", ["s = 'x and y'", "`and` > 1"]),
+        ("exists(xs, x -> x > 1 and x < 3) and b", ["exists(xs, x -> x > 1 and x < 3)", "b"]),
+        ("((a and b))", ["a", "b"]),
+        ("(a) = (b) and (c)", ["(a) = (b)", "(c)"]),
+        ("not (a and b)", ["not (a and b)"]),
+    ],
+)
+def test_conditions_of_a_predicate(text, expected):
+    assert list(conjuncts_of(Expression(text))) == expected
