@@ -16,7 +16,7 @@ from lineage_service.capture.relaxed import Relaxed, partner_columns, relaxation
 from lineage_service.capture.strategies import Choice
 from lineage_service.capture.ways import Edge, Ways, ways_through
 from lineage_service.capture.workload import line_to_add
-from lineage_service.errors import QuestionError, RunError, SourceError
+from lineage_service.errors import QuestionError, RunError, SourceError, WorkflowError
 from lineage_service.handover import handed_over, spark_rows
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import (
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Evaluated:
-    """What was found out, and how to tell it. `tables` are the engine's, and go with the question."""
+    """What was found out, and how to tell it. `tables` are the engine's, and go with the question; `notes` say what
+    could not be found out."""
 
     engine: QueryEngine
     asked: Asked
@@ -61,7 +62,8 @@ class Evaluated:
     folder: Path
     sources: Mapping[str, Relation]
     stages: Stages
-    tables: list[str] = field(default_factory=list)
+    tables: list[str]
+    notes: list[str] = field(default_factory=list)
     _lost: str = ""
 
     def arrived(self) -> str:
@@ -91,8 +93,11 @@ class Evaluated:
 
     def told(self, arrived: str, limit: int) -> list[StepLoss]:
         self._lost = self.tally.lost(arrived)
-        self.tables.append(self._lost)
-        self._find_partners()
+        try:
+            self._find_partners()
+        except (RunError, WorkflowError):
+            # Rows that a step no longer drops may be just those on which the steps behind it fail.
+            self.notes.append("whether partners were lost at earlier steps could not be found out")
         steps = self.tally.steps(self._lost, limit)
         return [self._with_examples(edge, step, limit) for edge, step in zip(self.ways.edges, steps, strict=True)]
 
@@ -208,9 +213,18 @@ class Evaluated:
 
 
 def evaluated(
-    asked: Asked, engine: QueryEngine, rows: str, pairs: Mapping[str, str], folder: Path, stages: Stages
+    asked: Asked,
+    engine: QueryEngine,
+    rows: str,
+    pairs: Mapping[str, str],
+    folder: Path,
+    stages: Stages,
+    tables: list[str],
 ) -> Evaluated:
-    """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known."""
+    """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known.
+
+    Tables that are made are added to `tables`.
+    """
     plan = cut_plan(asked, frozenset(pairs))
     instrumented = _instrumented(plan)
     stage, relations, plain = _opened(asked, instrumented, folder, stages)
@@ -248,12 +262,10 @@ def evaluated(
         if edge.state in ("evaluated", "witnessed")
     }
     verdicts = _verdicts(engine, stage, reach, ways, read, folder, stages)
-    tally = Tally(engine, ways, rows, pairs, verdicts, reasons)
-    found = Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages)
-    found.tables.append(verdicts)
+    tables.append(verdicts)
+    tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables)
     tally.count()
-    found.tables += [table for table in tally.behind.values() if table is not None and table.startswith("kept")]
-    return found
+    return Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages, tables)
 
 
 # --- the plan -----------------------------------------------------------------------------------------------------

@@ -184,12 +184,12 @@ def _follow(
     with storing(asked.home.path):
         folder.mkdir(parents=True)
     try:
-        found = evaluated(asked, questions.engine, rows, pairs, folder, stages)
-        tables.names += found.tables
+        found = evaluated(asked, questions.engine, rows, pairs, folder, stages, tables.names)
         _tell(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
         if rids:
             answer.rows = found.listed(limit)
             answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
+        answer.notes += found.notes
         answer.notes.append(f"Spark has evaluated steps of run '{asked.run.id}' again for this")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,7 +26,7 @@ class Tally:
     asked: table of the rows (column b) · pairs: tables (rid, id, role) of datasets, by step
     verdicts: a table (edge, rid, passed, marks, n), one row for each edge and row asked for
     reasons: what the bits of `marks` mean, by edge · partners: a table (edge, rid, k) of rows whose partner was lost,
-    at the k-th of the steps `let_go` at that edge
+    at the k-th of the steps `let_go` at that edge · made: tables that were made, for whoever drops them
     """
 
     engine: QueryEngine
@@ -35,6 +35,7 @@ class Tally:
     pairs: Mapping[str, str]
     verdicts: str
     reasons: Mapping[int, Sequence[Reason]]
+    made: list[str]
     partners: str | None = None
     let_go: Mapping[int, Sequence[str]] = field(default_factory=dict)
     behind: dict[str, str | None] = field(default_factory=dict)
@@ -58,7 +59,11 @@ class Tally:
                 computed = written
             elif computed is None:
                 computed = self._witnessed(edges)
-            self.behind[each.node.id] = None if computed is None else self.engine.keep(f"SELECT rid FROM {computed}")
+            self.behind[each.node.id] = None if computed is None else self._kept(f"SELECT rid FROM {computed}")
+
+    def _kept(self, query: str) -> str:
+        self.made.append(self.engine.keep(query))
+        return self.made[-1]
 
     def _passing(self, edge: Edge) -> str | None:
         if edge.state == "passes":
@@ -87,7 +92,7 @@ class Tally:
         """A table of the rows that do not arrive as themselves: (rid, edge), `edge` the last of their ways."""
         self._refuse_open(arrived)
         ended = f"SELECT rid, max(edge) AS edge FROM {self.verdicts} WHERE NOT passed GROUP BY rid"
-        table = self.engine.keep(
+        table = self._kept(
             f"SELECT a.b AS rid, e.edge FROM {self.asked} a LEFT JOIN ({ended}) e ON e.rid = a.b "
             f"WHERE a.b NOT IN (SELECT rid FROM {arrived})"
         )
