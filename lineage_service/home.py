@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
     from lineage_service.query.diff_result import Diff
+    from lineage_service.query.lost import WhyNot
     from lineage_service.query.traced import Trace
     from lineage_service.record import RunReport
     from lineage_service.refresh.report import RefreshReport
@@ -250,6 +251,27 @@ class Home:
 
         keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
         return diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind))
+
+    def why_not(
+        self,
+        source: str,
+        *,
+        to: str,
+        rid: Rids = None,
+        key: Keys = None,
+        where: str | None = None,
+        all: bool = False,
+        limit: int | None = None,
+        rids: bool = False,
+    ) -> WhyNot:
+        """Where rows of `source` are lost on their way to the output `to`, and why; `limit` row ids of each reason.
+
+        With `rids`, also each row that is lost. Spark evaluates the run's steps again, unless all rows arrive.
+        """
+        from lineage_service.why_not import why_not
+
+        selection, stages = Selection.of(rid, key, where, all), Stages(self.progress)
+        return why_not(self.layout, self._ask, source, to, selection, stages, limit=limit, rids=rids)
 
     def query(
         self,

@@ -31,6 +31,7 @@ from lineage_service.settle import Settling, settled
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.publish import Publication, discarding, prepare_publications, publish
+from lineage_service.store.session_settings import keep_settings
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
 
@@ -184,7 +185,9 @@ def _tables(done: Executed, folder: RunFolder) -> LineageTables:
             handles = tuple(names.handles(len(table.handles)))
             rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
     workload = plan.workload
-    conf = session_conf(done) if _is_left(rows) or workload.prepared else {}
+    settings = session_conf(done)
+    keep_settings(folder, settings)
+    conf = settings if _is_left(rows) or workload.prepared else {}
     noted = LineageTables(names.prefix, writing.salt, tables, rows, conf, workload)
     if plan.capture != "off":
         noted.save(folder)

@@ -47,6 +47,7 @@ VERBS = {
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
     "refresh": Verb("Bring outputs up to date after a change, without running everything again."),
     "what-if": Verb("Show what would change if rows of a source were not there."),
+    "why-not": Verb("Show where rows are lost on their way to an output, and why."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }

@@ -68,6 +68,50 @@ def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     return [part for part in parts if part]
 
 
+def conjuncts_of(predicate: Expression) -> tuple[str, ...]:
+    """The conditions that must all hold, as they were written; the predicate itself where it is no conjunction.
+
+    Unlike above, an AND that belongs to a BETWEEN or a CASE is told from one that joins two conditions.
+    """
+    return tuple(_conditions(predicate.text, predicate.tokens))
+
+
+def _conditions(text: str, tokens: tuple[Token, ...]) -> list[str]:
+    whole = [text[tokens[0].start : tokens[-1].end + 1]]
+    top = _top_level(tokens)
+    words = {tokens[index].text.lower() for index in top}
+    if words & {"or", "->", "xor"}:
+        return whole
+    parts, start, open_betweens, open_cases = [], 0, 0, 0
+    for index in top:
+        word = tokens[index].text.lower()
+        open_cases += (word == "case") - (word == "end")
+        open_betweens += word == "between" and not open_cases
+        if word != "and" or open_cases:
+            continue
+        if open_betweens:
+            open_betweens -= 1
+            continue
+        parts.append(tokens[start:index])
+        start = index + 1
+    parts.append(tokens[start:])
+    if open_cases or open_betweens or not all(parts):
+        return whole
+    if len(parts) == 1 and not _in_parentheses(tokens):
+        return whole
+    if len(parts) == 1:
+        inside = _conditions(text, tokens[1:-1])
+        return inside if len(inside) > 1 else whole
+    return [condition for part in parts for condition in _conditions(text, part)]
+
+
+def _in_parentheses(tokens: tuple[Token, ...]) -> bool:
+    """Whether the first token opens a parenthesis that the last one closes."""
+    if len(tokens) < 3 or tokens[0].token_type.name != "L_PAREN" or tokens[-1].token_type.name != "R_PAREN":
+        return False
+    return _top_level(tokens) == [0, len(tokens) - 1]
+
+
 def _equality(text: str, tokens: tuple[Token, ...], side_of: Callable[[ColumnRef], Side]) -> tuple[str, str] | None:
     top = _top_level(tokens)
     if any(tokens[index].text.lower() in _COMPETING for index in top):

@@ -99,23 +99,23 @@ def _lowered(
             return sources[node.step]
         case Filter():
             (below,) = inputs
-            return Relation(below.frame.filter(_expr(node.where, below)), below.columns, below.handles)
+            return Relation(below.frame.filter(expression_column(node.where, below)), below.columns, below.handles)
         case Project():
             return _selected(
-                inputs[0], {named.name: _expr(named.expression, inputs[0]) for named in node.columns}, names
+                inputs[0], {named.name: expression_column(named.expression, inputs[0]) for named in node.columns}, names
             )
         case WithColumns():
             return _with_columns(
-                inputs[0], {named.name: _expr(named.expression, inputs[0]) for named in node.columns}, names
+                inputs[0], {named.name: expression_column(named.expression, inputs[0]) for named in node.columns}, names
             )
         case Explode():
             return _explode(node, inputs[0], names)
         case Sort():
             (below,) = inputs
-            return Relation(below.frame.orderBy(*_order(node.by, below)), below.columns, below.handles)
+            return Relation(below.frame.orderBy(*order_columns(node.by, below)), below.columns, below.handles)
         case Limit():
             (below,) = inputs
-            frame = below.frame.orderBy(*_order(node.by, below)) if node.by else below.frame
+            frame = below.frame.orderBy(*order_columns(node.by, below)) if node.by else below.frame
             return Relation(frame.limit(node.n), below.columns, below.handles)
         case Aggregate():
             return _aggregate(each, node, inputs[0], stage, names)
@@ -137,15 +137,15 @@ def _lowered(
 
 def in_order_of(node: Sort, relation: Relation) -> Relation:
     """Rows that a step has put in order, in that order again."""
-    return Relation(relation.frame.orderBy(*_order(node.by, relation)), relation.columns, relation.handles)
+    return Relation(relation.frame.orderBy(*order_columns(node.by, relation)), relation.columns, relation.handles)
 
 
-def _expr(expression: Expression, relation: Relation) -> Column:
+def expression_column(expression: Expression, relation: Relation) -> Column:
     return F.expr(with_stars_expanded(expression, relation.columns))
 
 
-def _order(keys: Sequence[SortKey], relation: Relation) -> list[Column]:
-    return [_sorted(_expr(key.expression, relation), key) for key in keys]
+def order_columns(keys: Sequence[SortKey], relation: Relation) -> list[Column]:
+    return [_sorted(expression_column(key.expression, relation), key) for key in keys]
 
 
 def _sorted(column: Column, key: SortKey) -> Column:
@@ -181,12 +181,17 @@ def _explode(node: Explode, below: Relation, names: Names) -> Relation:
 
 def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stage, names: Names) -> Relation:
     # Under names of our own: a measure may be called like a column that is a key.
-    measures = [_expr(each.expression, below).alias(names.measure(index)) for index, each in enumerate(node.measures)]
+    measures = [
+        expression_column(each.expression, below).alias(names.measure(index))
+        for index, each in enumerate(node.measures)
+    ]
     measured = [col(names.measure(index)).alias(each.name) for index, each in enumerate(node.measures)]
     plain = {key.name: _plain_column(key, below) for key in node.keys}
     keys = [plain[key.name] or names.key(index) for index, key in enumerate(node.keys)]
     computed = {
-        keys[index]: _expr(key.expression, below) for index, key in enumerate(node.keys) if plain[key.name] is None
+        keys[index]: expression_column(key.expression, below)
+        for index, key in enumerate(node.keys)
+        if plain[key.name] is None
     }
     columns = [col(name).alias(key.name) for name, key in zip(keys, node.keys, strict=True)]
     result = tuple(key.name for key in node.keys) + tuple(measure.name for measure in node.measures)

@@ -1,0 +1,84 @@
+"""`smoke-lineage why-not`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lineage_cli.options import Output, Start, WholeNumber, home_options, output_options, start_options
+
+if TYPE_CHECKING:
+    from lineage_service.home import Home
+    from lineage_service.query.lost import WhyNot
+
+
+@click.command("why-not")
+@click.argument("source", metavar="SOURCE")
+@click.option("--to", required=True, metavar="OUTPUT", help="Output, or kept step, that the rows are missed in.")
+@start_options(required=True)
+@click.option("--rids", is_flag=True, help="Each row that is lost, with its step and reason, instead of counts.")
+@click.option(
+    "--limit",
+    type=WholeNumber(),
+    help="At most N row ids of each reason [default: 10]; with --rids, at most N rows.",
+)
+@output_options
+@home_options
+def command(
+    source: str,
+    to: str,
+    start: Start,
+    rids: bool,
+    limit: int | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show where rows of SOURCE are lost on their way to an output, and why.
+
+    For each step on the way: how many of the rows come in, how many are lost there, and to which
+    condition, or for want of which partner. Rows that arrive are counted, with the rows of the
+    output that they are in. Unless all arrive, Spark evaluates the run's steps again over what
+    the run read; a source that has changed since is refused.
+
+    \b
+    Examples:
+      smoke-lineage why-not orders --key o_orderkey=7 --to totals
+      smoke-lineage why-not customer --where "c_mktsegment = 'BUILDING'" --to totals --json
+      smoke-lineage why-not orders --all --to totals --rids
+    """
+    from lineage_cli.asking import answered
+
+    def question(opened: Home) -> WhyNot:
+        shown = output.limit(limit) if rids else limit
+        return opened.why_not(source, to=to, **start.arguments(), limit=shown, rids=rids)
+
+    with answered(home, catalog, question, "following the rows") as found:
+        if output.format == "json":
+            _write_json(found, output)
+        elif rids or output.format != "table":
+            from lineage_cli.output import write_answer
+
+            write_answer(found.answer(), output)
+            return
+        else:
+            from lineage_cli.losses import write_losses
+            from lineage_cli.sink import open_sink
+
+            with open_sink(output.out) as sink:
+                write_losses(found, sink, terminal=output.on_terminal)
+    if output.out is not None:
+        click.echo(f"wrote {output.out}", err=True)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _write_json(found: WhyNot, output: Output) -> None:
+    import json
+
+    from lineage_cli.sink import open_sink
+    from lineage_cli.values import json_document
+
+    with open_sink(output.out) as sink:
+        sink.write_text(json.dumps(json_document(found.to_json()), indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,151 @@
+"""What a run left to chance: rows and values that evaluating the plan again may not give again.
+
+Unlike stable.py this is about explaining, not about pairs: last bits of a floating-point sum are let pass, since what
+is told is compared with what the run wrote. Chance, clocks, and rows that an order leaves open are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from lineage_service.plan import functions
+from lineage_service.plan.expressions import Expression, with_stars_expanded
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Named,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+
+# Over rows in an order without ties these have one value.
+BY_ORDER = frozenset(
+    "array_agg collect_list first first_value lag last last_value lead nth_value ntile row_number".split()  # noqa: SIM905
+)
+Ordered = Callable[[Limit | Window], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Of a node's rows: why they may be others when evaluated again (None: they are the same), the columns whose
+    values may be others, and the step that leaves rows to chance."""
+
+    reason: str | None = None
+    columns: frozenset[str] = frozenset()
+    step: str | None = None
+
+
+NONE = Chance()
+
+
+def chance_of(node: Node, below: Sequence[Chance], is_ordered: Ordered) -> Chance:
+    """`is_ordered` says of a limit or window whether its order decides everything about these rows."""
+    open_ = frozenset(name for each in below for name in each.columns)
+    for each in below:
+        if each.reason:
+            return Chance(each.reason, open_, each.step)
+    found = _chance(node, open_, is_ordered)
+    return replace(found, step=node.step) if found.reason else found
+
+
+def _chance(node: Node, open_: frozenset[str], is_ordered: Ordered) -> Chance:
+    match node:
+        case Source():
+            return NONE
+        case Filter():
+            return Chance(_read(node, (node.where,), open_, "its predicate"), open_)
+        case Project() | WithColumns():
+            generators = [named.expression for named in node.columns if named.expression.generates]
+            kept = open_ - {named.name.lower() for named in node.columns} if isinstance(node, WithColumns) else set()
+            return Chance(_read(node, generators, open_, "a generator"), frozenset(kept) | _named(node, open_))
+        case Aggregate():
+            keys = [named.expression for named in node.keys]
+            return Chance(_read(node, keys, open_, "a key"), _named(node, open_))
+        case Distinct() | Intersect() | Difference():
+            return Chance(_columns(node, open_, "what it compares"))
+        case Join():
+            on = (node.on,) if node.on is not None else ()
+            used = {name.lower() for name in node.using} & open_
+            return Chance(_read(node, on, open_, "its condition") or _columns(node, used, "its condition"), open_)
+        case Union() | Sort():
+            return Chance(None, open_)
+        case Window():
+            return Chance(None, open_ - _names(node.measures) | _of_window(node, open_, is_ordered))
+        case Limit():
+            by_chance = _read(node, [key.expression for key in node.by], open_, "its order")
+            if by_chance is None and is_ordered(node):
+                return Chance(None, open_)
+            return Chance(by_chance or f"step '{node.step}' takes rows that no order decides", open_)
+        case Explode():
+            return Chance(_columns(node, {node.column.lower()} & open_, "what it explodes"), open_)
+        case _:
+            assert_never(node)
+
+
+def reads_open(expression: str, node: Node, open_: frozenset[str]) -> bool:
+    """Whether an expression over the rows below a node depends on chance."""
+    parsed = Expression(expression)
+    return not parsed.repeatable or bool(_columns_read(parsed, node) & open_)
+
+
+def _of_window(node: Window, open_: frozenset[str], is_ordered: Ordered) -> frozenset[str]:
+    framed = {name.lower() for name in node.partition_by} & open_
+    order = [key.expression for key in node.order_by]
+    if framed or _read(node, order, open_, ""):
+        return _names(node.measures)
+    found = set()
+    for named in node.measures:
+        unsure = {name for name in named.expression.called if name in functions.NOT_REPEATABLE}
+        if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER or (unsure and not is_ordered(node)):
+            found.add(named.name.lower())
+    return frozenset(found)
+
+
+def _named(node: Project | WithColumns | Aggregate, open_: frozenset[str]) -> frozenset[str]:
+    named = node.measures if isinstance(node, Aggregate) else node.columns
+    return frozenset(
+        each.name.lower()
+        for each in named
+        if not each.expression.repeatable or _columns_read(each.expression, node) & open_
+    )
+
+
+def _names(named: Iterable[Named]) -> frozenset[str]:
+    return frozenset(each.name.lower() for each in named)
+
+
+def _read(node: Node, expressions: Iterable[Expression], open_: frozenset[str], what: str) -> str | None:
+    for expression in expressions:
+        if not expression.repeatable:
+            return f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
+        found = _columns(node, _columns_read(expression, node) & open_, what)
+        if found:
+            return found
+    return None
+
+
+def _columns(node: Node, found: Iterable[str], what: str) -> str | None:
+    names = sorted(found)
+    return (
+        f"step '{node.step}': {what} reads '{names[0]}', which may differ when it is evaluated again" if names else None
+    )
+
+
+def _columns_read(expression: Expression, node: Node) -> frozenset[str]:
+    names = tuple(dict.fromkeys(name for below in node.inputs for name in below.schema.names))
+    if with_stars_expanded(expression, names) != expression.text:
+        return frozenset(name.lower() for name in names)
+    return expression.words

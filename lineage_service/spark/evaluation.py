@@ -1,0 +1,163 @@
+"""A committed run's plan evaluated once more, to look at what each step gets and gives.
+
+Nothing is written into the run: copies of rows below breakers are in a folder of the question, and go with it.
+Datasets are not computed anew for those who read them: they are what the run wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import Handle, Role, Space
+from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.errors import Position
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.lower import lower_plan
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.scan import read_files, rows_with_rids
+from lineage_service.spark.staging import Writing, dataset_relation
+from lineage_service.store.versions import Version
+
+
+@dataclass
+class Evaluation(Writing):
+    """What lowering leaves of a plan: rows of each node, members of each breaker's groups."""
+
+    temporary: Path = field(default_factory=Path)
+    target: str = ""
+    computed: dict[str, Relation] = field(default_factory=dict)  # by node, with the handles that the operator gives
+    read: dict[str, Relation] = field(default_factory=dict)  # by node, as its readers see it
+    members: dict[Space, DataFrame] = field(default_factory=dict)
+    _frames: dict[str, DataFrame] = field(default_factory=dict)
+
+    def _fresh(self, label: str) -> Path:
+        return self.temporary / f"{next(self._numbers)}-{self._safe(label)}"
+
+    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        self._frames[label] = copy = super().once(label, frame, position)
+        return copy
+
+    def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
+        _ = position
+        rows = frame()
+        self.members[space] = rows.drop(self.names.check) if self.names.check in rows.columns else rows
+
+    def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
+        rows = self._frames[label] if where is None else self._frames[label].filter(where)
+        numbered = [col(name).alias(self.names.handle(index)) for index, name in enumerate(handles)]
+        self.members[space] = rows.select(col(self.names.group), *numbered)
+
+    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+        self.computed[each.node.id] = relation
+        if each.node.step == self.target:
+            return relation
+        return dataset_relation(each, relation, self.versions[each.node.step], self.folder, self.names)
+
+    def written_rows(self, version: Version, *, in_order: bool) -> Relation:
+        """A dataset of the run as its readers see it, whatever it was computed from."""
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        frame = rows_with_rids(read_files(self.spark, paths), version, paths, self.names.handle(0))
+        columns = tuple(column.name for column in version.columns)
+        return Relation(frame.orderBy(self.names.handle(0)) if in_order else frame, columns, 1)
+
+    def kept(self, frame: DataFrame, label: str, what: str) -> DataFrame:
+        """Rows of our own, written once."""
+        folder = self._fresh(label)
+        self._write(frame, folder, what, None)
+        return read_files(self.spark, [str(path) for path in sorted(folder.glob("*.parquet"))], schema=frame.schema)
+
+
+def evaluate_plan(
+    plan: InstrumentedPlan, relations: Mapping[str, Relation], stage: Evaluation, names: Names
+) -> Evaluation:
+    stage.read = lower_plan(plan, relations, stage, names)
+    for node_id, relation in stage.read.items():
+        stage.computed.setdefault(node_id, relation)
+    return stage
+
+
+@dataclass
+class Reach:
+    """Which of the rows asked for stand behind the ids of each space.
+
+    asked: their rids, None for all · pairs: of datasets, (id, rid, role) as the index has them
+    """
+
+    stage: Evaluation
+    plan: InstrumentedPlan
+    start: Space
+    asked: DataFrame | None
+    pairs: Mapping[Space, DataFrame]
+    most: Role = Role.OWN
+    _found: dict[Space, DataFrame | None] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return f"{self.stage.names.prefix}id"
+
+    @property
+    def rid(self) -> str:
+        return f"{self.stage.names.prefix}rid"
+
+    def rows(self, frame: DataFrame, handles: Sequence[tuple[int, Handle]], kept: Sequence[str] = ()) -> DataFrame:
+        """(rid, kept…): the rows asked for behind each row of a frame, by the handles in these places."""
+        found: DataFrame | None = None
+        for place, handle in handles:
+            part = self._behind(frame, place, handle, kept)
+            if part is not None:
+                found = part if found is None else found.unionByName(part)
+        if found is None:
+            return frame.select(F.lit(None).cast("bigint").alias(self.rid), *map(col, kept)).filter("false")
+        return found
+
+    def _behind(self, frame: DataFrame, place: int, handle: Handle, kept: Sequence[str]) -> DataFrame | None:
+        if handle.role > self.most:
+            return None
+        name = self.stage.names.handle(place)
+        if handle.space == self.start and self.asked is None:
+            return frame.select(col(name).alias(self.rid), *map(col, kept)).filter(col(self.rid).isNotNull())
+        pairs = self.behind(handle.space)
+        if pairs is None:
+            return None
+        narrow = frame.select(col(name), *map(col, kept))
+        return narrow.join(pairs, col(name) == col(self.id)).select(col(self.rid), *map(col, kept))
+
+    def behind(self, space: Space) -> DataFrame | None:
+        """(id, rid) of a space; None where none of the rows asked for stand behind any id."""
+        if space not in self._found:
+            self._found[space] = self._pairs(space)
+        return self._found[space]
+
+    def _pairs(self, space: Space) -> DataFrame | None:
+        if space == self.start:
+            return (
+                None if self.asked is None else self.asked.select(col("rid").alias(self.id), col("rid").alias(self.rid))
+            )
+        if space in self.pairs:
+            rows = self.pairs[space].filter(col("role") <= int(self.most))
+            return rows.select(col("id").alias(self.id), col("rid").alias(self.rid))
+        for each in self.plan.nodes:
+            for table in each.tables:
+                if table.space == space and table.everything is None:
+                    return self._of_members(space, table.handles)
+        return None
+
+    def _of_members(self, space: Space, handles: Sequence[Handle]) -> DataFrame | None:
+        names = self.stage.names
+        members, numbered = self.stage.members[space], list(enumerate(handles))
+        reached = any(
+            handle.role <= self.most and (handle.space == self.start or self.behind(handle.space) is not None)
+            for handle in handles
+        )
+        if not reached:
+            return None
+        rows = self.rows(members, numbered, [names.group])
+        found = rows.select(col(names.group).alias(self.id), col(self.rid)).distinct()
+        return self.stage.kept(
+            found, f"reach-{space}", f"rows behind step '{space.partition(':')[2].partition(':')[0]}'"
+        )

@@ -1,0 +1,27 @@
+"""Spark's settings in which a run's expressions were evaluated: kept with the run, so that they mean the same again.
+
+The note that lineage is captured from goes once the index is made; questions that evaluate steps again come later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from lineage_service.store.layout import RunFolder, storing
+
+FILE = "settings.json"
+
+
+def keep_settings(folder: RunFolder, conf: Mapping[str, str]) -> None:
+    with storing(folder.home.path):
+        (folder.path / FILE).write_text(json.dumps(dict(conf)), encoding="utf-8")
+
+
+def kept_settings(folder: RunFolder) -> dict[str, str] | None:
+    """The settings of a run; None for one that was made before they were kept."""
+    try:
+        found: dict[str, str] = json.loads((folder.path / FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return found

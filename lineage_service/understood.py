@@ -1,0 +1,194 @@
+"""What `why-not` is asked about: rows of a dataset and an output, of one run, with that run's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.capture.handles import Space, source_space
+from lineage_service.capture.ways import contributing, merges
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.plan.build import Plan, build_plan
+from lineage_service.plan.nodes import Node, Source
+from lineage_service.plan.rebuilt import nodes_below, over
+from lineage_service.plan.schema import Column, Schema
+from lineage_service.query.ask import Questions
+from lineage_service.query.names import DatasetName, find_run
+from lineage_service.reindex import versions_of
+from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.versions import Version
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: rows of `source` that may or may not be in the output `to`, both of one run.
+
+    plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
+    versions: what the run read and wrote, by space
+    """
+
+    home: HomeLayout
+    reader: CatalogReader
+    run: RunRecord
+    source: DatasetRecord
+    to: DatasetRecord
+    loaded: LoadedWorkflow
+    plan: Plan
+    versions: Mapping[str, Version]
+
+    @property
+    def target(self) -> str:
+        return self.to.space.removeprefix("step:")
+
+    @property
+    def start(self) -> str:
+        """The step or source whose rows are asked for."""
+        return self.source.space.partition(":")[2]
+
+    @property
+    def space(self) -> Space:
+        """The space of its rows in the plan that is evaluated: a kept step is read like a source there."""
+        return source_space(self.start)
+
+    @property
+    def on_the_way(self) -> list[str]:
+        """Steps that are datasets, that the rows may be in, and that the output is made from; itself at the end."""
+        below = {node.id for node in nodes_below(self.plan.steps[self.target])}
+        steps = dict.fromkeys((*self.plan.keep, *self.plan.outputs.values()))
+        found = [
+            step
+            for step in steps
+            if step in below and step not in (self.target, self.start) and self._carries(self.plan.steps[step])
+        ]
+        return [*found, self.target]
+
+    @property
+    def merging(self) -> list[str]:
+        """Steps on the way that make one row of several."""
+        found = [
+            node.step for node in contributing(self.plan.steps[self.target]) if merges(node) and self._carries(node)
+        ]
+        return list(dict.fromkeys(reversed(found)))
+
+    def _carries(self, node: Node) -> bool:
+        return any(each.id == self.start for each in contributing(node))
+
+
+def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> Asked:
+    reader, asked, target = questions.reader, DatasetName.parse(source), DatasetName.parse(to)
+    if asked.run is not None and target.run is None:
+        run_id = find_run(reader, asked.run, str(home.path)).id
+        found = questions.find(f"{to}@{run_id}")
+    else:
+        found = questions.find(to)
+    run = reader.run(found.run_id)
+    if run is None:
+        raise NotFound(f"run '{found.run_id}' is not in the catalog of '{home.path}'")
+    if asked.run is not None and find_run(reader, asked.run, str(home.path)).id != run.id:
+        raise QuestionError(f"'{source}' and '{to}' are of two runs", hint="name one run, behind either of them")
+    if found.role == "source":
+        raise QuestionError(
+            f"'{found.full_name}' is a source: nothing of this workflow leads to it",
+            hint="--to names an output or a kept step",
+        )
+    if run.capture == "query":
+        raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
+    start = _start_in(questions, run, asked, source, found)
+    loaded = loaded_again(reader.content(run.id) or "{}", f"run {run.id}")
+    versions = versions_of(reader, run.id)
+    schemas = {
+        space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+        for space, version in versions.items()
+        if space.startswith("source:")
+    }
+    plan = build_plan(loaded, schemas)
+    asked_for = Asked(home, reader, run, start, found, loaded, plan, versions)
+    _refuse_unlinked(asked_for)
+    return asked_for
+
+
+def _start_in(
+    questions: Questions, run: RunRecord, asked: DatasetName, source: str, to: DatasetRecord
+) -> DatasetRecord:
+    """The dataset of that name in the output's own run."""
+    datasets = questions.graph.datasets(run.id)
+    if asked.workflow in (None, run.workflow):
+        match = next((each for each in datasets if each.name == asked.name), None)
+        if match is not None:
+            return match
+    elsewhere = questions.find(source)  # says so where there is no such dataset at all
+    sources = [each for each in datasets if each.role == "source"]
+    read = [each for each in sources if each.version_id == elsewhere.version_id and elsewhere.role != "source"]
+    if len(read) == 1:
+        return read[0]  # another workflow's output, under the name that this one gives it
+    raise QuestionError(
+        f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
+        f"{listed([each.name for each in sources])}",
+        hint=_way_over_workflows(questions, elsewhere, sources, to)
+        or did_you_mean(asked.name, [each.name for each in sources]),
+    )
+
+
+def _way_over_workflows(
+    questions: Questions, start: DatasetRecord, sources: Sequence[DatasetRecord], to: DatasetRecord
+) -> str | None:
+    """How to ask in two, where one of the sources is an output of the workflow that has the rows asked for."""
+    for source in sources:
+        for maker in questions.reader.makers_of([source.version_id]):
+            if maker.workflow == start.workflow:
+                return (
+                    f"ask in two: `why-not {start.full_name} --to {maker.full_name}`, and for the rows that arrive "
+                    f"`why-not {source.full_name} --to {to.full_name}`"
+                )
+    return None
+
+
+def _refuse_unlinked(asked: Asked) -> None:
+    if asked.target not in asked.plan.steps:
+        raise QuestionError(
+            f"'{asked.to.full_name}' holds rows that failed checks, and is no step that rows go through"
+        )
+    if asked.start == asked.target:
+        raise QuestionError(f"'{asked.source.full_name}' and '{asked.to.full_name}' are the same rows")
+    node = asked.plan.steps[asked.target]
+    below = {each.id for each in nodes_below(node)}
+    datasets = {each.space.partition(":")[2]: each for each in asked.reader.datasets(asked.run.id)}
+    names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
+    if asked.start not in below:
+        raise QuestionError(
+            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {listed(names)}"
+        )
+    if asked.start not in {each.id for each in contributing(node)}:
+        raise QuestionError(
+            f"no row of '{asked.source.full_name}' can be in '{asked.to.full_name}': it only influences it by the "
+            "absence of a match",
+            hint="forward --influence tells which rows that concerns",
+        )
+
+
+def cut_plan(asked: Asked, paired: frozenset[str]) -> Plan:
+    """The plan below the output, in which datasets that the rows asked for cannot be in are read like sources.
+
+    `paired` are the steps on the way whose lineage is known: their readers get what the run wrote.
+    """
+    plan, done = asked.plan, dict[str, Node]()
+    datasets = {*plan.keep, *plan.outputs.values()}
+
+    def cut(node: Node) -> Node:
+        if node.id not in done:
+            leads = any(each.id == asked.start for each in contributing(node))
+            written = node.id in datasets and node.id != asked.target and not leads
+            if node.id == asked.start or written:
+                done[node.id] = Source(node.id, node.step, node.position, node.schema)
+            else:
+                done[node.id] = over(node, [cut(below) for below in node.inputs])
+        return done[node.id]
+
+    nodes = nodes_below(cut(plan.steps[asked.target]))
+    sources = {each.step: each for each in nodes if isinstance(each, Source)}
+    kept = [step for step in asked.on_the_way if step in paired and step != asked.target]
+    return Plan(plan.workflow, sources, {each.id: each for each in nodes}, {asked.to.name: asked.target}, tuple(kept))

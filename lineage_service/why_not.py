@@ -1,0 +1,218 @@
+"""`why-not`: where rows of a dataset are lost on their way to an output, and why.
+
+Which of them arrive is known from the index. Of those that do not, the run's plan is evaluated once more by Spark,
+over what the run read and wrote, and the rows are followed from step to step.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lineage_service.capture.handles import Role
+from lineage_service.capture.workload import line_to_add
+from lineage_service.errors import QuestionError
+from lineage_service.progress import Stages
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place, walk
+from lineage_service.query.lost import Arrival, WhyNot
+from lineage_service.query.selection import Selection
+from lineage_service.query.walk_sql import Start
+from lineage_service.store.layout import HomeLayout, new_run_id, storing
+from lineage_service.understood import Asked, understood
+
+if TYPE_CHECKING:
+    from lineage_service.evaluated import Evaluated
+
+SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
+OWN = int(Role.OWN)
+
+
+def why_not(
+    home: HomeLayout,
+    questions: Questions,
+    source: str,
+    to: str,
+    selection: Selection,
+    stages: Stages,
+    *,
+    limit: int | None = None,
+    rids: bool = False,
+) -> WhyNot:
+    """Where the rows that a selection takes of a dataset are lost on their way to an output."""
+    if not selection.given:
+        raise QuestionError("say which rows to start from: rid, key, where or all")
+    asked = understood(home, questions, source, to)
+    start = questions.start(asked.source, selection)
+    with _tables(questions) as tables:
+        rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
+        total = questions.engine.scalar(f"SELECT count(*) FROM {rows}")
+        answer = WhyNot(asked.source.full_name, asked.to.full_name, asked.run.id, total, 0, 0, 0, [], [], asked.merging)
+        if not total:
+            answer.notes.append(f"no row of '{asked.source.full_name}' matches")
+            return answer
+        pairs = {
+            step: table for step in asked.on_the_way if (table := _pairs(asked, questions, tables, start, rows, step))
+        }
+        if asked.target in pairs:
+            _count_arrivals(answer, questions, pairs[asked.target])
+        if asked.target not in pairs or answer.reached < total:
+            _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids)
+        else:
+            answer.notes.append("all of them arrive, as the index tells: no step had to be evaluated again")
+        if asked.target in pairs:
+            shown = SHOWN if limit is None else limit
+            answer.arrivals = _arrivals(asked, questions, pairs[asked.target], shown)
+        else:
+            answer.notes.append(_unknown_arrivals(asked))
+    return answer
+
+
+# --- what the index knows -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Tables:
+    """Tables of one question in the engine; they go with it."""
+
+    questions: Questions
+    names: list[str] = field(default_factory=list)
+
+    def keep(self, query: str, parameters: list[object] | None = None) -> str:
+        self.names.append(self.questions.engine.keep(query, parameters or ()))
+        return self.names[-1]
+
+
+@contextmanager
+def _tables(questions: Questions) -> Iterator[_Tables]:
+    tables = _Tables(questions)
+    try:
+        yield tables
+    finally:
+        for name in tables.names:
+            questions.engine.drop(name)
+
+
+def _pairs(asked: Asked, questions: Questions, tables: _Tables, start: Start, rows: str, step: str) -> str | None:
+    """A table (rid, id, role) of the rows asked for and the rows of a step they are in; None where it was not kept."""
+    begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
+    ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
+    if ways:
+        sql = questions.walk_sql(ways, start, begin, end, "forward")
+        return tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
+    ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
+    if ways:
+        sql = questions.walk_sql(ways, Start(), end, begin, "backward")
+        return tables.keep(
+            f"SELECT b AS rid, a AS id, role FROM ({sql.text}) WHERE b IN (SELECT b FROM {rows})", sql.parameters
+        )
+    return None
+
+
+def _count_arrivals(answer: WhyNot, questions: Questions, pairs: str) -> None:
+    best = f"(SELECT rid, min(role) AS role FROM {pairs} GROUP BY rid)"
+    answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role = {OWN}")
+    answer.peers = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role <> {OWN}")
+    answer.lost = answer.asked - answer.reached - answer.peers
+
+
+def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> list[Arrival]:
+    """The first rows that arrive, with the rows that they are in and how many they share the first of them with."""
+    engine = questions.engine
+    found = engine.rows(
+        f"SELECT rid, list(id ORDER BY id)[1:{shown}], count(*) FROM {pairs} WHERE role = {OWN} GROUP BY rid "
+        f"ORDER BY rid LIMIT {shown}"
+    )
+    firsts = tuple(sorted({into[0] for _, into, _ in found}))
+    others = _members(asked, questions, firsts) if firsts else {}
+    return [Arrival(rid, tuple(into), total - len(into), others.get(into[0], 1) - 1) for rid, into, total in found]
+
+
+def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
+    """How many rows of the dataset asked for are in each of these rows of the output, as themselves."""
+    begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
+    ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
+    if ways:
+        sql = questions.walk_sql(ways, Start(rids=ids), end, begin, "backward")
+        counted = f"SELECT a, count(*) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
+    else:
+        ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
+        sql = questions.walk_sql(ways, Start(), begin, end, "forward")
+        wanted = ", ".join(map(str, ids))
+        counted = f"SELECT b, count(*) FROM ({sql.text}) WHERE role = {OWN} AND b IN ({wanted}) GROUP BY b"
+    table = questions.engine.keep(counted, sql.parameters)
+    try:
+        return {int(row[0]): int(row[1]) for row in questions.engine.rows(f"SELECT * FROM {table}")}
+    finally:
+        questions.engine.drop(table)
+
+
+def _unknown_arrivals(asked: Asked) -> str:
+    """Why nothing is said of the output's own rows."""
+    if asked.run.capture == "off":
+        return (
+            f"run '{asked.run.id}' was made with capture off: which rows of '{asked.to.name}' they are in is not known"
+        )
+    return (
+        f"which rows of '{asked.to.name}' they are in was pruned; to keep it, add to `lineage: workload:`  "
+        f"{line_to_add('forward', asked.source.name, asked.to.name)}"
+    )
+
+
+# --- what has to be evaluated ---------------------------------------------------------------------------------------
+
+
+def _follow(
+    answer: WhyNot,
+    asked: Asked,
+    questions: Questions,
+    tables: _Tables,
+    rows: str,
+    pairs: Mapping[str, str],
+    stages: Stages,
+    limit: int | None,
+    rids: bool,
+) -> None:
+    """Follows the rows from step to step, and fills in where they are lost."""
+    from lineage_service.evaluated import evaluated
+
+    answer.spark = True
+    folder = asked.home.spill / f"asked-{new_run_id()}"
+    with storing(asked.home.path):
+        folder.mkdir(parents=True)
+    try:
+        found = evaluated(asked, questions.engine, rows, pairs, folder, stages, tables.names)
+        _tell(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
+        if rids:
+            answer.rows = found.listed(limit)
+            answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
+        answer.notes += found.notes
+        answer.notes.append(f"Spark has evaluated steps of run '{asked.run.id}' again for this")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tell(
+    answer: WhyNot,
+    asked: Asked,
+    questions: Questions,
+    pairs: Mapping[str, str],
+    found: Evaluated,
+    limit: int,
+) -> None:
+    if asked.target in pairs:
+        arrived = f"(SELECT DISTINCT rid FROM {pairs[asked.target]} WHERE role = {OWN})"
+    else:
+        arrived = found.arrived()
+        answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {arrived}")
+        answer.peers = found.peers()
+        answer.lost = answer.asked - answer.reached - answer.peers
+    answer.steps = found.told(arrived, limit)
+    if answer.peers:
+        answer.notes.append(
+            f"{answer.peers:,} of the rows are lost as themselves, but are still in the lineage of "
+            f"'{asked.to.full_name}' as rows of a window's partition (peers)"
+        )
