@@ -16,12 +16,14 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
 from lineage_service.refresh.detect import Detecting
+from lineage_service.refresh.finishing import failed_checks, publications
 from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, working_folder
+from lineage_service.store.publish import discarding, publish
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,15 @@ def refresh(
             folder.remove()
             return RefreshReport(run.id, run.id, run.workflow, {}, {})
         refreshing.bring(changes)
-        made, report = refreshing.commit(changes, started)
-        with stages.stage("committing"):
+        warnings = failed_checks(refreshing)
+        copies = publications(refreshing)
+        with discarding(copies), stages.stage("committing"):
+            made, report = refreshing.commit(changes, started, warnings)
             folder.sync()
             folder.hand_over()
             commit(made)
             folder.mark_committed()
+        publish(copies)
     return report
 
 

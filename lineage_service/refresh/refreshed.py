@@ -17,7 +17,7 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord,
 
 from lineage_service.capture.direct import Unlike
 from lineage_service.capture.handles import Space, source_space, step_space
-from lineage_service.errors import LineageError, QuestionError
+from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
 from lineage_service.plan.nodes import Node
@@ -38,6 +38,7 @@ from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.session_settings import keep_settings, kept_settings
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Refresh:
         }
         self.plan: Plan = build_plan(self.loaded, schemas)
         self.patcher = Patcher(self.folder)
-        self.spark = Spark(self.plan, self.loaded, self.folder, self.states, self.options, self.stages)
+        self.settings = kept_settings(self.home.run_folder(self.run.id))
+        self.spark = Spark(self.plan, self.loaded, self.folder, self.states, self.options, self.stages, self.settings)
 
     # --- the way ----------------------------------------------------------------------------------------------
 
@@ -91,7 +93,10 @@ class Refresh:
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
             node = self.plan.steps[step]
-            rows = self._near(near, node, number, before) if spark.is_touched(node) else None
+            self._is_left = True
+            rows = None
+            if spark.is_touched(node) and means_the_same({**(self.settings or {}), **self.options.conf}):
+                rows = self._near(near, node, number, before)
             if rows is None and self._is_left and spark.is_touched(node):
                 rows = self._by_spark(spark, node, number, before)
             if rows is None:
@@ -218,8 +223,12 @@ class Refresh:
 
     # --- the commit -------------------------------------------------------------------------------------------
 
-    def commit(self, changes: Mapping[str, Changed], started: datetime) -> tuple[Commit, RefreshReport]:
+    def commit(
+        self, changes: Mapping[str, Changed], started: datetime, warnings: Sequence[Problem]
+    ) -> tuple[Commit, RefreshReport]:
         """All that the catalog will hold of the new run."""
+        if self.settings is not None:
+            keep_settings(self.folder, self.settings)
         datasets, versions = [], {}
         for record in self.records:
             if record.role == "failing":
@@ -239,6 +248,7 @@ class Refresh:
             {name: each.counts for name, each in changes.items()},
             shown,
             self.seconds,
+            tuple(str(each) for each in warnings),
         )
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         run = replace(
@@ -293,6 +303,16 @@ class Refresh:
             "refreshed": report.to_json(),
         }
         return found
+
+
+# Settings under which Spark may read or compute otherwise than the files and the standard say.
+UNLIKE = ("spark.sql.legacy.", "spark.sql.parquet.datetimeRebase", "spark.sql.parquet.int96Rebase",
+          "spark.sql.decimalOperations", "spark.sql.caseSensitive", "spark.sql.session.collation")  # fmt: skip
+
+
+def means_the_same(settings: Mapping[str, str]) -> bool:
+    """Whether expressions that are alike to both engines are so under these settings of Spark."""
+    return not any(key.startswith(UNLIKE) for key in settings)
 
 
 def refuse_unanswerable(run: RunRecord, hops: Sequence[HopRecord]) -> None:

@@ -17,8 +17,9 @@ from lineage_service.refresh.nearby import State
 from lineage_service.refresh.patching import Ids
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.publish import Publication
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class Spark:
         states: Mapping[str, State],
         options: IndexOptions,
         stages: Stages,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        self.settings = settings
         self.plan, self.loaded, self.folder, self.states = plan, loaded, folder, states
         self.options, self.stages = options, stages
         self._refreshing: Refreshing | None = None
@@ -52,11 +55,7 @@ class Spark:
         return any(self.is_touched(below) for below in node.inputs)
 
     def recomputed(self, step: str) -> Recomputed | None:
-        refreshing = self._started()
-        for name, state in self.states.items():
-            if name not in refreshing.leaves:
-                refreshing.leaves[name] = self._leaf(self._node(name), state)
-        return refreshing.recomputed(step)
+        return self._with_leaves().recomputed(step)
 
     def copied(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
         """The rows of a source as they are now, copied to the run's folder."""
@@ -66,15 +65,43 @@ class Spark:
         with self.stages.stage(f"copying '{name}'"):
             return opener.open(name, spec, None).version
 
+    def failing(self, step: str, check: CheckSpec) -> int:
+        """How many rows of a step fail a check now."""
+        from lineage_service.spark.checks import count_failing
+
+        return count_failing(check, self._now(step), self.folder.home.path)
+
+    def publish(self, publication: Publication) -> None:
+        """Writes the new copy of an output, in its order."""
+        from lineage_service.spark.publish import write_publication
+
+        write_publication(publication, self._now(publication.step), self.folder.home.path)
+
+    def _now(self, step: str) -> Relation:
+        """The rows of a step as they are now."""
+        return self._with_leaves().now(self.plan.steps[step])
+
+    def _with_leaves(self) -> Refreshing:
+        """With all that is known by now of what is read."""
+        refreshing = self._started()
+        for name, state in self.states.items():
+            if name not in refreshing.leaves:
+                refreshing.leaves[name] = self._leaf(self._node(name), state)
+        return refreshing
+
     def _node(self, name: str) -> Node:
         return next(node for node in self.plan.nodes() if node.id == name)
 
     def _session(self) -> SparkSession:
         with self.stages.stage("starting Spark"):
             sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
-            from lineage_service.spark.session import spark_session
+            from lineage_service.spark.session import session_under, spark_session
 
-            return spark_session(self.options.master, self.options.remote, self.options.conf)
+            spark = spark_session(self.options.master, self.options.remote, self.options.conf)
+            if self.settings is None:
+                return spark
+            # Expressions must mean what they meant to the run, unless something else is asked for.
+            return session_under(spark, {**self.settings, **self.options.conf})
 
     def _started(self) -> Refreshing:
         if self._refreshing is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
@@ -89,6 +90,12 @@ def run_checks(
             failed.setdefault(check.target, []).append((check, rows, count))
     taken = {*taken, *relations}
     return [each for target, found in failed.items() for each in _kept(target, found, relations, writing, names, taken)]
+
+
+def count_failing(check: CheckSpec, relation: Relation, home: Path) -> int:
+    """How many rows fail a check."""
+    with executing(None, "counting rows that fail a check", home):
+        return _count(check, relation)
 
 
 def _kept(

@@ -108,6 +108,13 @@ class Refreshing:
                 self._chosen[found.each.node.id] = Choice("stage", found.reason)
                 self._instrumented = None
 
+    def now(self, node: Node) -> Relation:
+        """The rows of a node as they are now; of a dataset that was brought up to date, those."""
+        if node.id in self.leaves:
+            return self.leaves[node.id].after
+        given = {name: leaf.after for name, leaf in self.leaves.items()}
+        return self._lowered(self._below(node), given, Rehearsal(self.names, new_salt()))[node.id]
+
     def _recomputed(self, node: Node) -> Recomputed | None:
         nodes = self._below(node)
         touching = Touching(

@@ -297,6 +297,8 @@ def dataset_relation(
     each: Instrumented, relation: Relation, version: Version, folder: RunFolder, names: Names
 ) -> Relation:
     """A dataset's rows as its readers see them, read from its files; `relation` is what was written."""
+    if version.is_patched:
+        return _patched_relation(each, relation, version, folder, names)
     paths = [folder.home.absolute(file.path) for file in version.files]
     schema = with_row_index(relation.frame.schema, paths)
     frame = read_files(relation.frame.sparkSession, paths, schema=schema)
@@ -306,6 +308,21 @@ def dataset_relation(
     if not each.handles:
         return Relation(rows.drop(names.handle(0)), relation.columns, 0)
     return Relation(rows, relation.columns, 1)
+
+
+def _patched_relation(
+    each: Instrumented, relation: Relation, version: Version, folder: RunFolder, names: Names
+) -> Relation:
+    """A dataset that a refresh has made shares files with the one before; what order it had is not kept."""
+    from lineage_service.spark.sources import SourceOpener
+
+    opener = SourceOpener(relation.frame.sparkSession, folder, Path(), _no_version, lambda _: None)
+    found = opener.reopen_dataset(each.node.step, version).relation(names, captured=bool(each.handles))
+    return Relation(found.frame, relation.columns, found.handles)
+
+
+def _no_version(name: str) -> Version:
+    raise AssertionError(f"'{name}' is not looked up")
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:

@@ -1,0 +1,120 @@
+"""What a refresh owes besides rows and lineage: checks hold, or nothing is changed; published copies are new ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from lineage_service.capture.direct import Kind, Unlike, kind_of
+from lineage_service.errors import Problem, RunError
+from lineage_service.plan.expressions import Expression
+from lineage_service.plan.nodes import keeps_order
+from lineage_service.refresh.near import Near, Typed, predicate
+from lineage_service.refresh.refreshed import Refresh
+from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
+from lineage_service.store.engine import column, literal
+from lineage_service.store.layout import new_run_id, storing
+from lineage_service.store.publish import MARK, Publication
+from lineage_service.store.scan import VersionScan, duckdb_type
+
+
+def failed_checks(refresh: Refresh) -> list[Problem]:
+    """Checks that rows fail now, of what the refresh has touched: warnings; RunError where one is an error."""
+    found = []
+    for target, step, check in _checks(refresh):
+        node = refresh.plan.steps.get(step)
+        if node is None or not refresh.spark.is_touched(node):
+            continue
+        failing = _failing(refresh, step, check)
+        if failing:
+            told = f"check {_told(check)} of '{target}' would fail for {failing:,} {'row' if failing == 1 else 'rows'}"
+            hint = "nothing was changed" if check.severity == "error" else None
+            found.append(Problem(told, None, hint, "warning" if check.severity == "warn" else "error"))
+    if any(problem.severity == "error" for problem in found):
+        raise RunError(found)
+    return found
+
+
+def _checks(refresh: Refresh) -> Iterator[tuple[str, str, CheckSpec]]:
+    for name, output in refresh.loaded.spec.outputs.items():
+        if not isinstance(output, BrokenOutput):
+            yield from ((name, output.step or name, check) for check in output.checks)
+    for step in refresh.loaded.spec.steps:
+        if not isinstance(step, BrokenStep):
+            yield from ((step.name, step.name, check) for check in step.checks)
+
+
+def _told(check: CheckSpec) -> str:
+    if check.not_null is not None:
+        return f"not_null({', '.join(check.not_null)})"
+    return f"unique({', '.join(check.unique)})" if check.unique is not None else f"where({check.where})"
+
+
+def _failing(refresh: Refresh, step: str, check: CheckSpec) -> int:
+    """How many rows fail: by DuckDB where it surely counts the same, else by Spark."""
+    state = refresh.states.get(refresh.plan.steps[step].id)
+    if state is not None:
+        try:
+            return refresh.ask.engine.scalar(_failing_query(state.after, check))
+        except Unlike:
+            pass
+    return refresh.spark.failing(step, check)
+
+
+def _failing_query(scan: VersionScan, check: CheckSpec) -> str:
+    kinds: dict[str, Kind] = {
+        each.name: kind for each in scan.version.columns if (kind := kind_of(each.type)) is not None
+    }
+    known = {name.lower(): name for name in kinds}
+    rows = Near(scan.select(list(kinds)), tuple(Typed(name, kind) for name, kind in kinds.items()), ())
+
+    def of(names: tuple[str, ...]) -> list[str]:
+        if not all(name.lower() in known for name in names):
+            raise Unlike
+        return [f"t.{column(known[name.lower()])}" for name in names]
+
+    if check.not_null is not None:
+        missing = " OR ".join(f"{name} IS NULL" for name in of(tuple(check.not_null)))
+        return f"SELECT count(*) FROM ({rows.text}) t WHERE {missing}"
+    if check.unique is not None:
+        names = of(tuple(check.unique))
+        there = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        groups = f"SELECT count(*) AS n FROM ({rows.text}) t WHERE {there} GROUP BY {', '.join(names)} HAVING n > 1"
+        return f"SELECT coalesce(sum(n), 0) FROM ({groups})"
+    return f"SELECT count(*) FROM ({rows.text}) t WHERE NOT {predicate(Expression(str(check.where)), rows)}"
+
+
+def publications(refresh: Refresh) -> list[Publication]:
+    """New copies of published outputs that the refresh has touched, written beside their places."""
+    found = []
+    for record in refresh.records:
+        output = refresh.loaded.spec.outputs.get(record.name)
+        if record.role != "output" or output is None or isinstance(output, BrokenOutput) or output.path is None:
+            continue
+        step = record.space.removeprefix("step:")
+        folder = json.loads(record.declared).get("folder")
+        if refresh.reports[step].way == "untouched" or folder is None:
+            continue
+        target = (Path(folder) / output.path).absolute()
+        if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
+            raise RunError(f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write")
+        waiting = target.with_name(f".{target.name}.{new_run_id()}.new")
+        publication = Publication(record.name, step, target, waiting)
+        _write(refresh, publication)
+        found.append(publication)
+    return found
+
+
+def _write(refresh: Refresh, publication: Publication) -> None:
+    node = refresh.plan.steps[publication.step]
+    scan = refresh.states[node.id].after
+    plain = all(duckdb_type(each.type) is not None for each in scan.version.columns)
+    if not plain or keeps_order(node):
+        refresh.spark.publish(publication)
+        return
+    with storing(refresh.home.path):
+        publication.waiting.mkdir(parents=True)
+    names = ", ".join(column(each.name) for each in scan.version.columns)
+    path = literal(str(publication.waiting / "part-00000.parquet"))
+    refresh.ask.engine.rows(f"COPY (SELECT {names} FROM ({scan.select()})) TO {path} (FORMAT parquet)")
