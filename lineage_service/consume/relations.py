@@ -71,7 +71,7 @@ class Relations:
         found = self.ask.find(name)
         scan = self.ask.scan(found)
         wanted = all_rows(found, scan)
-        return Relation(scan.nan_safe(wanted.query), scan.paths, found, f"{name}: scan of all rows")
+        return Relation(scan.nan_safe(wanted.query), scan.read, found, f"{name}: scan of all rows")
 
     def start(
         self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
@@ -151,7 +151,7 @@ class Relations:
         wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
         count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
         told = f"{called}: {count} from prepared pairs, {wanted.way}"
-        return Relation(scan.nan_safe(wanted.query), scan.paths, far, told, tables, lambda: found)
+        return Relation(scan.nan_safe(wanted.query), scan.read, far, told, tables, lambda: found)
 
     def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
         """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
@@ -196,7 +196,7 @@ class Relations:
             wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
-        return Relation(scan.nan_safe(wanted.query), scan.paths, target, told, tables, ids, notes)
+        return Relation(scan.nan_safe(wanted.query), scan.read, target, told, tables, ids, notes)
 
     def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
         """The row ids that a start leads to, distinct and in order."""
@@ -269,7 +269,7 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
-    return Relation(scan.nan_safe(wanted.query), scan.paths, target, told, tables, lambda: ids, notes)
+    return Relation(scan.nan_safe(wanted.query), scan.read, target, told, tables, lambda: ids, notes)
 
 
 def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:

@@ -77,7 +77,7 @@ def rids_where(
     if selection.rid is not None:
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
     where = " AND ".join(conditions)
-    session.allow(scan.paths)
+    session.allow(scan.read)
     held = held_rows(session, scan) if scan.version.rows <= HELD else None
     with session.timed(SECONDS) as cursor:
         if held is not None:
@@ -89,7 +89,7 @@ def rids_where(
 
 def held_rows(session: Session, scan: VersionScan) -> str:
     """A dataset of few rows as a table of the guarded engine."""
-    session.allow(scan.paths)
+    session.allow(scan.read)
     return session.held(scan.nan_safe(scan.select()))
 
 

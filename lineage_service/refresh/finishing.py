@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from lineage_service.capture.direct import Kind, Unlike, kind_of
+from lineage_service.capture.direct import Unlike, kind_of
 from lineage_service.errors import Problem, RunError
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.nodes import keeps_order
-from lineage_service.refresh.near import Near, Typed, predicate
+from lineage_service.plan.nodes import Limit, Node, Sort, keeps_order
+from lineage_service.refresh.near import Near, Typed, order_of, predicate
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 from lineage_service.store.engine import column, literal
@@ -62,12 +62,26 @@ def _failing(refresh: Refresh, step: str, check: CheckSpec) -> int:
     return refresh.spark.failing(step, check)
 
 
+def _rows(scan: VersionScan) -> Near:
+    """The rows of a dataset, as far as its columns are of harmless types."""
+    kinds = {each.name: kind for each in scan.version.columns if (kind := kind_of(each.type)) is not None}
+    return Near(scan.select(list(kinds)), tuple(Typed(name, kind) for name, kind in kinds.items()), ())
+
+
+def _order(node: Node, scan: VersionScan) -> str:
+    """How a copy of a dataset is ordered; Unlike where its types or its order are not provably alike."""
+    if any(duckdb_type(each.type) is None for each in scan.version.columns):
+        raise Unlike
+    if not keeps_order(node):
+        return ""
+    if not isinstance(node, Sort | Limit) or not node.by:
+        raise Unlike
+    return " ORDER BY " + ", ".join(f"{text} {how}" for text, how in order_of(node, _rows(scan)))
+
+
 def _failing_query(scan: VersionScan, check: CheckSpec) -> str:
-    kinds: dict[str, Kind] = {
-        each.name: kind for each in scan.version.columns if (kind := kind_of(each.type)) is not None
-    }
-    known = {name.lower(): name for name in kinds}
-    rows = Near(scan.select(list(kinds)), tuple(Typed(name, kind) for name, kind in kinds.items()), ())
+    rows = _rows(scan)
+    known = {each.name.lower(): each.name for each in rows.columns}
 
     def of(names: tuple[str, ...]) -> list[str]:
         if not all(name.lower() in known for name in names):
@@ -94,7 +108,8 @@ def publications(refresh: Refresh) -> list[Publication]:
             continue
         step = record.space.removeprefix("step:")
         folder = json.loads(record.declared).get("folder")
-        if refresh.reports[step].way == "untouched" or folder is None:
+        state = refresh.states[refresh.plan.steps[step].id]
+        if not state.is_changed or folder is None:
             continue
         target = (Path(folder) / output.path).absolute()
         if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
@@ -109,12 +124,13 @@ def publications(refresh: Refresh) -> list[Publication]:
 def _write(refresh: Refresh, publication: Publication) -> None:
     node = refresh.plan.steps[publication.step]
     scan = refresh.states[node.id].after
-    plain = all(duckdb_type(each.type) is not None for each in scan.version.columns)
-    if not plain or keeps_order(node):
+    try:
+        order = _order(node, scan)
+    except Unlike:
         refresh.spark.publish(publication)
         return
     with storing(refresh.home.path):
         publication.waiting.mkdir(parents=True)
     names = ", ".join(column(each.name) for each in scan.version.columns)
     path = literal(str(publication.waiting / "part-00000.parquet"))
-    refresh.ask.engine.rows(f"COPY (SELECT {names} FROM ({scan.select()})) TO {path} (FORMAT parquet)")
+    refresh.ask.engine.rows(f"COPY (SELECT {names} FROM ({scan.select()}) t{order}) TO {path} (FORMAT parquet)")

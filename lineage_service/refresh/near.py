@@ -14,7 +14,19 @@ from lineage_service.capture.direct import MOST_DIGITS, WHOLE, Kind, Translator,
 from lineage_service.consume.finals import final, sum_type
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.measures import NoPartialMeasure, measure_of
-from lineage_service.plan.nodes import Aggregate, Distinct, Filter, Join, Named, Node, Project, Sort, Union, WithColumns
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Named,
+    Node,
+    Project,
+    Sort,
+    Union,
+    WithColumns,
+)
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, duckdb_type
 
@@ -351,10 +363,16 @@ class Shape:
     above: tuple[Node, ...]  # from the group-by up to the dataset
     breaker: Aggregate | Distinct | None
     tree: Node
+    limit: Limit | None = None  # the dataset itself, where it takes the first rows of an order
 
 
 def shape_of(node: Node, leaves: Mapping[str, object]) -> Shape:
     """Unlike for any other shape."""
+    if isinstance(node, Limit) and node.by and node.id not in leaves:
+        below = shape_of(node.input, leaves)
+        if below.breaker is None or below.limit is not None:
+            raise Unlike
+        return replace(below, limit=node)
     above: list[Node] = []
     at = node
     while at.id not in leaves and isinstance(at, Filter | Project | WithColumns | Sort):
@@ -477,6 +495,16 @@ def above_groups(nodes: Sequence[Node], groups: Near) -> Near:
             case _:
                 raise Unlike
     return rows
+
+
+def order_of(node: Limit | Sort, rows: Near) -> list[tuple[str, str]]:
+    """What a step orders by: values over its rows as `t`, and how."""
+    found = []
+    for key in node.by:
+        text, _ = value(Named("by", key.expression), rows)
+        nulls = "NULLS FIRST" if key.nulls_first else "NULLS LAST"
+        found.append((text, f"{'DESC' if key.descending else 'ASC'} {nulls}"))
+    return found
 
 
 def shown_as(rows: Near, columns: Sequence[tuple[str, str]], extra: str) -> str:

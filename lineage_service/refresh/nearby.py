@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from lineage_catalog.records import HopRecord
@@ -13,7 +13,7 @@ from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.identity import identity_columns
-from lineage_service.plan.nodes import Node, Source
+from lineage_service.plan.nodes import Limit, Node, Source
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.near import (
     MEMBERS,
@@ -24,6 +24,7 @@ from lineage_service.refresh.near import (
     grouped,
     handle,
     keys_of,
+    order_of,
     shape_of,
     shown_as,
 )
@@ -108,6 +109,8 @@ class Nearby:
         table = self.engine.keep(shown_as(fresh, columns, f", t.{MEMBERS}"))
         old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))
         query = f"SELECT {RID} AS b FROM ({before.select(shown)}) t SEMI JOIN {touched} k ON {old}"
+        if shape.limit is not None:
+            query, table = self._first(shape.limit, fresh, before, query, table)
         return NearRows(query, {}, self._written(node, table, columns), table, spaces)
 
     # --- leaves -----------------------------------------------------------------------------------------------
@@ -211,6 +214,39 @@ class Nearby:
         _ = names
         plan.leaves.rows = rows
         return plan.rows(tree)
+
+    def _first(self, limit: Limit, rows: Near, before: VersionScan, touched: str, fresh: str) -> tuple[str, str]:
+        """The first rows of an order: of those there were and are not touched, and of those computed anew. Rows behind
+        them are not known: where one of those might come in, Unlike. Gives what is replaced, and by what."""
+        columns = [each.name for each in before.version.columns]
+        listed = ", ".join(map(column, columns))
+        known = replace(rows, columns=tuple(each for each in rows.columns if each.name in columns))
+        order = order_of(limit, known)
+        shown = ", ".join(f"{text} AS o{index}" for index, (text, _) in enumerate(order))
+        by = ", ".join(f"o{index} {how}" for index, (_, how) in enumerate(order))
+        gone = self.engine.keep(touched)
+        stay = f"({before.select()}) t ANTI JOIN {gone} g ON g.b = {RID}"
+        first = self.engine.keep(
+            f"SELECT * FROM (SELECT {RID} AS rid, NULL::BIGINT AS place, {shown} FROM {stay} "
+            f"UNION ALL SELECT NULL, t.rowid, {shown} FROM {fresh} t) ORDER BY {by} LIMIT {limit.n}"
+        )
+        if before.version.rows >= limit.n and self.engine.scalar(f"SELECT count(*) FROM {gone}"):
+            # The last of the rows before is the best that those behind it can be.
+            marks = ", ".join(f"o{index}" for index in range(len(order)))
+            last = (
+                f"(SELECT {shown}, 0 AS is_first FROM ({before.select()}) t ORDER BY {by} LIMIT 1 OFFSET {limit.n - 1})"
+            )
+            both = f"SELECT {marks}, 1 AS is_first FROM {first} UNION ALL FROM {last}"
+            ranked = self.engine.keep(f"SELECT is_first, rank() OVER (ORDER BY {by}) AS place FROM ({both})")
+            cut = f"(SELECT min(place) FROM {ranked} WHERE is_first = 0)"
+            behind = self.engine.scalar(f"SELECT count(*) FROM {ranked} WHERE is_first = 1 AND place > {cut}")
+            if behind or self.engine.scalar(f"SELECT count(*) FROM {first}") < limit.n:
+                raise Unlike
+        pushed = f"SELECT {RID} AS b FROM ({before.select(columns[:1])}) t ANTI JOIN {first} f ON f.rid = t.{RID}"
+        table = self.engine.keep(
+            f"SELECT {listed}, {MEMBERS} FROM {fresh} t SEMI JOIN {first} f ON f.place = t.rowid ORDER BY t.rowid"
+        )
+        return pushed, table
 
     # --- rows without groups ----------------------------------------------------------------------------------
 

@@ -31,6 +31,12 @@ class VersionScan:
         return rid if self._patched.holds(rid) else None
 
     @cached_property
+    def read(self) -> tuple[str, ...]:
+        """Every file that a scan opens: the data's, and those that say which of its rows count."""
+        sides = (side for file in self.version.files for side in (file.without, file.only) if side is not None)
+        return (*self.paths, *(self.absolute(side) for side in sides))
+
+    @cached_property
     def _patched(self) -> PatchedRids:
         return PatchedRids(self.version.files, self.absolute)
 
