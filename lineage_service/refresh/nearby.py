@@ -183,7 +183,7 @@ class Nearby:
             found = plan.rows(tree)
             keys = keys_of(breaker, found)  # type: ignore[arg-type]
             listed = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
-            parts.append(f"SELECT {listed} FROM ({found.text}) t")
+            parts.append(f"SELECT {listed} FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
         _ = names
         table = self.engine.keep(f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})")
         return table if self.engine.scalar(f"SELECT count(*) FROM {table}") else None
@@ -273,6 +273,8 @@ class Nearby:
 
             plan.leaves.rows = of
             found = plan.rows(node)
+            # Rows of another branch of a union are none of its.
+            found = replace(found, text=f"SELECT t.* FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
             members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in found.handles)
             parts.append(shown_as(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
         table = self.engine.keep(" UNION ALL ".join(parts))
