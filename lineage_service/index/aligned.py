@@ -140,12 +140,12 @@ class Aligning:
     def _numbers(self, space: Space) -> str:
         """A table (id, number) of the groups that something points at."""
         if space not in self.numbered:
-            name = f"aligned{len(self.numbered)}"
             parts = [
                 f"SELECT t.h{place} AS id FROM {view_of(above)} t"
                 + (f" JOIN {self._numbers(above)} n ON n.id = t.id" if self._is_numbered(above) else "")
                 for above, place in self._parents(space)
             ]
+            name = f"aligned{len(self.numbered)}"
             self.engine.keep(
                 name,
                 "SELECT id, CAST(row_number() OVER (ORDER BY id) - 1 AS BIGINT) AS number FROM "
