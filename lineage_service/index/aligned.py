@@ -37,10 +37,12 @@ class Aligning:
     kept: dict[Space, TableRows] = field(default_factory=dict)
     missing: dict[Space, str] = field(default_factory=dict)
     numbered: dict[Space, str] = field(default_factory=dict)
+    order: list[Space] = field(default_factory=list)
 
     def aligned(self) -> AlignedTables:
         asked = self._asked()
-        for space in self._order():
+        self.order = self._order()
+        for space in self.order:
             rows = self.rows.get(space)
             if rows is None:
                 continue
@@ -91,8 +93,8 @@ class Aligning:
         """The tables that point into a space, and by which of their handles."""
         return [
             (above, place)
-            for above, table in self.tables.items()
-            for place, handle in enumerate(table.handles)
+            for above in self.order
+            for place, handle in enumerate(self.tables[above].handles)
             if handle.space == space and handle.role is Role.OWN and above in self.rows
         ]
 

@@ -99,6 +99,14 @@ class Polynomial:
         """The sets of rows that suffice, one for each way; TooLarge past so many."""
         known: dict[int, dict[frozenset[Row], None]] = {}
 
+        def product(
+            one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]
+        ) -> dict[frozenset[Row], None]:
+            _refuse(len(one) * len(other), 4 * most)  # they may fall together
+            total = {left | right: None for left in one for right in other}
+            _refuse(len(total), most)
+            return total
+
         def sets(each: Polynomial) -> dict[frozenset[Row], None]:
             if id(each) not in known:
                 known[id(each)] = found(each)
@@ -114,12 +122,10 @@ class Polynomial:
                     return {frozenset([each.row]): None}
                 case "product":
                     total = {nothing: None}
-                    for part, _ in each.parts:
+                    for part, exponent in each.parts:
                         own = sets(part)
-                        if len(total) * len(own) > 4 * most:
-                            raise TooLarge
-                        total = {one | other: None for one in total for other in own}
-                        _refuse(len(total), most)
+                        for _ in range(exponent if len(own) > 1 else 1):  # (a + b)² is also a and b together
+                            total = product(total, own)
                     return total
                 case _:
                     total = {}
