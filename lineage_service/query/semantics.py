@@ -18,7 +18,7 @@ from lineage_service.query.graph import Place
 from lineage_service.query.polynomial import BOOLEAN, COUNT, INFINITE, MIN_COST, TRUST, Polynomial, Row, TooLarge
 from lineage_service.query.rows import refuse_changed
 from lineage_service.query.selection import SECONDS, Selection
-from lineage_service.query.survival import Survival
+from lineage_service.query.survival import Judging
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.scan import RID
 
@@ -239,7 +239,7 @@ def _evaluated(
             return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
             gone = _gone(ask, derivations, evaluating.without)
-            Survival(ask, derivations).refuse_unsure({place for place, rids in gone.items() if rids})
+            Judging(derivations).refuse_unsure({place for place, rids in gone.items() if rids})
             names = derivations.wanted
             lost = {Row(names[place], rid) for place, rids in gone.items() for rid in rids}
             return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
