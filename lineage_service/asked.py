@@ -90,9 +90,7 @@ def _pairs(
     return folder
 
 
-def members_when_asked(
-    home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages
-) -> str:
+def members_when_asked(home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages) -> str:
     """A folder of files with the members (id, h0, h1, …) of these groups, their handles side by side."""
     stage = _rereading(home, questions, place.run_id, stages)
     from lineage_service.spark.asking import write_members

@@ -196,9 +196,7 @@ class Home:
 
             evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {})
             selection = Selection.of(rid, key, where, all)
-            return explained(
-                self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns)
-            )
+            return explained(self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns))
         shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all), shape)
 

@@ -76,7 +76,9 @@ def same_ways(home, output: str, rows, oracle: list[RefRow]) -> str:
         polynomial = expanded(json.loads(each["polynomial"]))
         if polynomial is not None:
             if sets[each["out_rid"]] != witnesses(polynomial):
-                return f"witnesses of row {each['out_rid']} are {sets[each['out_rid']]}, its polynomial is {each['how']}"
+                return (
+                    f"witnesses of row {each['out_rid']} are {sets[each['out_rid']]}, its polynomial is {each['how']}"
+                )
             if counted["count"] != count(polynomial):
                 return f"row {each['out_rid']} is counted {counted['count']} times, its polynomial is {each['how']}"
         found.append(_shown(comparable(values[each["out_rid"]]), polynomial))

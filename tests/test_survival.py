@@ -21,7 +21,9 @@ def judged(folder, schemas, steps, outputs) -> dict[str, Survival]:
             "steps": steps, "outputs": {name: {} for name in outputs}}  # fmt: skip
     path = folder / "flow.yml"
     path.write_text(json.dumps(body, default=str), encoding="utf-8")
-    columns = {name: Schema(tuple(Column(c, kind.lower()) for c, kind in each.items())) for name, each in schemas.items()}
+    columns = {
+        name: Schema(tuple(Column(c, kind.lower()) for c, kind in each.items())) for name, each in schemas.items()
+    }
     states: dict[str, Survival] = {}
     for node in build_plan(load_workflow(path), columns).nodes():
         if isinstance(node, Source):

@@ -101,7 +101,9 @@ def _grouping(state: Survival, appearing: Reasons) -> Survival:
 def _deciding(node: Node, state: Survival, expressions: Iterable[Expression], what: str) -> Survival:
     for expression in expressions:
         if not expression.repeatable:
-            return _open(state, f"step '{node.step}': {what} uses a function that may differ when it is evaluated again")
+            return _open(
+                state, f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
+            )
         found = _if_measured(node, state, columns_read(expression, node), what)
         if found is not state:
             return found

@@ -7,7 +7,7 @@ that no dataset reaches, ids of groups as small numbers, since hashes of keys ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
@@ -25,7 +25,10 @@ PRUNED = "no declared question asks for it"
 
 @dataclass
 class Aligning:
-    """Decides table by table, and writes what has to be written. `members`: how many rows tables have."""
+    """Decides table by table, and writes what has to be written.
+
+    members: how many rows tables have · pairs: the backward files of pairs that are kept end to end
+    """
 
     tables: Mapping[Space, Table]
     rows: Mapping[Space, TableRows]
@@ -34,13 +37,17 @@ class Aligning:
     folder: Path
     workload: Workload
     members: Mapping[Space, int]
+    pairs: Mapping[tuple[Space, Space], Path]
     kept: dict[Space, TableRows] = field(default_factory=dict)
     missing: dict[Space, str] = field(default_factory=dict)
     numbered: dict[Space, str] = field(default_factory=dict)
     order: list[Space] = field(default_factory=list)
+    paired: set[Space] = field(default_factory=set)
 
     def aligned(self) -> AlignedTables:
         asked = self._asked()
+        if asked is None:
+            self._take_pairs()
         self.order = self._order()
         for space in self.order:
             rows = self.rows.get(space)
@@ -65,6 +72,33 @@ class Aligning:
         links = links_of(self.tables.values())
         ends = [pair for each in self.workload.questions if each.kind == "witnesses" for pair in each.ends]
         return {space for upper, lower in ends for hop in hops_between(links, upper, lower) for space in hop}
+
+    def _take_pairs(self) -> None:
+        """Groups of one dataset's rows alone, each in it once: the pairs are the members, also over nested groups."""
+        for dataset in [space for space in self.tables if is_dataset(space)]:
+            chain: list[Table] = []
+            at = dataset
+            while not chain or not is_dataset(at):
+                table = self.tables.get(at)
+                if table is None or len(table.handles) != 1 or table.handles[0].role is not Role.OWN:
+                    break
+                if chain and (table.once != (True,) or table.left is not None or self._used(at) != 1):
+                    break
+                chain.append(table)
+                at = table.handles[0].space
+            path = self.pairs.get((dataset, at))
+            if len(chain) < 2 or not is_dataset(at) or path is None or any(each.always for each in chain[2:]):
+                continue
+            first = chain[1]
+            if self.rides(first.space):
+                continue
+            self.tables = {**self.tables, first.space: replace(first, handles=(Handle(at),))}
+            rows = TableRows("files", (self.home.relative(path),), "a", ("b",), carrier=dataset.partition(":")[2])
+            self.rows = {**self.rows, first.space: rows}
+            self.paired.add(first.space)
+
+    def _used(self, space: Space) -> int:
+        return sum(handle.space == space for table in self.tables.values() for handle in table.handles)
 
     def _order(self) -> list[Space]:
         """Datasets and the groups behind them, each before what it points into. Only what contributes: neither peers
@@ -111,7 +145,7 @@ class Aligning:
 
     def _stays(self, space: Space, rows: TableRows) -> bool:
         """Whether a table is where it is for good, and points at nothing that gets other ids."""
-        if self._is_lazy(space) or (rows.direct is not None and not rows.files):
+        if space in self.paired or self._is_lazy(space) or (rows.direct is not None and not rows.files):
             return True
         lasting = is_dataset(space) or (rows.nested is not None and rows.carrier is not None)
         return lasting and not any(self._is_numbered(handle.space) for handle in self._inner(space))

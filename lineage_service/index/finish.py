@@ -118,7 +118,13 @@ class Finisher:
 
     def _align(self, tables: Mapping[Space, Table]) -> None:
         """Keeps which handles belong together: pairs do not tell."""
-        aligning = Aligning(tables, self.rows, self.engine, self.home, self.folder, self.workload, self.members)
+        ends = [(hop.source, hop.target) for hop in self.hops]
+        pairs = {
+            (hop.source, hop.target): hop.backward
+            for hop in self.hops
+            if hop.form == "pairs" and hop.backward is not None and ends.count((hop.source, hop.target)) == 1
+        }
+        aligning = Aligning(tables, self.rows, self.engine, self.home, self.folder, self.workload, self.members, pairs)
         aligning.aligned().save(self.folder)
 
     def _directions(self, source: Space, target: Space) -> set[Direction]:

@@ -48,8 +48,8 @@ class AlignedRows:
             )
         if run is not None and run.capture == "query":
             return QuestionError(
-                f"run '{run_id}' is of the saved query '{run.workflow}', whose lineage tells rows but not which of them "
-                "belong together",
+                f"run '{run_id}' is of the saved query '{run.workflow}', whose lineage tells rows but not which of "
+                "them belong together",
                 hint="ask with semantics which, or ask for the datasets that the query reads",
             )
         return QuestionError(
@@ -76,9 +76,7 @@ class AlignedRows:
         finally:
             self.ask.engine.drop(wanted)
 
-    def _relation(
-        self, place: Place, rows: TableRows, handles: int, ids: Sequence[int], few: list[int] | None
-    ) -> str:
+    def _relation(self, place: Place, rows: TableRows, handles: int, ids: Sequence[int], few: list[int] | None) -> str:
         """(id, h0, h1, …), of these ids at least."""
         files = self.ask.files
         if rows.kind == "lazy" and rows.direct is None:
@@ -86,7 +84,8 @@ class AlignedRows:
         if rows.direct is not None and not rows.files:
             return self._direct(place, rows, few)
         if rows.id is not None:
-            return f"SELECT * FROM {files.index(rows.files[0])}"
+            shown = "".join(f", {column(name)} AS h{number}" for number, name in enumerate(rows.handles))
+            return f"SELECT {column(rows.id)} AS id{shown} FROM {files.index(rows.files[0])}"
         if is_dataset(Space(place.space)):
             shown = "".join(f", {column(name)} AS h{number}" for number, name in enumerate(rows.handles))
             return self._own(place, rows.handles, shown, few)

@@ -100,7 +100,9 @@ class Derivations:
         """The datasets whose rows are variables: those named, else every source that comes from files."""
         if self.to is None or list(self.to) == ["all"]:
             leaves = [place for place in self.order if place.space.startswith("source:") and not self._goes_on(place)]
-            places = [place for place in leaves if place != self.begin]
+            places = sorted(
+                (place for place in leaves if place != self.begin), key=lambda each: (each.space, each.run_id)
+            )
         else:
             places = [place for name in dict.fromkeys(self.to) if (place := self._named(name)) is not None]
         records = {place: self.ask.graph.datasets_at(place)[0] for place in places}
@@ -127,7 +129,7 @@ class Derivations:
         if own:
             names = [f"{each.full_name}@{each.run_id}" for each in own.values()]
             raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
-        absent = self._matching(asked, self._influencing())
+        absent = self._matching(asked, self.influencing())
         if absent:
             self.absent.append(next(iter(absent.values())))
             return None
@@ -148,8 +150,8 @@ class Derivations:
             if asked.matches(each)
         }
 
-    def _influencing(self) -> list[Place]:
-        """Places reached over an absence or a window's partition."""
+    def influencing(self) -> list[Place]:
+        """Places reached over an absence or a window's partition, and no other way."""
         seen: dict[Place, None] = {}
         pending = list(self.order)
         while pending:
@@ -227,9 +229,7 @@ class Derivations:
         )
 
     def _line(self) -> str:
-        names = [
-            each.name for place in self.wanted for each in self.ask.graph.datasets_at(place)[:1]
-        ]
+        names = [each.name for place in self.wanted for each in self.ask.graph.datasets_at(place)[:1]]
         return (
             f"- {{name: {self.semantics}_{self.start.name}, backward: {self.start.name}, "
             f"to: [{', '.join(names)}], semantics: {self.semantics}}}"
@@ -299,15 +299,14 @@ class Derivations:
         values: dict[Place, Callable[[int], Polynomial]],
         make: Polynomials,
     ) -> Callable[[int], Polynomial]:
-        step = self.steps[place]
-        one = make.number(1)
+        step, one = self.steps[place], _ones(make)
         if step.same is not None:
-            return values.get(step.same, lambda _: one)
+            return values.get(step.same, one)
         if step.table is None:
-            return lambda _: one  # rows of a source that was not asked for
+            return one  # rows of a source that was not asked for
         table = step.table
         used = [
-            (number, values.get(Place(place.run_id, handle.space), lambda _: one))
+            (number, values.get(Place(place.run_id, handle.space), one))
             for number, handle in enumerate(table.handles, start=1)
             if handle.role is Role.OWN
         ]
@@ -317,7 +316,9 @@ class Derivations:
             is_right = table.left is not None and all(number > table.left for number, _ in there)
             sides[row[0]][is_right].append(make.product(value for _, value in there))
         if is_dataset(table.space):
-            single = {each: make.product(terms) for each, (terms, _) in sides.items()}
+            if any(len(terms) != 1 for terms, _ in sides.values()):
+                raise StoreError(f"what rows of '{table.space}' carry is gone in run '{place.run_id}'")
+            single = {each: terms[0] for each, (terms, _) in sides.items()}
             return single.__getitem__
         summed = {}
         for each, (left, right) in sides.items():
@@ -333,6 +334,10 @@ class Derivations:
             "together",
             hint="start from fewer rows, or ask with semantics which",
         )
+
+
+def _ones(make: Polynomials) -> Callable[[int], Polynomial]:
+    return lambda _: make.number(1)
 
 
 def _variables(make: Polynomials, name: str) -> Callable[[int], Polynomial]:

@@ -99,9 +99,7 @@ class Polynomial:
         """The sets of rows that suffice, one for each way; TooLarge past so many."""
         known: dict[int, dict[frozenset[Row], None]] = {}
 
-        def product(
-            one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]
-        ) -> dict[frozenset[Row], None]:
+        def product(one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]) -> dict[frozenset[Row], None]:
             _refuse(len(one) * len(other), 4 * most)  # they may fall together
             total = {left | right: None for left in one for right in other}
             _refuse(len(total), most)
@@ -323,8 +321,6 @@ class Polynomials:
             powers = dict(term.parts) if term.kind == "product" else {term: 1}
             powers[factor] -= 1
             rest = self.product([part for part, exponent in powers.items() for _ in range(exponent)])
-            if rest.kind == "number":
-                rest, coefficient = self.number(1), coefficient * rest.number
             left[rest] = left.get(rest, 0) + coefficient
         ones = left.pop(self.number(1), 0)
         if ones:
@@ -394,9 +390,9 @@ def _by_dataset(terms: Mapping[Polynomial, int]) -> list[tuple[Polynomial | None
         groups.setdefault(min(own, key=lambda f: f.order) if own else None, {})[term] = times
     alone: Terms = groups.pop(None, {})
     found: list[tuple[Polynomial | None, Terms]] = []
-    for factor, members in groups.items():
+    for shared, members in groups.items():
         if len(members) > 1:
-            found.append((factor, members))
+            found.append((shared, members))
         else:
             alone.update(members)
     return [*found, (None, alone)] if alone else found

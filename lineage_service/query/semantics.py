@@ -203,9 +203,7 @@ def _picked(answer: Answer, columns: Sequence[str]) -> Answer:
 def _note_absence(answer: Answer, derivations: Derivations) -> None:
     for each in derivations.absent:
         answer.absence.append(each.name)
-        answer.notes.append(
-            f"'{each.full_name}' has no rows in '{derivations.start.full_name}': it only influences it"
-        )
+        answer.notes.append(f"'{each.full_name}' has no rows in '{derivations.start.full_name}': it only influences it")
 
 
 # --- evaluations --------------------------------------------------------------------------------------------------
@@ -239,9 +237,9 @@ def _evaluated(
             return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
             gone = _gone(ask, derivations, evaluating.without)
-            Judging(derivations).refuse_unsure({place for place, rids in gone.items() if rids})
+            Judging(derivations, {place for place, rids in gone.items() if rids}).refuse_unsure()
             names = derivations.wanted
-            lost = {Row(names[place], rid) for place, rids in gone.items() for rid in rids}
+            lost = {Row(names[place], rid) for place, rids in gone.items() if place in names for rid in rids}
             return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
         case "min-cost":
             cost = _weights(ask, derivations, rows, evaluating.cost, 0.0 if evaluating.cost else 1.0, "cost")
@@ -252,16 +250,22 @@ def _evaluated(
             return "trust", [each.evaluated(TRUST, trust.__getitem__) for each in polynomials.values()]
 
 
-def _place(derivations: Derivations, name: str, what: str) -> Place:
-    """The dataset that a row is named by."""
-    for place, shown in derivations.wanted.items():
+def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
+    """The dataset that a row is named by: one that is reached, or one that only influences by absence."""
+    known = dict(derivations.wanted)
+    if influencing:
+        known |= {
+            place: datasets[0].name
+            for place in derivations.influencing()
+            if (datasets := derivations.ask.graph.datasets_at(place))
+        }
+    for place, shown in known.items():
         each = derivations.ask.graph.datasets_at(place)[0]
         if name in (shown, each.name, each.full_name):
             return place
-    known = list(derivations.wanted.values())
     raise QuestionError(
-        f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known)}",
-        hint=did_you_mean(name, known),
+        f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known.values())}",
+        hint=did_you_mean(name, known.values()),
     )
 
 
@@ -269,12 +273,14 @@ def _gone(ask: Questions, derivations: Derivations, without: Mapping[str, Remove
     """The rows that are taken to be gone, by place."""
     found: dict[Place, set[int]] = {}
     for name, which in without.items():
-        place = _place(derivations, name, "without")
+        place = _place(derivations, name, "without", influencing=True)
         dataset = ask.graph.datasets_at(place)[0]
         if isinstance(which, str):
             start = ask.start(dataset, Selection.of(None, None, which, False))
         else:
-            start = ask.start(dataset, Selection.of(which if isinstance(which, int) else tuple(which), None, None, False))
+            start = ask.start(
+                dataset, Selection.of(which if isinstance(which, int) else tuple(which), None, None, False)
+            )
         rids = start.rids if start.table is None else ask.engine.ids(f"SELECT b FROM {start.table}")
         found.setdefault(place, set()).update(rids or ())
     return found
@@ -324,5 +330,3 @@ def _computed(
     with ask.session.timed(SECONDS) as cursor:
         found = cursor.execute(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked").fetchall()
     return [(rid, number) for rid, number in found]
-
-

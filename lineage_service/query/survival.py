@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Judging:
-    """Follows the plans of runs down to the datasets whose rows are variables."""
+    """Follows the plans of runs down to the datasets whose rows are variables, or `gone`."""
 
     derivations: Derivations
+    gone: set[Place]
     _known: dict[Place, Survival] = field(default_factory=dict)
 
-    def refuse_unsure(self, gone: set[Place]) -> None:
+    def refuse_unsure(self) -> None:
         """QuestionError where rows may vanish, or stay, for other reasons than the ways in which they were made."""
         unsure = self._at(self.derivations.begin).unsure
-        for place in sorted(gone):
+        for place in sorted(self.gone):
             if _called(place) in unsure:
+                name = self.derivations.ask.graph.datasets_at(place)[0].full_name
                 raise QuestionError(
-                    f"whether rows survive the loss of rows of '{self.derivations.wanted[place]}' cannot be told from "
+                    f"whether rows survive the loss of rows of '{name}' cannot be told from "
                     f"how they were made: {unsure[_called(place)]}",
                     hint="what-if computes it",
                 )
@@ -39,7 +41,7 @@ class Judging:
     def _at(self, place: Place) -> Survival:
         """Of the rows of a dataset."""
         if place not in self._known:
-            if place in self.derivations.wanted:
+            if place in self.derivations.wanted or place in self.gone:
                 self._known[place] = Survival(frozenset([_called(place)]))
             elif place.space.startswith("source:"):
                 same = self.derivations.ask.graph.links(place, "backward")
@@ -70,7 +72,7 @@ class Judging:
             here = Place(run_id, f"step:{node.id}")
             if isinstance(node, Source):
                 states[node.id] = self._at(Place(run_id, f"source:{node.step}"))
-            elif here in self.derivations.wanted:
+            elif here in self.derivations.wanted or here in self.gone:
                 states[node.id] = self._at(here)
             else:
                 states[node.id] = survival(node, [states[below.id] for below in node.inputs])

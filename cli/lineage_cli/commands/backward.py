@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_cli.evaluation import Evaluation, evaluation_options
 from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
 from lineage_cli.reach import Reach, reach_options
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="which: the rows; why: which of them together; how: also in what way.",
 )
+@evaluation_options
 @row_options
 @output_options
 @home_options
@@ -33,6 +35,7 @@ def command(
     start: Start,
     reach: Reach,
     semantics: str,
+    evaluation: Evaluation,
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
@@ -45,12 +48,22 @@ def command(
     Without --to, print how many rows of each dataset contributed. Where --rid, --key and --where
     are combined, all must hold.
 
+    With --semantics why or how, show which rows belong together, down to all sources or those of
+    --to: witnesses, or polynomials such as orders[3]·(items[7] + items[8]).
+
     \b
     Examples:
       smoke-lineage backward totals --key order_id=7 --to lineitem
       smoke-lineage backward totals --all --to orders --pairs --out pairs.parquet
+      smoke-lineage backward totals --rid 0 --semantics how
+      smoke-lineage backward totals --all --semantics how --evaluate boolean --without orders=3
     """
-    reach.check(columns, order_by)
+    evaluation.check(semantics)
+    if semantics == "which":
+        reach.check(columns, order_by)
+    else:
+        reach.check_semantics(semantics, order_by)
+        columns = columns or evaluation.columns(semantics, output)
     from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
 
@@ -59,10 +72,11 @@ def command(
             dataset,
             **start.arguments(),
             **reach.arguments(),
-            limit=reach.limit(output, limit),
+            limit=reach.limit(output, limit) if semantics == "which" else output.limit(limit),
             columns=columns,
             order_by=order_by,
             semantics=semantics,
+            **evaluation.arguments(),
         )
 
     with answered(home, catalog, question) as answer:
