@@ -71,3 +71,29 @@ def test_the_loss_of_any_row_of_random_plans(first, tmp_path):
                 more = Counter() if gone[0] in states[output].appears else found - wanted
                 assert not lost and not more, f"seed {seed}, {output} without {gone}: {lost}, {more}\n{plan.steps}"
     assert told > 300
+
+
+SMALL = {name: {"k": "BIGINT", "v": "BIGINT"} for name in ("a", "b", "c")}
+ANTI = {"name": "x", "op": "join", "how": "anti", "left": "b", "right": "c", "using": ["k"]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "unsure"),
+    [
+        ([ANTI], set()),
+        ([ANTI, {"name": "out", "op": "aggregate", "input": "x", "by": ["v"], "measures": {"n": "count(*)"}}], {"c"}),
+        ([ANTI, {"name": "out", "op": "difference", "left": "a", "right": "x"}], {"c"}),
+        ([ANTI, {"name": "y", "op": "project", "input": "x", "columns": ["k"]},
+          {"name": "out", "op": "join", "how": "left", "left": "a", "right": "y", "using": ["k"]}], {"c"}),
+        ([ANTI, {"name": "out", "op": "join", "how": "semi", "left": "a", "right": "x", "using": ["k"]}], {"c"}),
+        ([ANTI, {"name": "out", "op": "union", "inputs": ["a", "x"]}], set()),
+        ([ANTI, {"name": "out", "op": "union", "inputs": ["a", "x"], "distinct": True}], {"c"}),
+        ([{"name": "x", "op": "join", "how": "full", "left": "a", "right": "b", "using": ["k"]},
+          {"name": "out", "op": "aggregate", "input": "x", "by": ["k"], "measures": {}}], {"a", "b"}),
+        ([{"name": "out", "op": "aggregate", "input": "a", "by": [], "measures": {"n": "count(*)"},
+           "having": "n > 1"}], {"a"}),
+    ],
+)  # fmt: skip
+def test_where_the_loss_of_rows_is_not_told(steps, unsure, tmp_path):
+    name = steps[-1]["name"]
+    assert set(judged(tmp_path, SMALL, steps, [name])[name].unsure) == unsure
