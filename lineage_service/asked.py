@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_service.capture.handles import Space
 from lineage_service.errors import QuestionError
@@ -19,6 +20,9 @@ from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import HomeLayout, new_run_id
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import has_changed
+
+if TYPE_CHECKING:
+    from lineage_service.spark.staging import Writing
 
 
 def captured_when_asked(
@@ -73,17 +77,7 @@ def _pairs(
 ) -> Path:
     """A folder of files with the pairs (a, b) of a lazy way, of these ids only."""
     assert way.hop is not None
-    run_id, reader = way.start.run_id, questions.reader
-    run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
-    if run is None or tables is None:
-        raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
-    for space, version in versions_of(reader, run_id).items():
-        for file in version.files if version.kind == "source" else ():
-            if has_changed(file, home.absolute(file.path)):
-                raise captured_no_more(space.partition(":")[2], run_id)
-    if run_id not in questions.reread:  # the plan of a committed run never changes
-        questions.reread[run_id] = rereading(home, reader, run, tables, IndexOptions(), stages)
-    stage = questions.reread[run_id]
+    stage = _rereading(home, questions, way.start.run_id, stages)
     body = body_of(way.hop)
     from lineage_service.spark.asking import write_asked
 
@@ -94,3 +88,31 @@ def _pairs(
         )
     questions.asked.append(folder)
     return folder
+
+
+def members_when_asked(home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages) -> str:
+    """A folder of files with the members (id, h0, h1, …) of these groups, their handles side by side."""
+    stage = _rereading(home, questions, place.run_id, stages)
+    from lineage_service.spark.asking import write_members
+
+    folder = home.spill / f"asked-{new_run_id()}"
+    with stages.stage("reading the sources again"):
+        write_members(stage, Space(place.space), list(ids), folder)
+    questions.asked.append(folder)
+    return str(folder)
+
+
+def _rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> Writing:
+    """The run's plan on Spark, over sources that are what they were."""
+    reader = questions.reader
+    run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
+    if run is None or tables is None:
+        raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
+    for space, version in versions_of(reader, run_id).items():
+        for file in version.files if version.kind == "source" else ():
+            if has_changed(file, home.absolute(file.path)):
+                raise captured_no_more(space.partition(":")[2], run_id)
+    if run_id not in questions.reread:  # the plan of a committed run never changes
+        questions.reread[run_id] = rereading(home, reader, run, tables, IndexOptions(), stages)
+    stage: Writing = questions.reread[run_id]
+    return stage

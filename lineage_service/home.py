@@ -179,16 +179,30 @@ class Home:
         semantics: str = "which",
         top: int | None = None,
         by: str | None = None,
+        evaluate: str | None = None,
+        without: Mapping[str, str | int | Iterable[int]] | None = None,
+        cost: Mapping[str, str | float] | None = None,
+        trust: Mapping[str, str | float] | None = None,
     ) -> Answer:
         """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it.
 
         `top` gives only so many of them, those of the largest `by`, an expression of their columns (it may end in asc
-        or desc), and marks those that decide a min or max.
+        or desc), and marks those that decide a min or max. With `semantics` why: which of them together, as witnesses;
+        how: as polynomials, or what they `evaluate` to (count, boolean `without` rows, min-cost by `cost`, trust by
+        `trust`). Without `to` down to all sources.
         """
         if semantics not in ("which", "why", "how"):
             raise QuestionError(f"unknown semantics '{semantics}'; semantics: which, why, how")
-        if semantics != "which":
-            raise QuestionError(f"semantics '{semantics}' is not available in this version; available: which")
+        if semantics != "which" or evaluate or without or cost or trust:
+            given = {"rids": rids, "pairs": pairs, "count": count, "roles": roles, "influence": influence,
+                     "order_by": order_by, "top": top, "by": by}  # fmt: skip
+            for name in (name for name, value in given.items() if value and semantics != "which"):
+                raise QuestionError(f"'{name}' goes with semantics which, not with {semantics}")
+            from lineage_service.query.semantics import Evaluating, explained
+
+            evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {})
+            selection = Selection.of(rid, key, where, all)
+            return explained(self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns))
         ranked = Top.of(top, by)
         if ranked is not None and to is None:
             raise QuestionError("top ranks rows of one dataset: say which, with to")
@@ -505,8 +519,9 @@ class Home:
     def _ask(self) -> Questions:
         if self._questions is None:
             self._questions = Questions(
-                self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked
-            )
+                self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked,
+                self._members_when_asked,
+            )  # fmt: skip
         return self._questions
 
     @property
@@ -562,6 +577,11 @@ class Home:
         from lineage_service.asked import captured_when_asked
 
         return captured_when_asked(self.layout, self._ask, ways, start, begin, direction, Stages(self.progress))
+
+    def _members_when_asked(self, place: Place, ids: Sequence[int]) -> str:
+        from lineage_service.asked import members_when_asked
+
+        return members_when_asked(self.layout, self._ask, place, ids, Stages(self.progress))
 
     def sizes(self, workflow: str) -> Sizes:
         """What the last run of a workflow says of the rows that its steps give and read."""

@@ -1,9 +1,11 @@
 """Comparing what a run answers with what is expected: rows as a bag, each with exactly its lineage."""
 
+import json
 from collections import Counter
 
-from tests.harness import Traced, comparable
+from tests.harness import Traced, comparable, with_maps
 from tests.reference import Map, RefRow
+from tests.reference_polynomials import count, expanded, witnesses
 from tests.test_reference_cases import like
 
 
@@ -52,6 +54,42 @@ def same_as_oracle(rows: list[Traced], oracle: list[RefRow], *, ordered: bool) -
         if order != sorted(order):
             return "rows are not in the asked order"
     return _difference(found, wanted, ordered=False)
+
+
+def same_ways(home, output: str, rows, oracle: list[RefRow]) -> str:
+    """'' where the rows (an Arrow table) have the polynomials, witnesses and counts of the oracle; else what differs."""
+    how = home.backward(output, all=True, semantics="how").to_pylist()
+    why = home.backward(output, all=True, semantics="why").to_pylist()
+    counts = home.backward(output, all=True, semantics="how", evaluate="count").to_pylist()
+    values = {
+        row.pop("_rid"): {name: with_maps(value, rows.schema.field(name).type) for name, value in row.items()}
+        for row in rows.to_pylist()
+    }
+    sets: dict[int, set] = {rid: set() for rid in values}
+    for row in why:
+        rid = row.pop("out_rid")
+        row.pop("witness")
+        sets[rid].add(frozenset((name, each) for name, rids in row.items() for each in rids))
+    found, wanted = [], []
+    known = Counter(_shown(comparable(row.values), row.how) for row in oracle if row.how is None)
+    for each, counted in zip(how, counts, strict=True):
+        polynomial = expanded(json.loads(each["polynomial"]))
+        if polynomial is not None:
+            if sets[each["out_rid"]] != witnesses(polynomial):
+                return (
+                    f"witnesses of row {each['out_rid']} are {sets[each['out_rid']]}, its polynomial is {each['how']}"
+                )
+            if counted["count"] != count(polynomial):
+                return f"row {each['out_rid']} is counted {counted['count']} times, its polynomial is {each['how']}"
+        found.append(_shown(comparable(values[each["out_rid"]]), polynomial))
+    wanted = [_shown(comparable(row.values), row.how) for row in oracle]
+    if known:
+        return ""  # too large to be multiplied out
+    return _difference(found, wanted, ordered=False)
+
+
+def _shown(values, polynomial) -> str:
+    return repr((values, None if polynomial is None else sorted(polynomial.items())))
 
 
 def _stripped(lineage: dict, prefix: str) -> dict:

@@ -17,6 +17,7 @@ from tests.reference_expressions import (
     evaluate_expression,
     uses,
 )
+from tests.reference_polynomials import ONE, Polynomial, plus, times, variable
 from tests.reference_values import (
     Map,
     Ordering,
@@ -40,6 +41,7 @@ class RefRow:
     own: Ids = field(default_factory=dict)  # of these, reached by a path through no window's partition
     absence: frozenset[str] = frozenset()  # sources whose rows influence this one by not matching
     steps: Ids = field(default_factory=dict)  # step -> positions of its rows on the way
+    how: Polynomial = field(default_factory=lambda: ONE)  # products of what was joined, sums of what was grouped
     rank: int | None = field(default=None, repr=False, compare=False)  # place in the order, if any; ties share it
 
     @property
@@ -84,7 +86,7 @@ class Evaluation(dict[str, list[RefRow]]):
 def alike(a: RefRow, b: RefRow) -> bool:
     """Nobody can tell these rows apart."""
     same_values = canonical(list(a.values.values())) == canonical(list(b.values.values()))
-    return same_values and (a.lineage, a.own, a.absence) == (b.lineage, b.own, b.absence)
+    return same_values and (a.lineage, a.own, a.absence, a.how) == (b.lineage, b.own, b.absence, b.how)
 
 
 def inputs_of(step: dict) -> list[str]:
@@ -92,15 +94,19 @@ def inputs_of(step: dict) -> list[str]:
     return names + list(step.get("inputs", []))
 
 
-def evaluate(tables: dict, schemas: dict, steps: list[dict]) -> Evaluation:
+def evaluate(
+    tables: dict, schemas: dict, steps: list[dict], gone: frozenset[tuple[str, int]] = frozenset()
+) -> Evaluation:
     """The rows of every step. `tables`: name -> rows as dicts, a row's position is its rid; `schemas`:
-    name -> {column: type}; `steps` as in the workflow file, in any order."""
+    name -> {column: type}; `steps` as in the workflow file, in any order. `gone`: rows that are left out; all others
+    keep their rids."""
     relations: dict[str, Relation] = {}
     below: dict[str, frozenset[str]] = {}  # every source below a dataset
     result = Evaluation()
     for name, rows in tables.items():
         columns = list(schemas[name])
-        relations[name] = Relation(columns, [source_row(name, rid, row, columns) for rid, row in enumerate(rows)])
+        there = [(rid, row) for rid, row in enumerate(rows) if (name, rid) not in gone]
+        relations[name] = Relation(columns, [source_row(name, rid, row, columns) for rid, row in there])
         below[name] = frozenset([name])
     todo = list(steps)
     while todo:
@@ -131,7 +137,7 @@ def is_absence(step: dict) -> bool:
 
 def source_row(name: str, rid: int, row: dict, columns: list[str]) -> RefRow:
     itself = {name: frozenset([rid])}
-    return RefRow({column: row.get(column) for column in columns}, itself, itself)
+    return RefRow({column: row.get(column) for column in columns}, itself, itself, how=variable(name, rid))
 
 
 def as_input(name: str, relation: Relation, is_source: bool) -> Relation:
@@ -150,16 +156,22 @@ def union_of(parts: Iterable[Ids]) -> Ids:
     return result
 
 
-def derived(values: dict, rows: list[RefRow], rank: int | None = None) -> RefRow:
-    """A row to which all of `rows` contributed."""
+def derived(values: dict, rows: list[RefRow], how: Polynomial, rank: int | None = None) -> RefRow:
+    """A row to which all of `rows` contributed, and in what way."""
     return RefRow(
         values,
         union_of(row.lineage for row in rows),
         union_of(row.own for row in rows),
         frozenset().union(*(row.absence for row in rows)),
         union_of(row.steps for row in rows),
+        how,
         rank,
     )
+
+
+def any_of(rows: list[RefRow]) -> Polynomial:
+    """Each of the rows is a way."""
+    return plus(row.how for row in rows)
 
 
 # --- one row in, rows out -----------------------------------------------------------------------------
@@ -173,7 +185,7 @@ def filter_(step, source):
 def project(step, source):
     columns = named_expressions(step["columns"])
     rows = [
-        derived({name: computed(source, row, what) for name, what in columns.items()}, [row], row.rank)
+        derived({name: computed(source, row, what) for name, what in columns.items()}, [row], row.how, row.rank)
         for row in source.rows
     ]
     relation = Relation(list(columns), rows, ordered=source.ordered)
@@ -203,7 +215,7 @@ def with_columns(step, source):
     for row in source.rows:
         values = {name: source.value(row, text) for name, text in new.items()}
         values = {name: values[name] if name in values else row.values[name] for name in columns}
-        rows.append(derived(values, [row], row.rank))
+        rows.append(derived(values, [row], row.how, row.rank))
     return replace(source, columns=columns, rows=rows), False
 
 
@@ -220,7 +232,7 @@ def explode(step, source):
         if isinstance(elements, Map):
             raise Unsupported("explode of a map")
         for element in elements or ([None] if outer else []):
-            rows.append(derived({**row.values, name: element}, [row], row.rank))
+            rows.append(derived({**row.values, name: element}, [row], row.how, row.rank))
     return replace(source, columns=columns, rows=rows), False
 
 
@@ -278,7 +290,8 @@ def aggregate(step, source):
         context = Context(scopes[0] if scopes else None, scopes)
         values = dict(zip(keys, key, strict=True))
         values |= {name: evaluate_expression(text, context) for name, text in measures.items()}
-        rows.append(derived(values, members))
+        # Without keys there is one row also over nothing: no row is needed for it, which is the empty product.
+        rows.append(derived(values, members, any_of(members) if members else ONE))
     relation = Relation(columns, rows)
     if step.get("having"):
         relation, _ = filter_({"where": step["having"]}, relation)
@@ -291,7 +304,7 @@ def in_columns(columns: list[str]):
 
 def distinct(step, source):
     groups = grouped(source.whole().rows, in_columns(source.columns))
-    rows = [derived(dict(zip(source.columns, key, strict=True)), members) for key, members in groups]
+    rows = [derived(dict(zip(source.columns, key, strict=True)), members, any_of(members)) for key, members in groups]
     return Relation(source.columns, rows), False
 
 
@@ -311,12 +324,13 @@ def window(step, source):
         peers = [[o for o in ordered if canonical(keys[id(o)]) == canonical(keys[id(row)])] for row in ordered]
         first = [next(i for i, o in enumerate(ordered) if o is p[0]) for p in peers]
         scopes = [source.scope(row) for row in ordered]
-        partition = derived({}, members)
+        partition = derived({}, members, ONE)
         for i, row in enumerate(ordered):
             frame = scopes[: first[i] + len(peers[i])] if orderings else scopes
             context = Context(scopes[i], frame, Window(scopes, i, first))
             values = {name: evaluate_expression(text, context) for name, text in measures.items()}
-            rows.append(replace(partition, values={**row.values, **values}, own=row.own))
+            # The row is there because it was there before: its peers only lend it values.
+            rows.append(replace(partition, values={**row.values, **values}, own=row.own, how=row.how))
         if any(uses(text, *TIE_DEPENDENT) for text in measures.values()):
             chosen = chosen or not all(alike(p[0], row) for p in peers for row in p)
     return Relation(columns, rows, source.ambiguous), chosen
@@ -340,7 +354,11 @@ def join(step, left, right):
     if how in ("semi", "anti"):
         columns = using_first(left.columns, using)
         kept = [(a, m) for a, m in zip(left.rows, matches, strict=True) if bool(m) == (how == "semi")]
-        rows = [derived(in_order(a, columns), [a, *(right.rows[j] for j in m)]) for a, m in kept]
+        rows = []
+        for a, m in kept:
+            matching = [right.rows[j] for j in m]
+            how_made = times(a.how, any_of(matching)) if how == "semi" else a.how
+            rows.append(derived(in_order(a, columns), [a, *matching], how_made))
         return Relation(columns, rows, left.ambiguous), False
 
     shared = {name.lower() for name in using}
@@ -359,7 +377,7 @@ def join(step, left, right):
             values[name] = of_right if swapped else of_left
         values |= {name: a.values[name] if a else None for name in lefts if name.lower() not in ambiguous}
         values |= {name: b.values[name] if b else None for name in rights if name.lower() not in ambiguous}
-        return derived(values, [row for row in (a, b) if row])
+        return derived(values, [row for row in (a, b) if row], times(a.how if a else ONE, b.how if b else ONE))
 
     rows = [row_of(a, right.rows[j]) for a, m in zip(left.rows, matches, strict=True) for j in m]
     if how in ("left", "full"):
@@ -416,7 +434,8 @@ def intersect(step, left, right):
         copies = min(len(members), len(equals))
         if step.get("distinct", True):
             copies = min(copies, 1)
-        row = derived(dict(zip(left.columns, key, strict=True)), members + equals)
+        how = times(any_of(members), any_of(equals))
+        row = derived(dict(zip(left.columns, key, strict=True)), members + equals, how)
         rows += [row] * copies
     return Relation(left.columns, rows), False
 
@@ -429,7 +448,7 @@ def difference(step, left, right):
     for key, members in grouped(left.rows, key_of):
         gone = len(of_right.get(canonical(key), []))
         copies = int(not gone) if step.get("distinct", True) else max(len(members) - gone, 0)
-        rows += [derived(dict(zip(left.columns, key, strict=True)), members)] * copies
+        rows += [derived(dict(zip(left.columns, key, strict=True)), members, any_of(members))] * copies
     return Relation(left.columns, rows), False
 
 

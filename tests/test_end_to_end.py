@@ -98,7 +98,8 @@ def test_absence_is_said(home):
         (["rows", "ranked@ffff"], 1, "no run 'ffff'"),
         (["run", "nowhere.yml"], 1, "nowhere.yml"),
         (["validate", "nowhere.yml"], 1, "nowhere.yml"),
-        (["backward", "ranked", "--all", "--to", "items", "--semantics", "how"], 1, "not available"),
+        (["backward", "ranked", "--all", "--semantics", "how", "--pairs"], 2, "--pairs does not go with"),
+        (["backward", "ranked", "--all", "--evaluate", "count"], 2, "needs --semantics how"),
         (["nosuchverb"], 2, "nosuchverb"),
     ],
 )

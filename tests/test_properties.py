@@ -10,7 +10,7 @@ import pytest
 from lineage_service import Home
 from tests.generate import Plan, random_plan
 from tests.harness import merged_flow, traced_rows
-from tests.judging import same_as_oracle
+from tests.judging import same_as_oracle, same_ways
 from tests.strategies import both_layouts, captures, lay_out
 
 PLANS = int(os.environ.get("SMOKE_PLANS", "80"))
@@ -31,6 +31,7 @@ def test_random_plans(first, capture, request, tmp_path):
         home = Home.open(tmp_path / "home")
         run_id = home.run(merged_flow(plans, "random").write(tmp_path), capture=capture).run_id
     failures = [text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])]
+    failures += [text for plan in plans for text in semantic_differences(home, run_id, plan, oracles[plan.seed])]
     home = lay_out(home, run_id, hops[run_id])
     failures += [
         "hop by hop, " + text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])
@@ -63,4 +64,16 @@ def kept_differences(home: Home, run_id: str, plan: Plan, oracle, output: str) -
             counted[out] += 1
         if sorted(counted.values()) != wanted:
             found.append(f"seed {plan.seed}: {output} to {step}: {sorted(counted.values())}, not {wanted}")
+    return found
+
+
+def semantic_differences(home: Home, run_id: str, plan: Plan, oracle) -> list[str]:
+    """Witnesses and polynomials of every row must be the oracle's; the count is the number of ways."""
+    found = []
+    for output in plan.outputs:
+        name, to = f"{output}@{run_id}", list(plan.tables)
+        rows = home.rows(name).arrow()
+        problem = same_ways(home, name, rows, oracle[output])
+        if problem:
+            found.append(f"seed {plan.seed}, ways of {output} to {to}: {problem}\n  steps: {plan.steps}")
     return found

@@ -179,8 +179,8 @@ def test_questions(spark, tmp_path):
             home.backward("sums", to="t")
         with pytest.raises(QuestionError, match="not linked"):
             home.backward("sums", to="u", all=True)
-        with pytest.raises(QuestionError, match="why"):
-            home.backward("sums", to="t", all=True, semantics="why")
+        with pytest.raises(QuestionError, match="unknown semantics 'where'; semantics: which, why, how"):
+            home.backward("sums", to="t", all=True, semantics="where")
 
 
 def test_predicates_find_nan(spark, tmp_path):

@@ -13,6 +13,7 @@ from tests.pages import ROOT, Reader, commands, compared, read_notebook, read_pa
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 README = ROOT / "README.md"
 PYTHON = ROOT / "docs" / "python.md"
+WITNESSES = ROOT / "docs" / "witnesses.md"
 
 
 def copied(folder):
@@ -27,8 +28,14 @@ def test_every_command_of_the_tutorial(spark, tmp_path, monkeypatch):
     assert not [str(each) for each in said if not each.holds]
 
 
+def test_every_command_of_the_page_on_witnesses(spark, tmp_path, monkeypatch):
+    said = read_page(WITNESSES, Reader(tmp_path, "witnesses", monkeypatch))
+    assert said
+    assert not [str(each) for each in said if not each.holds]
+
+
 def test_no_page_shows_a_fault_of_ours():
-    for page in (TUTORIAL, README, PYTHON, ROOT / "docs" / "examples.md"):
+    for page in (TUTORIAL, README, PYTHON, WITNESSES, ROOT / "docs" / "examples.md"):
         text = page.read_text(encoding="utf-8")
         assert "internal error" not in text
         assert "Traceback" not in text

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError, WorkflowError
+from tests.strategies import where_sound
 
 CAPTURES = ("auto", "stage", "inject")
 DOUBLES = [0.0, -0.0, math.nan, 1.5, -7.25, None, math.inf]
@@ -499,7 +500,6 @@ LINES = {"name": "q", "backward": "by_flag", "to": "lines"}
         ({"name": "q", "backward": "both", "to": "lines"}, "add 'both' to keep"),
         ({**LINES, "semantics": "why", "where": "item = 1"}, "stands without"),
         ({"name": "q", "backward": "by_flag", "to": "items"}, "'by_flag' and 'items' are not linked"),
-        ({"name": "q", "backward": "ranked", "to": "lines", "semantics": "why"}, "have no meaning: a window"),
         ({"name": "q", "backward": "unused", "to": "items"}, "by the absence of a match only"),
         ({"name": "q", "backward": "common", "to": "lines", "semantics": "why"}, "through intersect 'common'"),
         ({**LINES, "paramters": ["mode"]}, "did you mean 'parameters'"),
@@ -526,6 +526,8 @@ ORDERS = [
     {"name": "left_ones", "op": "project", "input": "customers", "columns": ["cid"]},
     {"name": "right_ones", "op": "project", "input": "orders", "columns": ["cid"]},
     {"name": "cids", "op": "distinct", "input": "twice"},
+    {"name": "common", "op": "intersect", "left": "left_ones", "right": "right_ones"},
+    {"name": "beside", "op": "window", "input": "joined", "partition_by": ["pname"], "measures": {"n": "count(*)"}},
 ]  # fmt: skip
 
 
@@ -539,13 +541,14 @@ def test_witnesses_are_the_rows_that_belong_together(spark, tmp_path, capture):
     both = ["customers", "orders"]
     workload = [
         {"name": f"why_{name}", "backward": name, "to": both, "semantics": "why"}
-        for name in ("counted", "names", "cids")
+        for name in ("counted", "names", "cids", "common", "beside")
     ]
     body = {"version": 1, "name": "shop", "sources": {name: {"path": f"{name}.parquet"} for name in both}, "steps": steps,
-            "outputs": {name: {} for name in ("counted", "names", "cids")}, "lineage": {"workload": workload}}  # fmt: skip
+            "outputs": {each["backward"]: {} for each in workload}, "lineage": {"workload": workload}}  # fmt: skip
     (tmp_path / "shop.yml").write_text(json.dumps(body))
     with Home.open(tmp_path / "home") as home:
-        home.run(tmp_path / "shop.yml", capture=capture)
+        with where_sound():
+            home.run(tmp_path / "shop.yml", capture=capture)
 
         def why(question: str, start: str) -> set[tuple]:
             rows = home.query(f"SELECT customers, orders FROM workload('{question}', '{start}')").to_pylist()
@@ -555,5 +558,11 @@ def test_witnesses_are_the_rows_that_belong_together(spark, tmp_path, capture):
         assert why("why_counted", "cname = ''Alice''") == {(1, 2)}
         assert why("why_names", "pname = ''iPhone''") == {(0, 0), (0, 1)}
         assert why("why_cids", "cid = 1") == {(0, None), (None, 0), (None, 1)}
+        assert why("why_common", "cid = 1") == {(0, 0), (0, 1)}
+        assert why("why_beside", "oid = 2") == {(0, 1)}  # the row itself; its peers were no part of making it
+        for output, start, ways in (("names", {"pname": "iPhone"}, "customers[0]·(orders[0] + orders[1])"),
+                                    ("common", {"cid": 2}, "customers[1]·orders[2]")):  # fmt: skip
+            found = home.backward(output, key=start, semantics="how", to=both).to_pylist()
+            assert [row["how"] for row in found] == [ways]
         with pytest.raises(QuestionError, match="pruned"):
             home.backward("counted", to="customers", rid=0)

@@ -52,6 +52,13 @@ class Reach:
             for option in (name for name, value in given.items() if value):
                 raise click.UsageError(f"{option} needs --to: without it, only counts per dataset are printed.")
 
+    def check_semantics(self, semantics: str, order_by: Sequence[str] | None) -> None:
+        """Options that are about rows and pairs go with `which` alone."""
+        given = {"--rids": self.rids, "--pairs": self.pairs, "--count": self.count, "--roles": self.roles,
+                 "--influence": self.influence, "--order-by": order_by}  # fmt: skip
+        for option in (name for name, value in given.items() if value):
+            raise click.UsageError(f"{option} does not go with --semantics {semantics}.")
+
 
 def reach_options(function: Callable[..., None]) -> Callable[..., None]:
     """`--to` and what to tell of it; the verb gets one argument `reach`."""

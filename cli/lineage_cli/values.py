@@ -55,6 +55,8 @@ def plain_text(column: pa.Array) -> pa.Array:
 def json_text(column: pa.Array) -> pa.Array:
     """The values as JSON, `null` where they are null."""
     kind = column.type
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.json":
+        return pc.fill_null(pc.cast(column.storage, TEXT), "null")
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name != "arrow.uuid":
         return json_text(column.storage)
     if pa.types.is_dictionary(kind):

@@ -1,14 +1,14 @@
-"""Declared questions that no run could answer: between datasets that are not linked, or of witnesses that are none."""
+"""Declared questions that no run could answer: between datasets that are not linked, or of half an intersect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from lineage_service.capture.handles import Role, Space, Table
-from lineage_service.capture.instrument import InstrumentedPlan, instrument
-from lineage_service.capture.workload import hops_between, links_of
+from lineage_service.capture.instrument import instrument
+from lineage_service.capture.workload import Declared, hops_between, links_of, neighbours
+from lineage_service.errors import listed
 from lineage_service.plan.build import Plan
-from lineage_service.plan.nodes import Intersect
 
 
 def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -28,25 +28,28 @@ def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
                     question.name,
                     f"'{near}' and '{name}' are linked by the absence of a match only: no rows to ask for",
                 )
-            elif question.kind == "witnesses" and (steps := _intersections(instrumented, question.near, far)):
-                yield question.name, f"witnesses through intersect '{steps[0]}' are not kept: it puts sides together"
-            elif question.kind == "witnesses" and Role.PEER in roles:
-                yield (
-                    question.name,
-                    f"witnesses of '{near}' in '{name}' have no meaning: a window puts rows beside each other, not "
-                    "together",
-                )
+        if question.kind == "witnesses" and (half := _halved(question, tables)):
+            step, lacking = half
+            yield (
+                question.name,
+                f"witnesses through intersect '{step}' need rows of both its sides: 'to' leaves out "
+                f"{listed([_name(plan, space) for space in lacking])}",
+            )
 
 
-def _intersections(plan: InstrumentedPlan, near: Space, far: Space) -> list[str]:
-    """The intersect steps on the way between two datasets."""
-    links = links_of(plan.tables())
-    passed = {space for hop in hops_between(links, near, far) for space in hop}
-    return [
-        each.node.step
-        for each in plan.nodes
-        if isinstance(each.node, Intersect) and any(table.space in passed for table in each.tables)
-    ]
+def _halved(question: Declared, tables: Mapping[Space, Table]) -> tuple[str, list[Space]] | None:
+    """An intersect on the way, and the datasets behind it that nobody asks for: its rows could not be told apart."""
+    links = links_of(tables.values())
+    passed = {space for ends in question.ends for hop in hops_between(links, *ends) for space in hop}
+    for space in passed:
+        table = tables.get(space)
+        lacking = (
+            [] if table is None or table.left is None else [h.space for h in table.handles if h.space not in passed]
+        )
+        if lacking:
+            behind = neighbours({**links, Space("step:"): lacking})[Space("step:")]
+            return space.partition(":")[2].partition(":")[0], behind
+    return None
 
 
 def _roles(upper: Space, lower: Space, tables: Mapping[Space, Table]) -> set[Role]:

@@ -62,13 +62,17 @@ class Table:
     """What a breaker or a dataset leaves: ids of `space`, each with a row of handles.
 
     `everything` names a space all of whose rows stand behind the one id: then nothing is written. `once` says of each
-    handle whether an id of its space is in the table at most once: then pairs need not be made distinct.
+    handle whether an id of its space is in the table at most once: then pairs need not be made distinct. `left`, of an
+    intersect: so many of its handles are of its left side, and a row of each side is needed. `always`: the one group
+    of an aggregate without keys, which is there also where nothing is in it.
     """
 
     space: Space
     handles: tuple[Handle, ...]
     everything: Space | None = None
     once: tuple[bool, ...] = ()
+    left: int | None = None
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +99,14 @@ def merged(branches: Sequence[tuple[Handle, ...]]) -> Merge:
         counted.append(keys)
     filled = tuple(tuple(keys.index(slot) if slot in keys else None for slot in slots) for keys in counted)
     return Merge(tuple(handle for handle, _ in slots), filled)
+
+
+def apart(branches: Sequence[tuple[Handle, ...]]) -> Merge:
+    """Each branch in columns of its own, so that a row tells which branch it is of."""
+    handles = tuple(handle for branch in branches for handle in branch)
+    filled, first = [], 0
+    for branch in branches:
+        inside = range(first, first + len(branch))
+        filled.append(tuple(place - first if place in inside else None for place in range(len(handles))))
+        first += len(branch)
+    return Merge(handles, tuple(filled))

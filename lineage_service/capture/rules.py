@@ -64,7 +64,11 @@ def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
         case Union():
             return Rule(*_merged(inputs))
         case Intersect():
-            return _grouped(node, *_merged(inputs), copies=node.all)
+            # A row of each side is needed: sides that share a space must still be told apart.
+            left, right = inputs
+            return _grouped(
+                node, left.handles + right.handles, left.once + right.once, copies=node.all, left=len(left.handles)
+            )
         case Difference():
             rule = _grouped(node, inputs[0].handles, inputs[0].once, copies=node.all)
             side = _whole_side(node, inputs[1])
@@ -104,9 +108,11 @@ def _merged(inputs: tuple[Below, ...]) -> tuple[tuple[Handle, ...], tuple[bool, 
     return merge.handles, tuple(once)
 
 
-def _grouped(node: Node, members: tuple[Handle, ...], once: tuple[bool, ...], *, copies: bool = False) -> Rule:
-    space = group_space(node.id)
-    return Rule((Handle(space),), (not copies,), (Table(space, members, once=once),))
+def _grouped(
+    node: Node, members: tuple[Handle, ...], once: tuple[bool, ...], *, copies: bool = False, left: int | None = None
+) -> Rule:
+    space, always = group_space(node.id), isinstance(node, Aggregate) and not node.keys
+    return Rule((Handle(space),), (not copies,), (Table(space, members, once=once, left=left, always=always),))
 
 
 def _absence(node: Node) -> Handle:

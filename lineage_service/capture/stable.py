@@ -114,7 +114,7 @@ def _unsafe(node: Node, expressions: Iterable[Expression], shaky: frozenset[str]
             return f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
         if "collate" in expression.called:
             return f"step '{node.step}': {what} is collated text, which has no hash of its own"
-        found = _columns_read(expression, node) & shaky
+        found = columns_read(expression, node) & shaky
         if found:
             return _reads(node, found, what)
     return None
@@ -151,10 +151,10 @@ def _generating(node: Node, columns: Iterable[Named], shaky: frozenset[str]) -> 
 
 
 def _touches(named: Named, node: Node, shaky: frozenset[str]) -> bool:
-    return bool(_columns_read(named.expression, node) & shaky)
+    return bool(columns_read(named.expression, node) & shaky)
 
 
-def _columns_read(expression: Expression, node: Node) -> frozenset[str]:
+def columns_read(expression: Expression, node: Node) -> frozenset[str]:
     """The columns that it may read, in lower case: every word in it that is one, and all behind a star."""
     names = tuple(dict.fromkeys(name for below in node.inputs for name in below.schema.names))
     if with_stars_expanded(expression, names) != expression.text:

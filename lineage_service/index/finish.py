@@ -14,6 +14,7 @@ from typing import Any
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
 from lineage_service.capture.workload import Direction, Workload, links_of, neighbours
 from lineage_service.errors import LineageError
+from lineage_service.index.aligned import Aligning
 from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.compose import (
     chained_pairs,
@@ -110,9 +111,21 @@ class Finisher:
                 self.engine, graph, self.rows, self.versions, question, self.sides.get(question.name), tables
             )
             self.prepared.append(preparing.written(self.folder / f"{question.name}.prepared"))
+        self._align(tables)  # before hops are kept: those are less what only composed pairs reach
         self._keep_hops(graph, list(kept))
         self.hops = [replace(hop, only=self._only(hop)) for hop in self.hops]
         return self.hops
+
+    def _align(self, tables: Mapping[Space, Table]) -> None:
+        """Keeps which handles belong together: pairs do not tell."""
+        ends = [(hop.source, hop.target) for hop in self.hops]
+        pairs = {
+            (hop.source, hop.target): hop.backward
+            for hop in self.hops
+            if hop.form == "pairs" and hop.backward is not None and ends.count((hop.source, hop.target)) == 1
+        }
+        aligning = Aligning(tables, self.rows, self.engine, self.home, self.folder, self.workload, self.members, pairs)
+        aligning.aligned().save(self.folder)
 
     def _directions(self, source: Space, target: Space) -> set[Direction]:
         """The directions in which pairs of two spaces are kept."""

@@ -30,14 +30,39 @@ def witnesses(
     riding = [handle.space for handle in table.handles if _rides(handle.space, rows)]
     if riding:  # its rows are the group's own, under the same ids
         return witnesses(riding[0], tables, rows, wanted)
+    if table.left is None:
+        return _side(table, range(len(table.handles)), tables, rows, wanted, "")
+    # Of an intersect a row of each side is needed: those of the left with those of the right.
+    sides = [range(table.left), range(table.left, len(table.handles))]
+    left, right = (_side(table, side, tables, rows, wanted, _filled(side)) for side in sides)
+    columns = [f"l.w{place}" for place in range(len(left.spaces))] + [f"r.w{n}" for n in range(len(right.spaces))]
+    shown = "".join(f", {column} AS w{place}" for place, column in enumerate(columns))
+    return Witnesses(
+        f"SELECT l.id{shown} FROM ({left.query}) l JOIN ({right.query}) r ON l.id = r.id", left.spaces + right.spaces
+    )
+
+
+def _filled(side: range) -> str:
+    return f" WHERE {' OR '.join(f't.h{number} IS NOT NULL' for number in side)}"
+
+
+def _side(
+    table: Table,
+    numbers: range,
+    tables: Mapping[Space, Table],
+    rows: Mapping[Space, TableRows],
+    wanted: frozenset[Space],
+    where: str,
+) -> Witnesses:
+    """Of some of a table's handles, those of a side or all of them."""
     columns: list[str] = []
     spaces: list[Space] = []
     joins: list[str] = []
-    for number, handle in enumerate(table.handles):
-        if handle.role is Role.ABSENCE or not _leads(handle.space, tables, wanted):
+    for number in numbers:
+        handle = table.handles[number]
+        # Rows beside each other in a window, or not there at all, are no part of how a row was made.
+        if handle.role is not Role.OWN or not _leads(handle.space, tables, wanted):
             continue
-        if handle.role is Role.PEER:
-            raise AssertionError(f"witnesses through the window '{handle.space}' are refused before the run")
         if handle.space in wanted:
             columns.append(f"t.h{number}")
             spaces.append(handle.space)
@@ -47,7 +72,7 @@ def witnesses(
         columns += [f"j{number}.w{place}" for place in range(len(inner.spaces))]
         spaces += inner.spaces
     shown = "".join(f", {column} AS w{place}" for place, column in enumerate(columns))
-    return Witnesses(f"SELECT t.id{shown} FROM {view_of(start)} t {' '.join(joins)}", tuple(spaces))
+    return Witnesses(f"SELECT t.id{shown} FROM {view_of(table.space)} t {' '.join(joins)}{where}", tuple(spaces))
 
 
 def _rides(space: Space, rows: Mapping[Space, TableRows]) -> bool:
@@ -60,4 +85,4 @@ def _leads(space: Space, tables: Mapping[Space, Table], wanted: frozenset[Space]
     table = tables.get(space)
     if table is None or table.everything is not None:
         return False
-    return any(handle.role is not Role.ABSENCE and _leads(handle.space, tables, wanted) for handle in table.handles)
+    return any(handle.role is Role.OWN and _leads(handle.space, tables, wanted) for handle in table.handles)

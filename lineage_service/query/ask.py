@@ -38,11 +38,17 @@ if TYPE_CHECKING:
 
 MOST_TAKEN = 1000  # predicates whose rows are remembered
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
+Members = Callable[[Place, Sequence[int]], str]
 
 
 def _no_lazy(ways: Sequence[Way], start: Start, begin: Place, direction: Direction) -> Sequence[Way]:
     _ = start, begin, direction
     raise QuestionError(f"the lineage of run '{ways[0].start.run_id}' is only captured when asked for, by Spark")
+
+
+def _no_members(place: Place, ids: Sequence[int]) -> str:
+    _ = ids
+    raise QuestionError(f"the lineage of run '{place.run_id}' is only captured when asked for, by Spark")
 
 
 class Questions:
@@ -55,6 +61,7 @@ class Questions:
         engine: QueryEngine,
         settle: Callable[[str], None] | None = None,
         lazily: Lazily | None = None,
+        members: Members | None = None,
     ) -> None:
         self.home, self.reader, self.engine = home, reader, engine
         self.graph = LineageGraph(reader, settle)
@@ -62,6 +69,7 @@ class Questions:
         self.lookups = Lookups()
         self.session = Session(engine.spill)
         self.lazy: Lazily = lazily or _no_lazy
+        self.members: Members = members or _no_members
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
         self.asked: list[Path] = []  # pairs that were captured when asked for; they go with the questions
         self._scans: dict[str, VersionScan] = {}

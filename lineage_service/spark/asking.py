@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space
@@ -20,12 +21,29 @@ def write_asked(stage: Writing, space: Space, column: str, ids: list[int] | None
     members = stage.pending[space](None)
     handle = names.handle(int(column[1:]))
     pairs = members.select(col(names.group).alias("a"), col(handle).alias("b")).filter("b IS NOT NULL")
-    if ids is not None and len(ids) <= FEW:
-        pairs = pairs.filter(F.col(near).isin(ids)) if ids else pairs.filter("false")
-    elif ids is not None:
-        import pyarrow as pa
-
-        wanted = stage.spark.createDataFrame(pa.table({near: pa.array(ids, pa.int64())}))
-        pairs = pairs.join(F.broadcast(wanted), near, "left_semi")
+    pairs = _of(stage, pairs, near, ids)
     with executing(None, "reading the sources again", stage.folder.home.path):
         pairs.select("a", "b").distinct().write.option("compression", "none").parquet(str(folder))
+
+
+def write_members(stage: Writing, space: Space, ids: list[int], folder: Path) -> None:
+    """Members (id, h0, h1, …) of these groups, as often as they are in them."""
+    names = stage.names
+    members = stage.pending[space](None)
+    handles = [name for name in members.columns if name not in (names.group, names.check)]
+    shown = [col(name).alias(f"h{number}") for number, name in enumerate(handles)]
+    rows = _of(stage, members.select(col(names.group).alias("id"), *shown), "id", ids)
+    with executing(None, "reading the sources again", stage.folder.home.path):
+        rows.write.option("compression", "none").parquet(str(folder))
+
+
+def _of(stage: Writing, rows: DataFrame, near: str, ids: list[int] | None) -> DataFrame:
+    """The rows whose `near` is one of the ids; None: all."""
+    if ids is None:
+        return rows
+    if len(ids) <= FEW:
+        return rows.filter(F.col(near).isin(ids)) if ids else rows.filter("false")
+    import pyarrow as pa
+
+    wanted = stage.spark.createDataFrame(pa.table({near: pa.array(ids, pa.int64())}))
+    return rows.join(F.broadcast(wanted), near, "left_semi")

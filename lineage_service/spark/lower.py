@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
-from lineage_service.capture.handles import merged, side_space
+from lineage_service.capture.handles import apart, merged, side_space
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
 from lineage_service.capture.strategies import LATER
 from lineage_service.plan.expressions import Expression, SortKey, over_window, quoted, with_stars_expanded
@@ -264,7 +264,8 @@ def _matched_sets(
 ) -> Relation:
     """Intersect and difference: both sides' rows in one place, grouped by value, counted by side."""
     columns = inputs[0].columns
-    merge = merged([below.handles for below in each.inputs])
+    branches = [below.handles for below in each.inputs]
+    merge = apart(branches) if isinstance(node, Intersect) else merged(branches)
     sides = [
         _aligned(below, columns, filled, names).withColumn(names.side, F.lit(side))
         for side, (below, filled) in enumerate(zip(inputs, merge.branches, strict=True))

@@ -96,6 +96,18 @@ class VersionScan:
         text = f"SELECT {column(name)} AS b, {position} AS {RID} FROM {scan} WHERE {column(name)} IS NOT NULL{where}"
         return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
 
+    def carried(self, names: Sequence[str], positions: Sequence[int] | None = None) -> str:
+        """Columns of our own beside each row's `_rid`; of these positions only, where any are given."""
+        columns = "".join(f"{column(name)}, " for name in names)
+        if not self.version.files:
+            nothing = "".join(f"NULL::BIGINT AS {column(name)}, " for name in names)
+            return f"SELECT {nothing}NULL::BIGINT AS {RID} WHERE false"
+        odd = any(file.odd for file in self.version.files)
+        scan, position = parquet_scan(self.paths, None if odd else [file.base for file in self.version.files])
+        at = "file_row_number" if len(self.paths) == 1 and not odd and not self.version.files[0].base else position
+        where = "" if positions is None else f" WHERE {at} IN ({', '.join(map(str, positions)) or 'NULL'})"
+        return self._with_gaps(f"SELECT {columns}{position} AS {RID} FROM {scan}{where}")
+
     def select_joined(self, table: str, files: Sequence[int], columns: Sequence[str] | None = None) -> str:
         """Just the rows whose positions are in a table (column b), from these files: each row group without any is
         passed over, since the comparison is with the position in the file itself."""

@@ -78,7 +78,7 @@ class LineageTables:
         body = {
             "prefix": self.prefix,
             "salt": self.salt,
-            "tables": [_table_json(table) for table in self.tables],
+            "tables": [table_json(table) for table in self.tables],
             "rows": {space: rows.to_json() for space, rows in self.rows.items()},
             "conf": dict(self.conf),
             "workload": [question.to_json() for question in self.workload.questions],
@@ -99,20 +99,29 @@ class LineageTables:
         except FileNotFoundError:
             return None
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
-        tables = tuple(_table(each) for each in body["tables"])
+        tables = tuple(table_of(each) for each in body["tables"])
         workload = Workload(tuple(Declared.from_json(each) for each in body.get("workload", ())))
         return cls(body["prefix"], body["salt"], tables, rows, body.get("conf", {}), workload)
 
 
-def _table_json(table: Table) -> dict[str, Any]:
+def table_json(table: Table) -> dict[str, Any]:
     handles = [[handle.space, int(handle.role)] for handle in table.handles]
-    return {"space": table.space, "handles": handles, "everything": table.everything, "once": list(table.once)}
+    return {
+        "space": table.space,
+        "handles": handles,
+        "everything": table.everything,
+        "once": list(table.once),
+        "left": table.left,
+        "always": table.always,
+    }
 
 
-def _table(body: dict[str, Any]) -> Table:
+def table_of(body: dict[str, Any]) -> Table:
     handles = tuple(Handle(Space(space), Role(role)) for space, role in body["handles"])
     everything = Space(body["everything"]) if body["everything"] else None
-    return Table(Space(body["space"]), handles, everything, tuple(body["once"]))
+    return Table(
+        Space(body["space"]), handles, everything, tuple(body["once"]), body.get("left"), body.get("always", False)
+    )
 
 
 def parquet_files(folder: Path) -> list[Path]:

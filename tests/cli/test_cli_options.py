@@ -103,6 +103,11 @@ def test_a_bad_rid_on_standard_input_is_a_clear_error(call: Call, bad: bytes) ->
         ("forward t --all --order-by a", "--order-by needs --to"),
         ("forward t --all --semantics why", "--semantics"),
         ("backward t --all --to a --semantics all", "--semantics"),
+        ("backward t --all --semantics why --rids", "--rids does not go with --semantics why"),
+        ("backward t --all --semantics why --evaluate count", "--semantics how"),
+        ("backward t --all --semantics how --evaluate boolean", "--without"),
+        ("backward t --all --semantics how --evaluate count --cost s=1", "--evaluate min-cost"),
+        ("backward t --all --semantics how --evaluate sum", "--evaluate"),
         ("run x.yml --capture never", "--capture"),
         ("run x.yml --verbose --quiet", "contradict"),
         ("run x.yml --master local --remote sc://h", "contradict"),
@@ -138,7 +143,7 @@ def test_targets(call: Call, arguments: str, to: Any) -> None:
 
 def test_the_shape_asked_for_is_handed_on(call: Call) -> None:
     home = home_with_rows()
-    call("backward t --all --to s --pairs --roles --influence --semantics why", home=home)
+    call("backward t --all --to s --pairs --roles --influence --semantics which", home=home)
     told = {name: home.options[name] for name in ("rids", "pairs", "count", "roles", "influence", "semantics")}
     assert told == {
         "rids": False,
@@ -146,10 +151,24 @@ def test_the_shape_asked_for_is_handed_on(call: Call) -> None:
         "count": False,
         "roles": True,
         "influence": True,
-        "semantics": "why",
+        "semantics": "which",
     }
     call("forward t --all --to s --count", home=home)
     assert "semantics" not in home.options
+
+
+def test_what_polynomials_are_evaluated_to(call: Call) -> None:
+    home = home_with_rows()
+    gone = ["--without", "s=1, 2", "--without", "s=a > 1", "--without", "r=7"]
+    call(["backward", "t", "--all", "--semantics", "how", "--evaluate", "boolean", *gone], home=home)
+    assert home.options["evaluate"] == "boolean"
+    assert home.options["without"] == {"s": "(a > 1) OR _rid IN (1, 2)", "r": [7]}
+    call(["backward", "t", "--all", "--semantics", "how", "--evaluate", "min-cost", "--cost", "s=a * 2"], home=home)
+    assert home.options["cost"] == {"s": "a * 2"}
+    call("backward t --all --semantics how", home=home)
+    assert home.options["columns"] == ["out_rid", "how"]  # the tree is for programs
+    call("backward t --all --semantics how --json", home=home)
+    assert home.options["columns"] is None
 
 
 def test_columns_and_order(call: Call) -> None:

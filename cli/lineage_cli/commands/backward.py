@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_cli.evaluation import Evaluation, evaluation_options
 from lineage_cli.options import Count, Output, Start, home_options, output_options, row_options, start_options
 from lineage_cli.reach import Reach, reach_options
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by", metavar="EXPRESSION", help="What --top ranks by: DuckDB SQL over their columns; largest first, unless asc."
 )
+@evaluation_options
 @row_options
 @output_options
 @home_options
@@ -39,6 +41,7 @@ def command(
     semantics: str,
     top: int | None,
     by: str | None,
+    evaluation: Evaluation,
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
@@ -51,14 +54,26 @@ def command(
     Without --to, print how many rows of each dataset contributed. Where --rid, --key and --where
     are combined, all must hold.
 
+    With --semantics why or how, show which rows belong together, down to all sources or those of
+    --to: witnesses, or polynomials such as orders[3]·(items[7] + items[8]).
+
     \b
     Examples:
       smoke-lineage backward totals --key order_id=7 --to lineitem
       smoke-lineage backward totals --all --to orders --pairs --out pairs.parquet
       smoke-lineage backward totals --key order_id=7 --to lineitem --top 10 --by "l_extendedprice * l_quantity"
+      smoke-lineage backward totals --rid 0 --semantics how
+      smoke-lineage backward totals --all --semantics how --evaluate boolean --without orders=3
     """
-    reach.check(columns, order_by)
+    evaluation.check(semantics)
     ranking = _ranking(top, by, reach, order_by, limit)
+    if ranking and semantics != "which":
+        raise click.UsageError("--top goes with --semantics which.")
+    if semantics == "which":
+        reach.check(columns, order_by)
+    else:
+        reach.check_semantics(semantics, order_by)
+        columns = columns or evaluation.columns(semantics, output)
     from lineage_cli.asking import answered
     from lineage_cli.output import write_answer
 
@@ -67,10 +82,11 @@ def command(
             dataset,
             **start.arguments(),
             **reach.arguments(),
-            limit=None if ranking else reach.limit(output, limit),
+            limit=None if ranking else reach.limit(output, limit) if semantics == "which" else output.limit(limit),
             columns=columns,
             order_by=order_by,
             semantics=semantics,
+            **evaluation.arguments(),
             **ranking,
         )
 

@@ -1,0 +1,176 @@
+"""Where the ways in which a row was made tell whether it survives the loss of input rows, and where they do not.
+
+A row is gone once no way of making it is left: true of joins, unions, groups and filters over what the inputs say. Not
+of steps that decide by measured values, which shift when a row goes (`having n = 1`); nor where the loss of a row makes
+others appear (anti joins, differences, outer joins, limits) that a step above puts together with those that were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from lineage_service.capture.stable import columns_read
+from lineage_service.plan.expressions import Expression
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Named,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
+
+Reasons = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Survival:
+    """Of a node's rows. `inputs`: the sources below, by whatever they are called by.
+
+    appears: sources whose loss may make rows appear here · unsure: sources whose loss is not told by the ways in which
+    rows were made; both with the reason · measured: columns whose values may shift, in lower case
+    """
+
+    inputs: frozenset[str] = frozenset()
+    appears: Reasons = field(default_factory=dict)
+    unsure: Reasons = field(default_factory=dict)
+    measured: frozenset[str] = frozenset()
+
+
+def survival(node: Node, below: Sequence[Survival]) -> Survival:
+    """Of an operator's rows, from those of its inputs. A source is what `below` says it is."""
+    inputs = frozenset(name for each in below for name in each.inputs)
+    measured = frozenset(name for each in below for name in each.measured)
+    passed = Survival(
+        inputs, _together(each.appears for each in below), _together(each.unsure for each in below), measured
+    )
+    match node:
+        case Source():
+            return passed
+        case Filter():
+            return _deciding(node, passed, (node.where,), "its predicate")
+        case Project() | WithColumns():
+            return _computing(node, passed)
+        case Explode():
+            return _if_measured(node, passed, {node.column.lower()}, "what it explodes")
+        case Sort() | Union():
+            return passed
+        case Limit():
+            return _open(passed, f"step '{node.step}' takes a number of rows, and others come in")
+        case Window():
+            return Survival(inputs, passed.appears, passed.unsure, measured | _names(node.measures))
+        case Aggregate():
+            return _aggregated(node, passed)
+        case Distinct():
+            return _grouping(_if_measured(node, passed, _columns(node), "what it compares"), passed.appears)
+        case Intersect() | Difference():
+            return _matching(node, passed, below)
+        case Join():
+            return _joined(node, passed, below)
+        case _:
+            assert_never(node)
+
+
+def _together(parts: Iterable[Reasons]) -> Reasons:
+    return {name: reason for part in parts for name, reason in part.items()}
+
+
+def _open(state: Survival, reason: str) -> Survival:
+    """Whatever goes below, rows may come and go here."""
+    every = dict.fromkeys(state.inputs, reason)
+    return Survival(state.inputs, {**every, **state.appears}, {**every, **state.unsure}, state.measured)
+
+
+def _grouping(state: Survival, appearing: Reasons) -> Survival:
+    """Rows that appear below may be put together with those that were there."""
+    return Survival(state.inputs, state.appears, {**appearing, **state.unsure}, state.measured)
+
+
+def _deciding(node: Node, state: Survival, expressions: Iterable[Expression], what: str) -> Survival:
+    for expression in expressions:
+        if not expression.repeatable:
+            return _open(
+                state, f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
+            )
+        found = _if_measured(node, state, columns_read(expression, node), what)
+        if found is not state:
+            return found
+    return state
+
+
+def _if_measured(node: Node, state: Survival, columns: Iterable[str], what: str) -> Survival:
+    read = sorted(set(columns) & state.measured)
+    if not read:
+        return state
+    return _open(state, f"step '{node.step}' decides by '{read[0]}' ({what}), which is measured over several rows")
+
+
+def _computing(node: Project | WithColumns, state: Survival) -> Survival:
+    shifting = {
+        named.name.lower()
+        for named in node.columns
+        if not named.expression.repeatable or columns_read(named.expression, node) & state.measured
+    }
+    kept = state.measured - _names(node.columns) if isinstance(node, WithColumns) else frozenset()
+    generating = [named.expression for named in node.columns if named.expression.generates]
+    found = _deciding(node, state, generating, "a generator")
+    return Survival(found.inputs, found.appears, found.unsure, kept | shifting)
+
+
+def _aggregated(node: Aggregate, state: Survival) -> Survival:
+    measures = _names(node.measures)
+    if not node.keys:
+        return Survival(state.inputs, measured=measures)  # its one row is always there
+    found = _deciding(node, state, [named.expression for named in node.keys], "a key")
+    found = _grouping(found, state.appears)
+    return Survival(found.inputs, found.appears, found.unsure, measures)
+
+
+def _matching(node: Intersect | Difference, state: Survival, below: Sequence[Survival]) -> Survival:
+    left, right = below
+    found = _if_measured(node, state, _columns(node), "what it compares")
+    if node.all:
+        return _open(found, f"step '{node.step}' counts copies, which are all alike")
+    if isinstance(node, Intersect):
+        return _grouping(found, state.appears)
+    return _lacking(node, _grouping(found, left.appears), right)
+
+
+def _lacking(node: Node, state: Survival, side: Survival) -> Survival:
+    """Rows that are there for want of a match on a side: they come where it loses rows, and go where it gains some."""
+    reason = f"step '{node.step}' lets rows appear where others have lost their match"
+    appears = {**dict.fromkeys(side.inputs, reason), **state.appears}
+    return Survival(state.inputs, appears, {**side.appears, **state.unsure}, state.measured)
+
+
+def _joined(node: Join, state: Survival, below: Sequence[Survival]) -> Survival:
+    left, right = below
+    found = _deciding(node, state, () if node.on is None else (node.on,), "its condition")
+    found = _if_measured(node, found, {name.lower() for name in node.using}, "its condition")
+    if node.how in ("left", "full", "anti"):
+        found = _lacking(node, found, right)
+    if node.how in ("right", "full"):
+        found = _lacking(node, found, left)
+    if node.how == "semi":
+        found = _grouping(found, right.appears)
+    return found
+
+
+def _names(columns: Iterable[Named]) -> frozenset[str]:
+    return frozenset(named.name.lower() for named in columns)
+
+
+def _columns(node: Node) -> set[str]:
+    return {name.lower() for name in node.schema.names}
