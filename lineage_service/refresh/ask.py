@@ -119,7 +119,7 @@ def _sources(ask: Questions, asked: Mapping[str, Asked]) -> dict[str, Asked]:
         if latest is None:
             dataset = ask.find(name)
             if dataset.role == "source":
-                found[dataset.full_name] = each
+                found[name] = each
                 continue
             run_id = dataset.run_id
         else:

@@ -89,7 +89,7 @@ def _part(refresh: Refresh, target: DatasetRecord) -> Part:
         f"CASE WHEN b.rid_before IS NULL THEN NULL ELSE b.rid_before END AS {RID}",
     ]
     for name in names:
-        if name in keys:
+        if name in keys or not keys:  # without keys rows only appear and vanish
             shown.append(
                 f"CASE WHEN b.rid_before IS NULL THEN a.{column(name)} ELSE b.{column(name)} END AS {column(name)}"
             )

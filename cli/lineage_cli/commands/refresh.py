@@ -113,9 +113,9 @@ def _print(report: Mapping[str, Any], *, as_json: bool) -> None:
             return
         sink.write_text(f"run {report['run_id']}  {report['workflow']}  refreshed from {report['refreshed']}\n\n")
         numbers = [Column(name, right=True) for name in ("removed", "changed", "added")]
-        rows = [(name, "source", None, *_counts(facts), None) for name, facts in report["sources"].items()]
+        rows = [(name, "source", "", *_counts(facts), "") for name, facts in report["sources"].items()]
         rows += [
-            (name, facts["way"], f"{facts['rows']:,}", *_counts(facts), facts.get("reason"))
+            (name, facts["way"], f"{facts['rows']:,}", *_counts(facts), facts.get("reason") or "")
             for name, facts in report["datasets"].items()
         ]
         columns = [Column("dataset"), Column("computed"), Column("rows", right=True), *numbers, Column("because")]
