@@ -111,12 +111,31 @@ def _of_cube(label: str, group: Sequence[Result]) -> Iterator[Verdict]:
             yield Verdict(each, "p95 in ms", each.p95_ms, 6.0)
 
 
+def _of_refresh(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    for name, bar, aim in (("one order", 0.1, 0.05), ("10000 orders", 0.5, None)):
+        if (each := named(group, name)) is not None:
+            yield Verdict(each, "seconds to those of the full run", each.ratio, bar)
+            if aim is not None:
+                yield Verdict(each, "seconds to those of the full run", each.ratio, aim, aim=True)
+
+
+def _of_whatif(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    yield from (Verdict(each, "p95 in ms", each.p95_ms, 300.0) for each in group)
+
+
+def _of_semantics(_: str, __: Sequence[Result]) -> Iterator[Verdict]:
+    yield from ()
+
+
 DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "prune": _of_prune,
     "pushdown": _of_pushdown,
     "consume": _of_consume,
     "skipping": _of_skipping,
     "cube": _of_cube,
+    "refresh": _of_refresh,
+    "whatif": _of_whatif,
+    "semantics": _of_semantics,
 }
 
 

@@ -396,8 +396,8 @@ def keys_of(breaker: Aggregate | Distinct, rows: Near) -> list[tuple[str, Typed]
     return found
 
 
-def grouped(breaker: Aggregate | Distinct, rows: Near, where: str = "") -> Near:
-    """Groups with their measures, and the list of their members."""
+def grouped(breaker: Aggregate | Distinct, rows: Near, where: str = "", *, members: bool = True) -> Near:
+    """Groups with their measures, and the list of their members, where anybody asks for those."""
     keys = keys_of(breaker, rows)
     shown = [f"{text} AS {column(each.name)}" for text, each in keys]
     columns = [each for _, each in keys]
@@ -405,9 +405,9 @@ def grouped(breaker: Aggregate | Distinct, rows: Near, where: str = "") -> Near:
         text, typed = _measure(named, rows)
         shown.append(f"{text} AS {column(named.name)}")
         columns.append(typed)
-    members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in rows.handles)
+    packed = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in rows.handles)
     by = ", ".join(text for text, _ in keys)
-    shown.append(f"list(struct_pack({members})) AS {MEMBERS}")
+    shown.append(f"{f'list(struct_pack({packed}))' if members else 'NULL'} AS {MEMBERS}")
     text = f"SELECT {', '.join(shown)} FROM ({rows.text}) t{where} GROUP BY {by}"
     return Near(text, tuple(columns), ())
 

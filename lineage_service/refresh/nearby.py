@@ -74,6 +74,7 @@ class Nearby:
     engine: QueryEngine
     folder: RunFolder
     states: dict[str, State]
+    members: bool = True  # whether the rows behind rows are asked for
     _columns: dict[str, list[tuple[str, str, bool]]] = field(default_factory=dict)
     _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -104,7 +105,7 @@ class Nearby:
         rows = self._restricted(plan, shape.tree, keys, touched, names)
         keys = keys_of(shape.breaker, rows)
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
-        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}")
+        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=self.members)
         fresh = above_groups(shape.above, groups)
         table = self.engine.keep(shown_as(fresh, columns, f", t.{MEMBERS}"))
         old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))

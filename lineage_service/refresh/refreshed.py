@@ -62,6 +62,7 @@ class Refresh:
     states: dict[str, State] = field(default_factory=dict)
     by_spark: list[str] = field(default_factory=list)  # steps that DuckDB could not compute alike
     _is_left: bool = False
+    _has_lineage: bool = True
 
     def __post_init__(self) -> None:
         self.records = self.ask.reader.datasets(self.run.id)
@@ -79,8 +80,11 @@ class Refresh:
 
     # --- the way ----------------------------------------------------------------------------------------------
 
-    def bring(self, changes: Mapping[str, Changed], only: Collection[str] | None = None) -> None:
-        """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from."""
+    def bring(
+        self, changes: Mapping[str, Changed], only: Collection[str] | None = None, *, lineage: bool = True
+    ) -> None:
+        """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from.
+        Without `lineage` only their rows."""
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
         refuse_unanswerable(self.run, before)
@@ -88,7 +92,8 @@ class Refresh:
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
         for source in self.plan.sources.values():
             self.states[source.id] = self._state(source, changes.get(source.step))
-        near = Nearby(self.ask.engine, self.folder, self.states)
+        self._has_lineage = lineage
+        near = Nearby(self.ask.engine, self.folder, self.states, lineage)
         spark = self.spark
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
@@ -131,10 +136,12 @@ class Refresh:
         touched = found.touched or self._from_seeds(space, found.seeds)
         after = self._scan(found.version)
         rows = brought(self.ask.engine, self.scans[space], after, touched, identity_columns(node))
+        self._bring(space, rows, "touched", None)
+        if not self._has_lineage:
+            return rows
         mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
         self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
         self.hops += near.hops(node.step, found, rows.rids, number)
-        self._bring(space, rows, "touched", None)
         return rows
 
     def _by_spark(self, spark: Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
@@ -144,7 +151,8 @@ class Refresh:
         if found is None:
             return None
         rows = self._brought(space, found)
-        self._lineage(space, before, found, rows, number)
+        if self._has_lineage:
+            self._lineage(space, before, found, rows, number)
         self._bring(space, rows, "all" if found.meant is None else "touched", found.reason)
         return rows
 

@@ -46,7 +46,7 @@ def what_if(
             refresh = Refresh(home, ask, run, folder, options, stages)
             changing = Changing(ask.engine, refresh.patcher, source.name, ask.scan(source))
             change = changing.changed(removed_rids(ask, source, selection), None, None, ())
-            refresh.bring({source.name: change}, {each.space.removeprefix("step:") for each in targets})
+            refresh.bring({source.name: change}, {each.space.removeprefix("step:") for each in targets}, lineage=False)
             answer = Answer([], "rows")
             for target in targets:
                 part = _part(refresh, target)
