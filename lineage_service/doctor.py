@@ -286,6 +286,9 @@ def _version(
         found = Version.from_json(record.id, record.body)
     except (ValueError, KeyError, TypeError):
         return 0, f"what the catalog holds of '{dataset.name}' is damaged"
+    for side in (side for file in found.files for side in (file.without, file.only) if side is not None):
+        if not Path(home.absolute(side)).is_file():
+            return len(found.files), f"'{side}', which says what rows count, is missing"
     if found.kind == "source":
         if any(has_changed(file, home.absolute(file.path)) for file in found.files):
             sources.setdefault(dataset.full_name, set()).add(found.id)

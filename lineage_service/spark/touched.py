@@ -208,7 +208,9 @@ class Touching:
             raise Everything(f"a key above step '{node.step}' reads '{min(shaky)}', whose last bits may differ")
         rows = self.either(node)
         found = self.restricted(rows, self.nodes[node.id].handles, [touch])
-        return Touch(found.select(*map(col, rows.columns)), rows.columns)
+        # What may differ in its last bits from what was written tells nothing.
+        steady = tuple(name for name in rows.columns if name.lower() not in stable.shaky)
+        return Touch(found.select(*map(col, steady)), steady)
 
     def _stability(self, node: Node) -> Stability:
         if node.id not in self._stable:
@@ -266,7 +268,7 @@ class Touching:
     def _partners(self, node: Join, touch: Touch, *, of_left: bool) -> Touch:
         """The rows of one side, before and after, that a touched row of the other matches."""
         side, other = (node.left, node.right) if of_left else (node.right, node.left)
-        stable = self._stability(side)
+        stable = self._stability(node)
         if stable.reason is not None:
             raise Everything(f"{stable.reason}, and step '{node.step}' has to look for partners of touched rows")
         theirs = "right" if of_left else "left"
@@ -282,13 +284,12 @@ class Touching:
         elif node.using:
             condition = reduce(and_, (col(name, mine) == col(name, theirs) for name in node.using))
         found = rows.frame.alias(mine).join(F.broadcast(looked), condition, "left_semi")
-        columns = [col(name) for name in rows.columns]
+        steady = tuple(name for name in rows.columns if name.lower() not in stable.shaky)
+        columns = [col(name) for name in steady]
         handles = self.nodes[side.id].handles
         if not is_row_wise(handles) or not self._fills(side):
-            return Touch(found.select(*columns), rows.columns)
-        return Touch(
-            found.select(*columns, col(self.names.handle(0)).alias(self.names.row)), rows.columns, handles[0].space
-        )
+            return Touch(found.select(*columns), steady)
+        return Touch(found.select(*columns, col(self.names.handle(0)).alias(self.names.row)), steady, handles[0].space)
 
     def _fills(self, node: Node) -> bool:
         """Whether every row of a node has an id in its first handle: rows of a union or an outer join may not."""
