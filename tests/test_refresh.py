@@ -48,7 +48,7 @@ def no_spark(monkeypatch):
     def refused(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("lineage_service.refresh.sparkly.Spark._session", refused)
+    monkeypatch.setattr("lineage_service.refresh.by_spark.Spark._session", refused)
 
 
 def rows(home: Home, dataset: str, *columns: str) -> list[tuple]:

@@ -15,9 +15,9 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.query.ask import Questions
+from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.patching import CameFile, Ids, Patcher
-from lineage_service.refresh.sparkly import Spark
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
 from lineage_service.store.engine import column

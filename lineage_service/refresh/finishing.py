@@ -10,7 +10,7 @@ from lineage_service.capture.direct import Unlike, kind_of
 from lineage_service.errors import Problem, RunError
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.nodes import Limit, Node, Sort, keeps_order
-from lineage_service.refresh.near import Near, Typed, order_of, predicate
+from lineage_service.refresh.duckdb_sql import Near, Typed, order_of, predicate
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 from lineage_service.store.engine import column, literal

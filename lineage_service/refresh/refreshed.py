@@ -26,13 +26,13 @@ from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start
+from lineage_service.refresh.by_duckdb import Nearby, State
+from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
-from lineage_service.refresh.nearby import Nearby, State
 from lineage_service.refresh.patching import Ids, Patcher
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
-from lineage_service.refresh.sparkly import Spark
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column, file_literal

@@ -1,4 +1,4 @@
-"""Touched rows of a dataset found and computed anew by DuckDB, where `near` says that it means the same there."""
+"""Touched rows of a dataset found and computed anew by DuckDB, where `duckdb_sql` says that it means the same there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.identity import identity_columns
 from lineage_service.plan.nodes import Limit, Node, Source
 from lineage_service.query.engine import QueryEngine
-from lineage_service.refresh.near import (
+from lineage_service.refresh.duckdb_sql import (
     MEMBERS,
     Leaves,
     Near,

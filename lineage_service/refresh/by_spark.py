@@ -13,7 +13,7 @@ from lineage_service.errors import QuestionError, StoreError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Node, Sort, Source, keeps_order
 from lineage_service.progress import Stages
-from lineage_service.refresh.nearby import State
+from lineage_service.refresh.by_duckdb import State
 from lineage_service.refresh.patching import Ids
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
