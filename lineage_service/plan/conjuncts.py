@@ -53,6 +53,16 @@ def keyed_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> Key
     return KeyedCondition(tuple(keys), tuple(alone["left"]), tuple(alone["right"])) if keys else None
 
 
+def plain_name(text: str) -> str | None:
+    """The column that one side of an equality is, without its side; None where it is anything else."""
+    expression = Expression(text)
+    refs = expression.columns
+    parts = refs[0].parts if len(refs) == 1 else ()
+    if len(parts) == 2 and parts[0] in ("left", "right"):
+        parts = parts[1:]
+    return parts[0] if len(parts) == 1 and len(expression.tokens) in (1, 3) and "(" not in text else None
+
+
 def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     """The operands of the top-level ANDs; all in one where an OR, a BETWEEN or a CASE could own the AND."""
     top = _top_level(tokens)

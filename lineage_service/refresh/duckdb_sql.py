@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lineage_service.capture.direct import MOST_DIGITS, WHOLE, Kind, Translator, Unlike, kind_of
 from lineage_service.consume.finals import final, sum_type
+from lineage_service.plan.conjuncts import plain_name
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.measures import NoPartialMeasure, measure_of
 from lineage_service.plan.nodes import (
@@ -197,16 +198,6 @@ class NearPlan:
             if one.kind == other.kind and one.origins and other.origins:
                 found[one.origins] = found[other.origins] = one.origins | other.origins
         return found
-
-
-def plain_name(text: str) -> str | None:
-    """The column that one side of an equality is, without its side; None where it is anything else."""
-    expression = Expression(text)
-    refs = expression.columns
-    parts = refs[0].parts if len(refs) == 1 else ()
-    if len(parts) == 2 and parts[0] in ("left", "right"):
-        parts = parts[1:]
-    return parts[0] if len(parts) == 1 and len(expression.tokens) in (1, 3) and "(" not in text else None
 
 
 def projected(node: Project | WithColumns, below: Near) -> Near:

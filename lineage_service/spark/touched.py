@@ -21,6 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from lineage_service.capture.handles import Handle, Role, Space, is_dataset
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.capture.stable import WRITTEN, Stability, stability
+from lineage_service.plan.conjuncts import plain_name
 from lineage_service.plan.expressions import ColumnRef, Expression, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -256,7 +257,7 @@ class Touching:
         own = {name.lower(): name for name in touch.columns}
         pairs = []
         for texts in node.keyed.keys:
-            names = [_plain(text) for text in texts]
+            names = [plain_name(text) for text in texts]
             for one, other in ((0, 1), (1, 0)):
                 mine, its = names[one], names[other]
                 if not mine or not its or not _alike(node, names[0] or "", names[1] or ""):
@@ -348,19 +349,6 @@ def _comparable(kind: DataType) -> bool:
     if isinstance(kind, MapType | VariantType | ArrayType | StructType):
         return False
     return "collate" not in kind.simpleString().lower()
-
-
-def _plain(text: str) -> str | None:
-    """The column that a text is, without its side; None where it is anything else."""
-    refs = Expression(text).columns
-    if len(refs) != 1:
-        return None
-    parts = refs[0].parts
-    if len(parts) == 2 and parts[0].lower() in ("left", "right"):
-        parts = parts[1:]
-    bare = text.replace("`", "").strip().lower()
-    named = parts[0].replace("`", "").lower()
-    return parts[0] if len(parts) == 1 and bare in (named, f"left.{named}", f"right.{named}") else None
 
 
 def _alike(node: Join, left: str, right: str) -> bool:
