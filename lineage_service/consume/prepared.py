@@ -96,7 +96,8 @@ class Preparations:
             where = f"run '{asked.run}'" if asked.run else "the latest runs"
             raise NotFound(
                 f"no declared question '{text}' in {where} of the home '{home}'; declared: {listed(names)}",
-                hint=did_you_mean(asked.name, names) or "declare it under `lineage: workload:`, and run the workflow",
+                hint=did_you_mean(asked.name, names)
+                or "declare it under `lineage: workload:`, and run the workflow (a refresh prepares nothing)",
             )
         return found[0]
 

@@ -60,7 +60,9 @@ def plain_name(text: str) -> str | None:
     parts = refs[0].parts if len(refs) == 1 else ()
     if len(parts) == 2 and parts[0] in ("left", "right"):
         parts = parts[1:]
-    return parts[0] if len(parts) == 1 and len(expression.tokens) in (1, 3) and "(" not in text else None
+    words = [token.token_type.name for token in expression.tokens]
+    plain = len(words) == 1 or (len(words) == 3 and words[1] == "DOT")
+    return parts[0] if len(parts) == 1 and plain else None
 
 
 def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:

@@ -45,7 +45,12 @@ def asked_for(
 ) -> dict[str, Asked]:
     """What is said of each dataset: a value is of the one that is named, a mapping has one for each."""
     given = {"removed": removed, "changed": changed, "added": added}
-    several = {what: value for what, value in given.items() if isinstance(value, Mapping)}
+    # One row as a dict is no mapping of datasets.
+    several = {
+        what: value
+        for what, value in given.items()
+        if isinstance(value, Mapping) and not (datasets and "_rid" in value)
+    }
     names = list(dict.fromkeys([*datasets, *(name for value in several.values() for name in value)]))
     single = [what for what, value in given.items() if value is not None and what not in several]
     if single and len(names) != 1:
@@ -61,6 +66,10 @@ def _selection(removed: Any) -> Selection | None:
     if removed is None:
         return None
     rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
+    if rid is not None:
+        rid = [rid] if isinstance(rid, int | float) else list(rid)
+        if any(isinstance(each, bool) or int(each) != each for each in rid):
+            raise QuestionError("'removed' takes row ids, which are whole numbers, or a predicate")
     return Selection.of(rid, None, where, False)
 
 

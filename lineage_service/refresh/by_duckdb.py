@@ -30,12 +30,13 @@ from lineage_service.refresh.duckdb_sql import (
 )
 from lineage_service.refresh.patching import Ids
 from lineage_service.store.alike import read_alike
-from lineage_service.store.engine import column, literal
+from lineage_service.store.engine import column, literal, own
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version, parquet_footer
 from lineage_service.store.written import version_of_folder
 
+PLACE = own("place")
 MOST_FILES = 64  # of a dataset, whose footers are looked at
 
 
@@ -107,7 +108,7 @@ class Nearby:
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
         groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=self.members)
         fresh = above_groups(shape.above, groups)
-        table = self.engine.keep(shown_as(fresh, columns, f", t.{MEMBERS}"))
+        table = self._placed(shown_as(fresh, columns, f", t.{MEMBERS}"))
         old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))
         query = f"SELECT {RID} AS b FROM ({before.select(shown)}) t SEMI JOIN {touched} k ON {old}"
         if shape.limit is not None:
@@ -229,7 +230,7 @@ class Nearby:
         stay = f"({before.select()}) t ANTI JOIN {gone} g ON g.b = {RID}"
         first = self.engine.keep(
             f"SELECT * FROM (SELECT {RID} AS rid, NULL::BIGINT AS place, {shown} FROM {stay} "
-            f"UNION ALL SELECT NULL, t.rowid, {shown} FROM {fresh} t) ORDER BY {by} LIMIT {limit.n}"
+            f"UNION ALL SELECT NULL, t.{PLACE}, {shown} FROM {fresh} t) ORDER BY {by} LIMIT {limit.n}"
         )
         if before.version.rows >= limit.n and self.engine.scalar(f"SELECT count(*) FROM {gone}"):
             # The last of the rows before is the best that those behind it can be.
@@ -244,10 +245,8 @@ class Nearby:
             if behind or self.engine.scalar(f"SELECT count(*) FROM {first}") < limit.n:
                 raise Unlike
         pushed = f"SELECT {RID} AS b FROM ({before.select(columns[:1])}) t ANTI JOIN {first} f ON f.rid = t.{RID}"
-        table = self.engine.keep(
-            f"SELECT {listed}, {MEMBERS} FROM {fresh} t SEMI JOIN {first} f ON f.place = t.rowid ORDER BY t.rowid"
-        )
-        return pushed, table
+        kept = f"SELECT {listed}, {MEMBERS} FROM {fresh} t SEMI JOIN {first} f ON f.place = t.{PLACE}"
+        return pushed, self._placed(kept)
 
     # --- rows without groups ----------------------------------------------------------------------------------
 
@@ -278,7 +277,7 @@ class Nearby:
             found = replace(found, text=f"SELECT t.* FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
             members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in found.handles)
             parts.append(shown_as(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
-        table = self.engine.keep(" UNION ALL ".join(parts))
+        table = self._placed(" UNION ALL ".join(parts))
         seeds = {
             state.space: state.gone for state in self.states.values() if state.is_changed and state.space in spaces
         }
@@ -286,12 +285,16 @@ class Nearby:
 
     # --- what is left -----------------------------------------------------------------------------------------
 
+    def _placed(self, query: str) -> str:
+        """A table of rows, each with the place that it will have in a file."""
+        return self.engine.keep(f"SELECT *, row_number() OVER () - 1 AS {PLACE} FROM ({query})")
+
     def _written(self, node: Node, table: str, columns: Sequence[tuple[str, str]]) -> Version:
         folder = self.folder.dataset(node.step)
         folder.mkdir(parents=True, exist_ok=True)
         listed = ", ".join(column(name) for name, _ in columns)
         path = literal(str(folder / "part-00000.parquet"))
-        self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY rowid) TO {path} (FORMAT parquet)")
+        self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY {PLACE}) TO {path} (FORMAT parquet)")
         return version_of_folder(folder, columns, self.folder)
 
     def hops(self, step: str, found: NearRows, rids: Ids, number: int) -> list[HopRecord]:
@@ -309,7 +312,7 @@ class Nearby:
                     for occurrence, each in enumerate(found.spaces)
                     if each == space
                 ]
-                members = f"WITH members AS (SELECT rowid AS place, unnest({MEMBERS}) AS m FROM {found.table}) "
+                members = f"WITH members AS (SELECT {PLACE} AS place, unnest({MEMBERS}) AS m FROM {found.table}) "
                 pairs = (
                     f"{members}SELECT DISTINCT g.rid AS a, p.b FROM ({' UNION ALL '.join(parts)}) p "
                     "JOIN rids_given g ON g.place = p.place WHERE p.b IS NOT NULL"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lineage_service.errors import QuestionError, StoreError
 from lineage_service.plan.build import Plan
-from lineage_service.plan.nodes import Node, Sort, Source, keeps_order
+from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
 from lineage_service.progress import Stages
 from lineage_service.refresh.by_duckdb import State
 from lineage_service.refresh.patching import Ids
@@ -55,7 +55,7 @@ class Spark:
         return any(self.is_touched(below) for below in node.inputs)
 
     def recomputed(self, step: str) -> Recomputed | None:
-        return self._with_leaves().recomputed(step)
+        return self._with_leaves(self.plan.steps[step]).recomputed(step)
 
     def copied(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
         """The rows of a source as they are now, copied to the run's folder."""
@@ -79,18 +79,18 @@ class Spark:
 
     def _now(self, step: str) -> Relation:
         """The rows of a step as they are now."""
-        return self._with_leaves().now(self.plan.steps[step])
+        return self._with_leaves(self.plan.steps[step]).now(self.plan.steps[step])
 
-    def _with_leaves(self) -> Refreshing:
-        """With all that is known by now of what is read."""
-        refreshing = self._started()
-        for name, state in self.states.items():
-            if name not in refreshing.leaves:
-                refreshing.leaves[name] = self._leaf(self._node(name), state)
+    def _with_leaves(self, node: Node) -> Refreshing:
+        """With all that is known by now of what a dataset is computed from."""
+        refreshing, pending = self._started(), [node]
+        while pending:
+            each = pending.pop()
+            if each.id not in self.states:
+                pending += each.inputs
+            elif each.id not in refreshing.leaves:
+                refreshing.leaves[each.id] = self._leaf(each, self.states[each.id])
         return refreshing
-
-    def _node(self, name: str) -> Node:
-        return next(node for node in self.plan.nodes() if node.id == name)
 
     def _session(self) -> SparkSession:
         with self.stages.stage("starting Spark"):
@@ -124,7 +124,7 @@ class Spark:
             from lineage_service.spark.lower import in_order_of
 
             now = in_order_of(node, now)
-        elif keeps_order(node) and any(node in each.inputs for each in self.plan.nodes()):
+        elif keeps_order(node) and self._order_counts(node):
             raise QuestionError(
                 f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
                 hint="run the workflow again",
@@ -135,6 +135,16 @@ class Spark:
             return Leaf(now, now, self._rids(state.gone), self._rids(state.came), lost=True)
         then = self._relation(node, state.before.version)
         return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
+
+    def _order_counts(self, node: Node) -> bool:
+        """Whether a step above takes rows by the order that they come in."""
+        above = [each for each in self.plan.nodes() if node in each.inputs]
+        return any(
+            (isinstance(each, Limit) and not each.by)
+            or (not each.repeatable and not isinstance(each, Limit))
+            or self._order_counts(each)
+            for each in above
+        )
 
     def _relation(self, node: Node, version: Version) -> Relation:
         if not isinstance(node, Source):

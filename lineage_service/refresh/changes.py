@@ -5,12 +5,14 @@ A corrected row keeps its rid; an added one gets the next. Rows that are said to
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine
@@ -18,18 +20,17 @@ from lineage_service.refresh.patching import CameFile, Ids, Patcher
 from lineage_service.store.engine import column, file_literal, literal
 from lineage_service.store.layout import storing
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
-from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_rows
+from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer
 
 Rows = str | Path | Sequence[Mapping[str, Any]] | Any  # a file, rows as dicts, or an Arrow table
-READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "read_json", ".jsonl": "read_json",
-           ".ndjson": "read_json"}  # fmt: skip
+READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
 @dataclass(frozen=True)
 class Changed:
     """A source before and after: the new version, the rids that went and those that came; a corrected row did both.
 
-    `readable`: whether the rows that went can still be read.
+    `readable`: whether the rows that went can still be read. `found`: by looking at its files.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Changed:
     gone: Ids
     came: Ids
     readable: bool = True
+    found: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -60,6 +62,7 @@ class Changing:
 
         parts: list[str] = []
         gone = np.unique(removed)
+        changed, added = (None if _is_nothing(rows) else rows for rows in (changed, added))
         if changed is not None:
             table = self._corrected(self._read(changed, "changed"), key)
             both = np.intersect1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
@@ -85,11 +88,15 @@ class Changing:
                 raise QuestionError(f"--{what}: '{path}' is no file of rows; suffixes: {', '.join(READERS)}")
             if not path.is_file():
                 raise QuestionError(f"--{what}: file '{path}' is not there")
-            options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
-            return self._kept(f"SELECT * FROM {reader}({file_literal(str(path.absolute()))}{options})", what)
-        import pyarrow as pa
+            if reader == "json":
+                return self._given(self._table(json_rows(path, what), what), what)
+            named = file_literal(str(path.absolute()))
+            if reader == "read_csv":
+                named += ", all_varchar = true, header = true, allow_quoted_nulls = false"
+            return self._kept(f"SELECT * FROM {reader}({named})", what)
+        return self._given(self._table(rows, what), what)
 
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
+    def _given(self, table: pa.Table, what: str) -> str:
         connection = self.engine.connection
         connection.register("rows_given", table)
         try:
@@ -97,14 +104,32 @@ class Changing:
         finally:
             connection.unregister("rows_given")
 
+    def _table(self, rows: Rows, what: str) -> pa.Table:
+        """Rows given from Python: an Arrow table, a data frame, or dicts that all have the same columns."""
+        if isinstance(rows, pa.Table):
+            return rows
+        if hasattr(rows, "__arrow_c_stream__"):
+            return pa.table(rows)
+        given: Any = [rows] if isinstance(rows, Mapping) else rows
+        try:
+            listed_rows = [dict(each) for each in given]
+            if any(each.keys() != listed_rows[0].keys() for each in listed_rows):
+                raise QuestionError(f"--{what}: the rows have unlike columns", hint="give rows of the same columns")
+            return pa.Table.from_pylist(listed_rows)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise QuestionError(f"--{what}: the rows cannot be read ({type(error).__name__})") from None
+
     def _kept(self, query: str, what: str) -> str:
+        self._described(query, what)
+        return self.engine.keep(query)
+
+    def _described(self, query: str, what: str) -> dict[str, str]:
         import duckdb
 
         try:
-            self.engine.connection.execute(f"DESCRIBE {query}")
+            return {row[0]: row[1] for row in self.engine.connection.execute(f"DESCRIBE {query}").fetchall()}
         except duckdb.Error as error:
             raise QuestionError(f"--{what}: the rows cannot be read ({type(error).__name__})") from None
-        return self.engine.keep(query)
 
     def _typed(self, table: str, what: str, *, every: bool) -> dict[str, str]:
         """The columns of the source that are given, as expressions of the source's types over table `g`."""
@@ -130,8 +155,15 @@ class Changing:
         kind, value = duckdb_type(own.type), f"g.{column(name)}"
         if kind is None:
             kind = self.engine.types(self.scan.select([own.name]))[own.name]
-        refused = f"SELECT count(*) FROM {table} g WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
-        wrong = self.engine.scalar(refused)
+        cast, given = f"TRY_CAST({value} AS {kind})", self.engine.types(f"SELECT {column(name)} FROM {table}")[name]
+        unfit = f"{cast} IS NULL"
+        if "BOOLEAN" in (given, kind) and given not in (kind, "VARCHAR"):
+            unfit = "true"
+        elif kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") or kind.startswith("DECIMAL"):
+            # A number that would be rounded does not fit.
+            exact = "DECIMAL(38,15)"
+            unfit += f" OR TRY_CAST({value} AS {exact}) <> TRY_CAST({cast} AS {exact})"
+        wrong = self.engine.scalar(f"SELECT count(*) FROM {table} g WHERE {value} IS NOT NULL AND ({unfit})")
         if wrong:
             raise QuestionError(f"--{what}: {wrong} values of column '{own.name}' are no {own.type}")
         return f"CAST({value} AS {kind})"
@@ -144,8 +176,10 @@ class Changing:
         names = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         scan = self.scan.select()
         if RID in names:
-            on = f"TRY_CAST(g.{RID} AS BIGINT) = t.{RID}"
-            values.pop(RID, None)
+            on = f"TRY_CAST(g.{column(names[RID])} AS BIGINT) = t.{RID}"
+            text = f"CAST(g.{column(names[RID])} AS VARCHAR)"
+            if self.engine.scalar(f"SELECT count(*) FROM {table} g WHERE NOT regexp_full_match({text}, '[0-9]+')"):
+                raise QuestionError("--changed: a '_rid' is no row id", hint="row ids are whole numbers")
         else:
             by = {name.lower(): name for name in values}
             unknown = [name for name in key if name.lower() not in by]
@@ -170,7 +204,9 @@ class Changing:
             else f"t.{column(each.name)} AS {column(each.name)}"
             for each in self.scan.version.columns
         ]
-        differs = " OR ".join(f"{value} IS DISTINCT FROM t.{column(name)}" for name, value in values.items()) or "false"
+        kinds = {each.name: each.type for each in self.scan.version.columns}
+        differs = " OR ".join(_differ(value, f"t.{column(name)}", kinds[name]) for name, value in values.items())
+        differs = differs or "false"
         return self.engine.keep(
             f"SELECT {', '.join(shown)}, t.{RID} FROM {paired} g JOIN ({scan}) t ON t.{RID} = g.rid_of_row "
             f"WHERE {differs}"
@@ -191,6 +227,8 @@ class Changing:
             raise QuestionError(f"--changed: row {twice[0]} of '{self.name}' is changed twice")
 
     def _added(self, table: str) -> str:
+        if RID in self.engine.types(f"SELECT * FROM {table}"):
+            raise QuestionError(f"--added: new rows are given their '{RID}'", hint="leave that column out")
         values = self._typed(table, "added", every=True)
         shown = [f"{values[each.name]} AS {column(each.name)}" for each in self.scan.version.columns]
         number = f"row_number() OVER () - 1 + {self.scan.version.end}"
@@ -230,11 +268,35 @@ class Changing:
         return found
 
 
+def json_rows(path: Path, what: str) -> list[dict[str, Any]]:
+    """The rows of a JSON file, an array or one a line; numbers as they are written, so that none is rounded."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        try:
+            found = json.loads(text, parse_float=str, parse_int=str)
+        except json.JSONDecodeError:
+            found = [json.loads(line, parse_float=str, parse_int=str) for line in text.splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise QuestionError(f"--{what}: '{path}' cannot be read as JSON ({type(error).__name__})") from None
+    return [found] if isinstance(found, dict) else list(found)
+
+
+def _is_nothing(rows: Rows | None) -> bool:
+    return isinstance(rows, list | tuple) and not rows
+
+
+def _differ(one: str, other: str, kind: str) -> str:
+    """That two values differ; of floating-point numbers also in the sign of zero."""
+    text = f"{one} IS DISTINCT FROM {other}"
+    return f"{text} OR signbit({one}) <> signbit({other})" if kind in ("double", "float") else text
+
+
 def came_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> CameFile:
     """A file whose rows, all of them, came with these rids."""
 
     state = file_state(str(path))
     inside = patcher.folder.home.relative(path)
-    rows = parquet_rows(str(path))
-    file = VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, 0, dict(partitions))
-    return CameFile(replace(file), np.arange(rows, dtype=np.int64), rids)
+    footer = parquet_footer(str(path))
+    rows, odd = footer.rows, footer.is_odd(())
+    file = VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, 0, dict(partitions), odd)
+    return CameFile(file, np.arange(rows, dtype=np.int64), rids)

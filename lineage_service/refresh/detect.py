@@ -18,11 +18,12 @@ from lineage_service.query.ask import Questions
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.patching import CameFile, Ids, Patcher
+from lineage_service.refresh.rows import COPY, same_values
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, literal
 from lineage_service.store.listing import Listing, listing
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.scan import RID, VersionScan, duckdb_type
 from lineage_service.store.versions import FileState, Origin, Version, VersionFile, file_state, parquet_footer
 
 
@@ -68,23 +69,33 @@ class Detecting:
             return None
         if any(each.partition is not None and each.type == "timestamp" for each in version.columns):
             raise QuestionError(f"source '{source.name}' has moments in its folders' names", hint="run it again")
-        end, files = version.end, [file for file in version.files if file in stay or file.only is not None]
-        rids: list[Ids] = []
+        end, rids = version.end, list[Ids]()
+        gone = [self._rids_of(file) for file in went]
+        corrected = [self._corrected(file, went) for file in version.files if file.only is not None]
+        gone += corrected
+        patched = self.patcher.patched(version, _joined(corrected), [])
+        files = [file for file in patched.files if file in stay or file.only is not None]
         for state in came:
             footer = parquet_footer(state.path)
             self._refuse_unlike(source, version, state.path, footer.types)
             stored = [each.stored for each in version.columns if each.stored is not None]
             values, odd = found.partition_values(state.path), footer.is_odd(stored)
+            self._refuse_folder(source, version, values)
             files.append(
                 VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, end, values, odd)
             )
             rids.append(np.arange(end, end + footer.rows, dtype=np.int64))
             end += footer.rows
-        gone = [self._rids_of(file) for file in went]
         after = self.patcher.replaced(version, files)
         return Changed(
-            source.name, version, after, _joined(gone), _joined(rids), readable=not any(len(each) for each in gone)
+            source.name, version, after, _joined(gone), _joined(rids), not any(len(each) for each in gone), found=True
         )
+
+    def _corrected(self, file: VersionFile, went: list[VersionFile]) -> Ids:
+        """Of rows that came: those that stood for rows of files that went."""
+        rids = self.patcher.rids(str(file.only))
+        inside = [(rids >= each.base) & (rids < each.base + each.rows) for each in went]
+        return rids[np.logical_or.reduce(inside)] if inside else rids[:0]
 
     def _rids_of(self, file: VersionFile) -> Ids:
         rids = np.arange(file.base, file.base + file.rows, dtype=np.int64)
@@ -108,6 +119,18 @@ class Detecting:
                     hint="nothing was changed",
                 )
 
+    def _refuse_folder(self, source: DatasetRecord, version: Version, values: dict[str, str | None]) -> None:
+        """SourceError for a folder's name that is no value of its column."""
+        for each in version.columns:
+            text, kind = values.get(each.original), duckdb_type(each.type)
+            if each.partition is None or text is None or kind is None:
+                continue
+            if self.ask.engine.scalar(f"SELECT TRY_CAST({literal(text)} AS {kind}) IS NULL"):
+                raise SourceError(
+                    f"source '{source.name}': a folder '{each.original}=…' is no {each.type}",
+                    hint="nothing was changed",
+                )
+
     # --- copies -----------------------------------------------------------------------------------------------
 
     def _row_by_row(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> Changed | None:
@@ -122,11 +145,9 @@ class Detecting:
         return replace(changed, after=replace(changed.after, origins=fresh.origins, reading=fresh.reading))
 
     def _refuse_other_columns(self, source: DatasetRecord, version: Version, fresh: Version) -> None:
-        then, now = ([(each.name, each.type) for each in one.columns] for one in (version, fresh))
-        if then != now:
-            other = next((name for name, _ in now if name not in dict(then)), None) or next(
-                name for name, kind in then if dict(now).get(name) != kind
-            )
+        then, now = ({each.name: each.type for each in one.columns} for one in (version, fresh))
+        if list(then.items()) != list(now.items()):
+            other = next((name for name in {**then, **now} if then.get(name) != now.get(name)), next(iter(now)))
             raise SourceError(
                 f"source '{source.name}' no longer has the columns that the run read: '{other}' differs",
                 hint="nothing was changed; run the workflow again",
@@ -141,17 +162,13 @@ class Detecting:
         listed = ", ".join(map(column, names))
 
         def numbered(scan: VersionScan) -> str:
-            query = f"SELECT {listed}, {RID}, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS n"
+            query = f"SELECT {listed}, {RID}, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS {COPY}"
             return engine.keep(f"{query} FROM ({scan.select()})")
 
         old, new = numbered(before), numbered(after)
-        same = " AND ".join(f"o.{column(each)} IS NOT DISTINCT FROM w.{column(each)}" for each in names)
-        gone = _ids(
-            engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} AND o.n = w.n ORDER BY 1")
-        )
-        came = _ids(
-            engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} AND o.n = w.n ORDER BY 1")
-        )
+        same = f"{same_values(version.columns, 'o', 'w')} AND o.{COPY} = w.{COPY}"
+        gone = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
+        came = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
         engine.drop(old)
         engine.drop(new)
         if not len(gone) and not len(came):
@@ -163,7 +180,7 @@ class Detecting:
             end += len(here)
             files.append(CameFile(file, here, given))
             rids.append(given)
-        return Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids))
+        return Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids), found=True)
 
     def _scan(self, version: Version) -> VersionScan:
         home = self.patcher.folder.home
@@ -177,18 +194,26 @@ class Detecting:
         if found.version_id == source.version_id:
             return None
         before = self.ask.scan(source)
-        renamed = replace(self.ask.scan(found).version, columns=before.version.columns)
+        renamed = self._renamed(source, before.version, self.ask.scan(found).version)
         after = VersionScan(renamed, self.ask.scan(found).paths, self.patcher.folder.home.absolute)
         engine = self.ask.engine
         if not self._descends(found, source):
             every = [_ids(engine.id_array(each.all_rids())) for each in (before, after)]
-            return Changed(source.name, version, renamed, every[0], every[1])
+            return Changed(source.name, version, renamed, every[0], every[1], found=True)
         names = [each.name for each in version.columns]
         listed = ", ".join(map(column, names))
         sides = [f"SELECT {listed}, {RID} FROM ({scan.select()})" for scan in (before, after)]
         gone = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[0]}) EXCEPT ({sides[1]})) ORDER BY 1"))
         came = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[1]}) EXCEPT ({sides[0]})) ORDER BY 1"))
-        return Changed(source.name, version, renamed, gone, came)
+        return Changed(source.name, version, renamed, gone, came, found=True)
+
+    def _renamed(self, source: DatasetRecord, version: Version, now: Version) -> Version:
+        """The output as it is now under the names that the source gives its columns."""
+        names = {each.original: each.name for each in version.columns}
+        columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in now.columns)
+        renamed = replace(now, columns=columns)
+        self._refuse_other_columns(source, version, renamed)
+        return renamed
 
     def _descends(self, found: DatasetRecord, source: DatasetRecord) -> bool:
         """Whether a run was made by refreshing the run that made what the source read."""

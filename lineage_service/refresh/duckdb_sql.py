@@ -28,10 +28,10 @@ from lineage_service.plan.nodes import (
     Union,
     WithColumns,
 )
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, own
 from lineage_service.store.scan import RID, duckdb_type
 
-MEMBERS = "_smoke_members"
+MEMBERS = own("members")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Near:
 
 
 def handle(occurrence: int) -> str:
-    return f"_smoke_h{occurrence}"
+    return own(f"h{occurrence}")
 
 
 @dataclass
@@ -456,7 +456,8 @@ def _aggregate(named: Named, rows: Near) -> tuple[str, Typed]:
             final(measure, part, plain, one=True).replace(f"{part}_n", f"count({text})").replace(part, f"sum({text})")
         )
         return inner, Typed(named.name, Kind("decimal", kind.whole, kind.scale + 4))
-    return f"(CAST(sum({text}) AS DOUBLE) / nullif(count({text}), 0))", Typed(named.name, Kind("double"), "double")
+    # As Spark does it: each number as a floating-point one, then their sum.
+    return f"(sum(CAST({text} AS DOUBLE)) / nullif(count({text}), 0))", Typed(named.name, Kind("double"), "double")
 
 
 def _duckdb_kind(kind: Kind) -> str:

@@ -69,6 +69,7 @@ class FreshLineage:
             for target in targets_of(edges):
                 ways = leading_to(composable(edges, start), target)
                 if ways:
+                    found.append(HopRecord(self.folder.run_id, start, target, int(Role.OWN), "empty", 0, 0, None, None))
                     engine.keep("composed", composed_pairs(ways, start, target))
                     for role in (Role.OWN, Role.PEER):
                         pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"

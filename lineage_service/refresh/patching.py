@@ -54,6 +54,10 @@ class Patcher:
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
         return replace(version, id=identity, files=tuple(files), top=top)
 
+    def rids(self, path: str) -> Ids:
+        """The rids that a file of them holds."""
+        return self._read(path, AS)
+
     def positions(self, path: str) -> Ids:
         """The positions that a file of them holds."""
         return self._read(path, AT)
@@ -71,8 +75,6 @@ class Patcher:
             return file
         if file.without is not None:
             here = np.union1d(here, self._read(file.without, AT))
-        if len(here) == file.rows:
-            return None
         path = self._fresh()
         write_positions(path, _array(here))
         return replace(file, without=self.folder.home.relative(path), left_out=len(here))

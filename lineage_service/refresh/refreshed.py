@@ -25,6 +25,7 @@ from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, walk
+from lineage_service.query.rows import refuse_changed
 from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark
@@ -88,6 +89,7 @@ class Refresh:
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
         refuse_unanswerable(self.run, before)
+        self._refuse_changed(changes)
         self.versions = {space: scan.version for space, scan in self.scans.items()}
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
         for source in self.plan.sources.values():
@@ -110,6 +112,15 @@ class Refresh:
             gone, came = (none, none) if rows is None else (rows.gone, rows.came)
             self.states[node.id] = State(space, self.scans[space], self._scan(self.versions[space]), gone, came)
         self.seconds["refresh"] = round(time.monotonic() - began, 3)
+
+    def _refuse_changed(self, changes: Mapping[str, Changed]) -> None:
+        """SourceError where a file is no longer what the run read, and nobody has said or found out what changed: old
+        rows and new ones would be mixed."""
+        for record in self.records:
+            change = changes.get(record.name)
+            if record.role == "source" and (change is None or not change.found):
+                scan = self.scans[record.space]
+                refuse_changed(record, scan, range(len(scan.paths)))
 
     def _state(self, node: Node, change: Changed | None) -> State:
         scan, none = self.scans[f"source:{node.step}"], np.array([], np.int64)

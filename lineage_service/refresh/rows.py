@@ -13,8 +13,11 @@ import numpy as np
 
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.patching import CameFile, Ids
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, own
 from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import VersionColumn
+
+COPY = own("copy")  # the number of a row among those that are equal to it
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ def brought(
     if touched is not None:
         then = f"SELECT t.* FROM ({then}) t SEMI JOIN ({touched}) x ON x.b = t.{RID}"
     old, new = engine.keep(_numbered(then, listed)), engine.keep(_numbered(after.select(), listed))
-    same = " AND ".join(f"o.{column(name)} IS NOT DISTINCT FROM n.{column(name)}" for name in names)
+    same = same_values(before.version.columns, "o", "n")
     stays = engine.keep(
-        f"SELECT n.{RID} AS place, o.{RID} AS rid FROM {new} n JOIN {old} o ON {same} AND o.copy_number = n.copy_number"
+        f"SELECT n.{RID} AS place, o.{RID} AS rid FROM {new} n JOIN {old} o ON {same} AND o.{COPY} = n.{COPY}"
     )
     changed = None
     if keys:
@@ -82,9 +85,20 @@ def brought(
     return Brought(replaced, files, rids, gone, came, counts)
 
 
+def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:
+    """That two rows are the same in all columns; of floating-point numbers also the sign of zero."""
+    found = []
+    for each in columns:
+        left, right = f"{one}.{column(each.name)}", f"{other}.{column(each.name)}"
+        found.append(f"{left} IS NOT DISTINCT FROM {right}")
+        if each.type in ("double", "float"):
+            found.append(f"signbit(coalesce({left}, 1)) = signbit(coalesce({right}, 1))")
+    return " AND ".join(found) or "true"
+
+
 def _numbered(query: str, listed: str) -> str:
     """Rows with a number among those that are equal to them."""
-    return f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS copy_number FROM ({query})"
+    return f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS {COPY} FROM ({query})"
 
 
 def _ids(engine: QueryEngine, query: str) -> Ids:

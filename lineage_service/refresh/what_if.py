@@ -20,9 +20,11 @@ from lineage_service.refresh.changes import Changing
 from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.settings import IndexOptions
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, own
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.scan import RID, VersionScan
+
+NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
 
 
 def what_if(
@@ -83,23 +85,23 @@ def _part(refresh: Refresh, target: DatasetRecord) -> Part:
     keys = identity_columns(node) or ()
     names = [each.name for each in state.before.version.columns]
     before, after = _rows(refresh, state.before, state.gone), _rows(refresh, state.after, state.came)
+    names_given = _Free([RID])
     shown = [
-        "CASE WHEN a.rid_after IS NULL THEN 'vanishes' WHEN b.rid_before IS NULL THEN 'appears' ELSE 'changes' END "
-        "AS change",
-        f"CASE WHEN b.rid_before IS NULL THEN NULL ELSE b.rid_before END AS {RID}",
+        f"CASE WHEN a.{THEN} IS NULL THEN 'vanishes' WHEN b.{NOW} IS NULL THEN 'appears' ELSE 'changes' END "
+        f"AS {names_given.free('change', names)}",
+        f"b.{NOW} AS {RID}",
     ]
     for name in names:
+        mine, its = f"b.{column(name)}", f"a.{column(name)}"
         if name in keys or not keys:  # without keys rows only appear and vanish
-            shown.append(
-                f"CASE WHEN b.rid_before IS NULL THEN a.{column(name)} ELSE b.{column(name)} END AS {column(name)}"
-            )
+            shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.free(name, ())}")
         else:
-            shown.append(f"b.{column(name)} AS {column(f'{name}_before')}")
-            shown.append(f"a.{column(name)} AS {column(f'{name}_after')}")
+            shown.append(f"{mine} AS {names_given.free(f'{name}_before', names)}")
+            shown.append(f"{its} AS {names_given.free(f'{name}_after', names)}")
     text = (
-        f"SELECT {', '.join(shown)} FROM (SELECT * RENAME ({RID} AS rid_before) FROM ({before})) b "
-        f"FULL JOIN (SELECT * RENAME ({RID} AS rid_after) FROM ({after})) a ON a.rid_after = b.rid_before "
-        "ORDER BY coalesce(b.rid_before, a.rid_after)"
+        f"SELECT {', '.join(shown)} FROM (SELECT * RENAME ({RID} AS {NOW}) FROM ({before})) b "
+        f"FULL JOIN (SELECT * RENAME ({RID} AS {THEN}) FROM ({after})) a ON a.{THEN} = b.{NOW} "
+        f"ORDER BY coalesce(b.{NOW}, a.{THEN})"
     )
     table = engine.connection.sql(text).to_arrow_table()
     return Part(table.column_names, lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
@@ -110,3 +112,19 @@ def _rows(refresh: Refresh, scan: VersionScan, rids: Ids) -> str:
         return scan.select_positions([int(rid) for rid in np.sort(rids)])
     ids = refresh.ask.engine.keep_ids(pa.array(rids, pa.int64()))
     return f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN {ids} x ON x.b = t.{RID}"
+
+
+class _Free:
+    """Names for columns of an answer, no two alike."""
+
+    def __init__(self, taken: Sequence[str]) -> None:
+        self.taken = {name.lower() for name in taken}
+
+    def free(self, name: str, others: Sequence[str]) -> str:
+        """The name, quoted; with a number behind it where it is taken, or one of `others`."""
+        found, number = name, 0
+        while found.lower() in self.taken | {other.lower() for other in others}:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found.lower())
+        return column(found)

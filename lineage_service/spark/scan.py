@@ -76,18 +76,19 @@ def patched(frame: DataFrame, version: Version, absolute: Callable[[str], str], 
     """Rows of files whose positions are in column `name`: without those that went, with the rids that were given."""
     for file in version.files:
         if file.only is not None:
-            given = _side(frame, absolute(file.only), name)
+            given = _side(frame, absolute(file.only), name, given=True)
             joined = frame.join(given, col(name) == col(f"{name}_at") + F.lit(file.base), "inner")
             frame = joined.drop(name, f"{name}_at").withColumnRenamed(f"{name}_as", name)
         elif file.without is not None:
-            gone = _side(frame, absolute(file.without), name)
+            gone = _side(frame, absolute(file.without), name, given=False)
             frame = frame.join(gone, col(name) == col(f"{name}_at") + F.lit(file.base), "left_anti")
     return frame
 
 
-def _side(frame: DataFrame, path: str, name: str) -> DataFrame:
+def _side(frame: DataFrame, path: str, name: str, *, given: bool) -> DataFrame:
     """A file of positions (and rids) under names that no other column has."""
-    side = read_files(frame.sparkSession, [path])
+    schema = ", ".join(f"{each} BIGINT" for each in ((AT, AS) if given else (AT,)))
+    side = read_files(frame.sparkSession, [path], schema=schema)
     names = {AT: f"{name}_at", AS: f"{name}_as"}
     return side.select(*[col(each).alias(names[each]) for each in side.columns])
 

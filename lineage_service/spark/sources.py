@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
+from lineage_service.plan.expressions import quoted
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing, executing
@@ -286,7 +287,7 @@ class SourceOpener:
                 self.spark,
                 paths,
                 base=_base(version, paths),
-                schema=copied.schema_ if copied else None,
+                schema=copied.schema_ if copied else _known_schema(version),
                 options=copied.reader_options if copied else None,
             )
         # What Spark wrote is of the types it names; only of days the files themselves must tell.
@@ -320,6 +321,14 @@ class SourceOpener:
         modes = [options.get("datetimerebasemode", ""), *(self.spark.conf.get(key) for key in REBASE)]
         rebased = any(str(mode).upper() == "LEGACY" for mode in modes)
         return frozenset(each.name for each in columns if read_alike(each, footers, rebased=rebased))
+
+
+def _known_schema(version: Version) -> str | None:
+    """The columns of what we wrote, so that no file is asked; None where a type is too long to be spelled out."""
+    stored = [each for each in version.columns if each.stored is not None]
+    if version.kind == "source" or not stored or any("more fields" in each.type for each in stored):
+        return None
+    return ", ".join(f"{quoted(str(each.stored))} {each.type}" for each in stored)
 
 
 def _with_folders(part: OpenSource) -> OpenSource:

@@ -41,6 +41,11 @@ def column(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def own(name: str) -> str:
+    """A name, quoted, for a column of ours beside the user's: with a sign that stands for nothing, so nobody has it."""
+    return f'"\ue000{name}"'
+
+
 def file_literal(path: str) -> str:
     """A file name that DuckDB takes literally: it would read these characters as a glob."""
     return literal("".join(f"[{char}]" if char in "*?[" else char for char in path))

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lineage_service.store.engine import column, file_literal, literal, numbered_scan, parquet_scan
+from lineage_service.store.engine import column, file_literal, literal, numbered_scan, own, parquet_scan
 from lineage_service.store.patched import AS, AT, PatchedRids
 from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
 
 RID = "_rid"
+_AT, _AS = own("at"), own("as")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class VersionScan:
 
     def _place(self, index: int) -> str:
         """What tells the rows of a file apart: their positions in it, or the rids that they were given."""
-        return f"only_rows.{AS}" if self.version.files[index].only else "file_row_number"
+        return f"only_rows.{_AS}" if self.version.files[index].only else "file_row_number"
 
     def ids(self, name: str, positions: Sequence[int] | None = None) -> str:
         """A column of ids of our own beside each row's rid, as (a, b); of these positions only, where any are given.
@@ -129,11 +130,11 @@ class VersionScan:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
         chosen, rid = self._columns(columns, [file], names), f"(file_row_number + {file.base})"
         if file.only:
-            given = f"(SELECT {AT}, {AS} FROM read_parquet({file_literal(self.absolute(file.only))}))"
-            scan, rid = f"{scan} JOIN {given} only_rows ON only_rows.{AT} = file_row_number", f"only_rows.{AS}"
+            given = f"(SELECT {AT} AS {_AT}, {AS} AS {_AS} FROM read_parquet({file_literal(self.absolute(file.only))}))"
+            scan, rid = f"{scan} JOIN {given} only_rows ON only_rows.{_AT} = file_row_number", f"only_rows.{_AS}"
         elif file.without:
-            gone = f"(SELECT {AT} FROM read_parquet({file_literal(self.absolute(file.without))}))"
-            scan = f"{scan} ANTI JOIN {gone} gone_rows ON gone_rows.{AT} = file_row_number"
+            gone = f"(SELECT {AT} AS {_AT} FROM read_parquet({file_literal(self.absolute(file.without))}))"
+            scan = f"{scan} ANTI JOIN {gone} gone_rows ON gone_rows.{_AT} = file_row_number"
         return f"SELECT {chosen}{rid} AS {RID} FROM {scan}{only}"
 
     def _columns(
