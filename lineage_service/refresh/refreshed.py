@@ -24,7 +24,7 @@ from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place, walk
+from lineage_service.query.graph import Place, is_pruned, walk
 from lineage_service.query.rows import refuse_changed
 from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import Nearby, State
@@ -343,7 +343,7 @@ def refuse_unanswerable(run: RunRecord, hops: Sequence[HopRecord]) -> None:
             f"run '{run.id}' was made with capture off: it has no lineage to refresh it by",
             hint="run the workflow again with --capture auto",
         )
-    pruned = next((hop for hop in hops if hop.form == "pruned" or '"only"' in (hop.body or "")), None)
+    pruned = next((hop for hop in hops if is_pruned(hop, "backward") or is_pruned(hop, "forward")), None)
     if pruned is not None:
         ends = [space.partition(":")[2] for space in (pruned.from_space, pruned.to_space)]
         raise LineageError(
