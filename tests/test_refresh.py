@@ -395,3 +395,17 @@ def test_what_if_is_what_a_refresh_would_bring(spark, home):
         home.what_if(without="single", rid=0, on="single")
     with pytest.raises(QuestionError, match="outputs: "):
         home.what_if(without="orders", rid=0, on="people")
+
+
+def test_the_callers_session_stays_the_active_one(spark, home):
+    from pyspark.sql import SparkSession
+
+    home.run("flow.yml")
+    home.refresh("orders", removed=[0])
+    assert home.what_if(without="orders", rid=1, on="total").notes
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert SparkSession.active().conf.get("spark.sql.session.timeZone") == "America/New_York"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)

@@ -156,7 +156,9 @@ class Spark:
     def _rids(self, rids: Ids) -> DataFrame | None:
         if not len(rids):
             return None
-        return self.spark.createDataFrame(pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
+        from lineage_service.spark.session import local_frame
+
+        return local_frame(self.spark, pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
 
 
 def _no_version(name: str) -> Version:

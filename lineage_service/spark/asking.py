@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from lineage_service.capture.handles import Space
 from lineage_service.spark.columns import col
 from lineage_service.spark.faults import executing
+from lineage_service.spark.session import local_frame
 from lineage_service.spark.staging import Writing
 
 FEW = 200  # so many ids are spelled out, and can be pushed into the scan
@@ -45,5 +46,5 @@ def _of(stage: Writing, rows: DataFrame, near: str, ids: list[int] | None) -> Da
         return rows.filter(F.col(near).isin(ids)) if ids else rows.filter("false")
     import pyarrow as pa
 
-    wanted = stage.spark.createDataFrame(pa.table({near: pa.array(ids, pa.int64())}))
+    wanted = local_frame(stage.spark, pa.table({near: pa.array(ids, pa.int64())}))
     return rows.join(F.broadcast(wanted), near, "left_semi")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
@@ -261,8 +260,3 @@ def _has_rows(files: Sequence[str]) -> bool:
     from lineage_service.store.versions import parquet_rows
 
     return any(parquet_rows(file) for file in files)
-
-
-def rids_frame(spark: SparkSession, path: Path, names: Names) -> DataFrame:
-    """Rids from a file (column `rid`), under the name of the handle that they are compared with."""
-    return read_files(spark, [str(path)]).select(col("rid").alias(names.handle(0)))

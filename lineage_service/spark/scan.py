@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
+from lineage_service.spark.session import local_frame
 from lineage_service.store.patched import AS, AT
 from lineage_service.store.rids import RidMap
 from lineage_service.store.versions import Version
@@ -167,7 +168,7 @@ def _local(frame: DataFrame, columns: dict[str, list[Any]]) -> DataFrame:
     """A small table of our own, handed over as Arrow: no job and no Python worker is needed for it."""
     import pyarrow as pa
 
-    return frame.sparkSession.createDataFrame(pa.table(columns))
+    return local_frame(frame.sparkSession, pa.table(columns))
 
 
 def _scan_names(frame: DataFrame, paths: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lineage_service.errors import LineageError, RunError
 from lineage_service.spark.java import use_java
@@ -81,6 +81,16 @@ def session_under(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
         if beside.conf.isModifiable(key):
             beside.conf.set(key, value)
     return beside
+
+
+def local_frame(spark: SparkSession, table: Any) -> DataFrame:
+    """A small Arrow table of ours as a DataFrame. Making one makes its session the active one, which is the caller's
+    affair: so one is made in the session that was, too."""
+    before = _running()
+    frame = spark.createDataFrame(table)
+    if before is not None and before is not spark:
+        before.createDataFrame(table.slice(0, 0))
+    return frame
 
 
 def recover() -> None:
