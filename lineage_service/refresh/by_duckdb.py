@@ -9,17 +9,18 @@ import numpy as np
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.direct import Unlike
-from lineage_service.capture.handles import Space, source_space, step_space
+from lineage_service.capture.handles import Space, step_space
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.identity import identity_columns
-from lineage_service.plan.nodes import Limit, Node, Source
+from lineage_service.plan.nodes import Aggregate, Distinct, Limit, Node
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.duckdb_sql import (
     MEMBERS,
     Leaves,
     Near,
     NearPlan,
+    Typed,
     above_groups,
     grouped,
     handle,
@@ -91,8 +92,7 @@ class Nearby:
         if not all(self.states[name].readable for name in leaves.occurrences):
             raise Unlike
         columns = [(each.name, each.type) for each in before.version.columns]
-        names = list(leaves.occurrences)
-        spaces = tuple(self.states[name].space for name in names)
+        spaces = tuple(self.states[name].space for name in leaves.occurrences)
         if shape.breaker is None:
             return self._row_by_row(node, plan, rows, changed, columns, spaces)
         shown = identity_columns(node)
@@ -100,10 +100,10 @@ class Nearby:
         if shown is None or len(shown) != len(keys):
             raise Unlike
         above_groups(shape.above, grouped(shape.breaker, rows))  # nothing is looked for where it could not be computed
-        touched = self._touched_keys(plan, shape.tree, shape.breaker, changed, names)
+        touched = self._touched_keys(plan, shape.tree, shape.breaker, changed)
         if touched is None:
             return None
-        rows = self._restricted(plan, shape.tree, keys, touched, names)
+        rows = self._restricted(plan, shape.tree, keys, touched)
         keys = keys_of(shape.breaker, rows)
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
         groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=self.members)
@@ -165,7 +165,7 @@ class Nearby:
     # --- groups -----------------------------------------------------------------------------------------------
 
     def _touched_keys(
-        self, plan: NearPlan, tree: Node, breaker: object, changed: Sequence[int], names: Sequence[str]
+        self, plan: NearPlan, tree: Node, breaker: Aggregate | Distinct, changed: Sequence[int]
     ) -> str | None:
         """Keys of groups that a row which went or came is or was in, whatever the others are."""
         parts = []
@@ -183,20 +183,17 @@ class Nearby:
 
             plan.leaves.rows = rows
             found = plan.rows(tree)
-            keys = keys_of(breaker, found)  # type: ignore[arg-type]
+            keys = keys_of(breaker, found)
             listed = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
             parts.append(f"SELECT {listed} FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
-        _ = names
         table = self.engine.keep(f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})")
         return table if self.engine.scalar(f"SELECT count(*) FROM {table}") else None
 
-    def _restricted(
-        self, plan: NearPlan, tree: Node, keys: Sequence[tuple[str, object]], touched: str, names: Sequence[str]
-    ) -> Near:
+    def _restricted(self, plan: NearPlan, tree: Node, keys: Sequence[tuple[str, Typed]], touched: str) -> Near:
         """The tree over rows of the leaves that can be of a touched group, as far as their own columns tell."""
         wanted: dict[int, list[tuple[str, str]]] = {}
         for index, (_, typed) in enumerate(keys):
-            for occurrence, name in getattr(typed, "origins", ()):
+            for occurrence, name in typed.origins:
                 wanted.setdefault(occurrence, []).append((name, f"k{index}"))
         nulls = self.engine.rows(
             "SELECT " + ", ".join(f"count(*) - count(k{index})" for index in range(len(keys))) + f" FROM {touched}"
@@ -213,7 +210,6 @@ class Nearby:
                 return now
             return f"SELECT t.* FROM ({now}) t SEMI JOIN {touched} k ON {' AND '.join(same)}"
 
-        _ = names
         plan.leaves.rows = rows
         return plan.rows(tree)
 
@@ -335,7 +331,3 @@ class Nearby:
         size = sum(path.stat().st_size for path in paths)
         inside = [self.folder.home.relative(path) for path in paths]
         return HopRecord(self.folder.run_id, step_space(step), space, 0, "pairs", count, size, *inside)
-
-
-def space_of(node: Node) -> Space:
-    return source_space(node.step) if isinstance(node, Source) else step_space(node.step)

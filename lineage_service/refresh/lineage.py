@@ -113,8 +113,8 @@ class FreshLineage:
         return [
             HopRecord(
                 self.folder.run_id,
-                self._own(source, start),
-                self._own(target, start),
+                self._own(source),
+                self._own(target),
                 int(role),
                 "pairs",
                 rows,
@@ -125,11 +125,10 @@ class FreshLineage:
 
     def _absence(self, engine: DuckIndexEngine, edge: Edge, start: Space, name: str) -> list[HopRecord]:
         if edge.everything:
-            ends = self._own(edge.source, start), self._own(edge.target, start)
+            ends = self._own(edge.source), self._own(edge.target)
             return [HopRecord(self.folder.run_id, *ends, int(edge.role), "everything", 0, 0, None, None)]
         return self._pairs(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
 
-    def _own(self, space: Space, start: Space) -> str:
+    def _own(self, space: Space) -> str:
         """Groups and sides of this refresh are not those of the run before."""
-        _ = start
         return space if is_dataset(space) else f"{space} of {self.folder.run_id}"
