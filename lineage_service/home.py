@@ -29,6 +29,7 @@ from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_commi
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
+    from lineage_service.audit.facade import Audit
     from lineage_service.capture.estimate import Sizes
     from lineage_service.consume.ask import Consumer
     from lineage_service.explain import Explanation
@@ -492,6 +493,19 @@ class Home:
             if not dry_run:
                 shutil.rmtree(target, ignore_errors=True)
         return {"removed": removed, "bytes": size}
+
+    @property
+    def audit(self) -> Audit:
+        """The verbs of `audit`: access, plan_erasure, apply, verify, log, …"""
+        from lineage_service.audit.facade import Audit
+
+        return Audit(self.layout, self._url, lambda: self._ask, self._prepare, self._forget_questions, self.progress)
+
+    def _forget_questions(self) -> None:
+        """What was read of runs is read anew."""
+        if self._questions is not None:
+            self._questions.close()
+        self._questions = None
 
     # --- the catalog ------------------------------------------------------------------------------------------
 

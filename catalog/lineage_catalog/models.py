@@ -39,6 +39,8 @@ runs = Table(
     Column("lineage", String(16), nullable=False, server_default="complete"),  # pending, incomplete, complete
     Column("lineage_note", Text),  # why it is not complete
     Column("ordinal", Integer, nullable=False, unique=True),  # order of commits: clocks are not to be trusted
+    Column("superseded_by", String(32)),  # the run that an erasure put in its place; nothing else is held of it
+    Column("held_since", String(32)),  # when its data was first committed, where it stands for an earlier run
     Index("ix_runs_workflow_ordinal", "workflow", "ordinal"),
 )
 
@@ -122,4 +124,76 @@ prepared = Table(
     Index("ix_prepared_name", "name"),
 )
 
-HEAD = "0005"
+subject_rows = Table(
+    "subject_rows",
+    metadata,
+    Column("version_id", ForeignKey("dataset_versions.id"), primary_key=True),
+    Column("kind", String(255), primary_key=True),  # of person
+    Column("column", String(255), primary_key=True),  # the source's column that identifies one
+    Column("run_id", String(32), nullable=False),  # in whose folder the files are
+    Column("key_id", String(32), nullable=False),  # which key the hashes were made with
+    Column("persons", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("persons_path", Text, nullable=False),  # Parquet: keyed hash, number; by hash
+    Column("rows_path", Text, nullable=False),  # Parquet: number of the person, rid
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("id", String(32), primary_key=True),  # of the plan
+    Column("kind", String(16), nullable=False),  # erasure, rectification
+    Column("state", String(16), nullable=False),  # switched: old bytes are still to be removed; done
+    Column("at", String(32), nullable=False),
+    Column("body", Text, nullable=False),  # JSON: what is left to be done; names, counts and hashes only
+    Column("certificate", Text),  # JSON, once done
+)
+
+erased_subjects = Table(
+    "erased_subjects",
+    metadata,
+    Column("kind", String(255), primary_key=True),
+    Column("hash", String(64), primary_key=True),  # keyed
+    Column("key_id", String(32), nullable=False),
+    Column("erasure_id", ForeignKey("erasures.id"), nullable=False),
+    Column("at", String(32), nullable=False),
+)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3, …: a gap is a removed entry
+    Column("at", String(32), nullable=False),
+    Column("os_user", Text, nullable=False),
+    Column("actor", Text),  # the name that was claimed
+    Column("verb", String(64), nullable=False),
+    Column("request", Text),  # reference of the case
+    Column("subjects", Text, nullable=False),  # JSON: keyed hashes by kind
+    Column("datasets", Text, nullable=False),  # JSON
+    Column("counts", Text, nullable=False),  # JSON
+    Column("result", Text, nullable=False),
+    Column("details", Text, nullable=False),  # JSON
+    Column("previous", String(64), nullable=False),  # hash of the entry before
+    Column("hash", String(64), nullable=False),
+)
+
+audit_requests = Table(
+    "audit_requests",
+    metadata,
+    Column("reference", String(255), primary_key=True),
+    Column("kind", String(32), nullable=False),  # access, erasure, rectification
+    Column("status", String(16), nullable=False),  # open, planned, approved, done, refused
+    Column("received", String(32), nullable=False),
+    Column("due", String(32), nullable=False),
+    Column("verified_by", Text),  # who made sure that the person is who they say
+    Column("plan_id", String(32)),
+    Column("planned_by", Text),
+    Column("four_eyes", Boolean, nullable=False),
+    Column("approved_by", Text),
+    Column("approved_at", String(32)),
+    Column("reason", Text),  # of a refusal
+    Column("recipients", Text, nullable=False),  # JSON: to be told (Art. 19)
+    Column("updated_at", String(32), nullable=False),
+)
+
+HEAD = "0006"

@@ -10,6 +10,8 @@ class RunRecord:
     """One committed run. `report` is the JSON text that `run --json` prints.
 
     `lineage`: complete; pending, while its index is still to be finished; incomplete, for the reason in `lineage_note`.
+    `superseded_by`: the run that an erasure put in its place. `held_since`: when its data was first committed, where it
+    stands for an earlier run itself.
     """
 
     id: str
@@ -23,6 +25,8 @@ class RunRecord:
     committed_at: str
     lineage: str = "complete"
     lineage_note: str | None = None
+    superseded_by: str | None = None
+    held_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from lineage_cli.options import State, debug_option
 
 PROGRAM = "smoke-lineage"
 USING_SPARK = {"run", "index", "demo", "doctor"}  # a remote session needs pandas
-USING_NUMPY = {"refresh", "what-if"}
+USING_NUMPY = {"refresh", "what-if", "audit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ VERBS = {
     "refresh": Verb("Bring outputs up to date after a change, without running everything again."),
     "what-if": Verb("Show what would change if rows of a source were not there."),
     "why-not": Verb("Show where rows are lost on their way to an output, and why."),
+    "audit": Verb("Answer a person's request: access, erasure, correction, and the proof of it."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }

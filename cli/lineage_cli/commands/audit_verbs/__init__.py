@@ -1,0 +1,1 @@
+"""The verbs of `smoke-lineage audit`, one file each."""

@@ -1,0 +1,1 @@
+"""A person's request: what is held about them, erasing and correcting it, and proof of both."""

@@ -1,0 +1,94 @@
+"""The key of a home: with it, and only with it, a person's value becomes the hash that catalog and log know them by.
+
+It lies in the home with mode 0600, apart from the catalog, or is given by the environment and never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lineage_service.errors import StoreError
+from lineage_service.store.layout import HomeLayout, storing
+
+VARIABLE = "SMOKE_AUDIT_KEY"
+NAME = "audit.key"
+SIZE = 32
+
+
+@dataclass(frozen=True)
+class Key:
+    """A secret; `id` tells it from others without telling it."""
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        return hmac.new(self.secret, b"the id of this key", hashlib.sha256).hexdigest()[:16]
+
+    def subject(self, kind: str, value: str) -> bytes:
+        """The hash of a person: 16 bytes. `value` is canonical text (hashing.py)."""
+        return hashlib.blake2b(
+            f"{len(kind)}:{kind}{value}".encode(), digest_size=16, key=self.secret, person=b"smoke subject"
+        ).digest()
+
+    def value(self, text: str) -> str:
+        """The hash of a value that must not be found again."""
+        return hashlib.blake2b(text.encode(), digest_size=16, key=self.secret, person=b"smoke value").hexdigest()
+
+    def seal(self, text: bytes) -> str:
+        """What shows that a document is as this home wrote it."""
+        return hmac.new(self.secret, text, hashlib.sha256).hexdigest()
+
+
+def existing_key(home: HomeLayout) -> Key | None:
+    """The key of a home; None where it has none yet."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Key(_decoded(given, f"the environment variable {VARIABLE}"))
+    path = home.path / NAME
+    try:
+        return Key(_decoded(path.read_text(encoding="ascii"), f"the file '{path}'"))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise StoreError(f"the file '{path}' holds no key", hint="restore it from a backup") from None
+    except OSError as error:
+        raise StoreError(f"cannot read the key '{path}': {(error.strerror or 'unreadable').lower()}") from error
+
+
+def home_key(home: HomeLayout) -> Key:
+    """The key of a home, made where it has none."""
+    found = existing_key(home)
+    if found is not None:
+        return found
+    path = home.path / NAME
+    begun = path.with_name(f".{NAME}.{secrets.token_hex(6)}")
+    with storing(home.path):
+        home.path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.write(handle, secrets.token_hex(SIZE).encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        with suppress(FileExistsError):  # of two first runs at once one makes it
+            os.link(begun, path)
+        begun.unlink()
+    return Key(_decoded(path.read_text(encoding="ascii"), f"the file '{path}'"))
+
+
+def _decoded(text: str, where: str) -> bytes:
+    try:
+        secret = bytes.fromhex(text.strip())
+    except ValueError:
+        secret = b""
+    if len(secret) < SIZE:
+        raise StoreError(
+            f"{where} holds no key: {2 * SIZE} hexadecimal digits are expected", hint="openssl rand -hex 32"
+        )
+    return secret
