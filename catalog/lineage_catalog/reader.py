@@ -135,6 +135,12 @@ class CatalogReader:
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
         return self._all(query, PreparedRecord)
 
+    def subject_files(self, version_ids: Sequence[str]) -> list[str]:
+        """The files that tell which rows of these versions are whose."""
+        table = models.subject_rows
+        query = select(table.c.persons_path, table.c.rows_path).where(table.c.version_id.in_(version_ids))
+        return [str(path) for row in self._rows(query) for path in row]
+
     def content(self, run_id: str) -> str | None:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""
         row = next(iter(self._rows(select(models.runs.c.content).where(models.runs.c.id == run_id))), None)
