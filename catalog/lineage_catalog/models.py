@@ -134,8 +134,7 @@ subject_rows = Table(
     Column("key_id", String(32), nullable=False),  # which key the hashes were made with
     Column("persons", BigInteger, nullable=False),
     Column("rows", BigInteger, nullable=False),
-    Column("persons_path", Text, nullable=False),  # Parquet: keyed hash, number; by hash
-    Column("rows_path", Text, nullable=False),  # Parquet: number of the person, rid
+    Column("body", Text, nullable=False),  # JSON: the files, in layers; a refresh adds one
 )
 
 erasures = Table(

@@ -18,6 +18,7 @@ from lineage_catalog.records import (
     PreparedRecord,
     RunRecord,
     StepRecord,
+    SubjectRecord,
     VersionRecord,
 )
 
@@ -134,6 +135,16 @@ class CatalogReader:
         """What was made for the declared questions of a run."""
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
         return self._all(query, PreparedRecord)
+
+    def subjects(self, version_id: str) -> list[SubjectRecord]:
+        """Which rows of a version are whose, per kind of person and column."""
+        table = models.subject_rows
+        return self._all(select(table).where(table.c.version_id == version_id), SubjectRecord)
+
+    def erased(self, kind: str) -> set[str]:
+        """The keyed hashes of persons of a kind that were erased."""
+        table = models.erased_subjects
+        return {str(row[0]) for row in self._rows(select(table.c.hash).where(table.c.kind == kind))}
 
     def content(self, run_id: str) -> str | None:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""

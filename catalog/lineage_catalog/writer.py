@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import Commit, HopRecord, Lineage
+from lineage_catalog.records import Commit, HopRecord, Lineage, SubjectRecord
 
 
 def commit_run(engine: Engine, commit: Commit) -> None:
@@ -39,6 +39,7 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             _insert_hops(connection, lineage.hops)
             if lineage.prepared:
                 connection.execute(insert(models.prepared), [asdict(each) for each in lineage.prepared])
+            _insert_subjects(connection, lineage.subjects)
             steps = models.run_steps
             for node, members in lineage.members:
                 counted = update(steps).where(steps.c.run_id == lineage.run_id, steps.c.node == node)
@@ -51,6 +52,23 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
 def _insert_hops(connection: Connection, hops: Sequence[HopRecord]) -> None:
     if hops:
         connection.execute(insert(models.hops), [asdict(hop) | {"ordinal": number} for number, hop in enumerate(hops)])
+
+
+def _insert_subjects(connection: Connection, subjects: Sequence[SubjectRecord]) -> None:
+    """Who a version's rows are about is the same for every run that reads it: the first one notes it."""
+    table, versions = models.subject_rows, models.dataset_versions
+    for each in subjects:
+        if connection.execute(select(versions.c.id).where(versions.c.id == each.version_id)).first() is None:
+            continue  # of a run that failed its checks: its versions are its own
+        same = (
+            table.c.version_id == each.version_id,
+            table.c.kind == each.kind,
+            table.c.column == each.column,
+        )
+        # One that was made with another key is of no use to anybody.
+        connection.execute(delete(table).where(*same, table.c.key_id != each.key_id))
+        if connection.execute(select(table.c.kind).where(*same)).first() is None:
+            connection.execute(insert(table).values(**asdict(each)))
 
 
 def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
@@ -71,6 +89,8 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
             connection.execute(delete(runs).where(runs.c.id.in_(ids)))
             used = select(models.run_datasets.c.version_id)
             versions = models.dataset_versions
+            gone = select(versions.c.id).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used))
+            connection.execute(delete(models.subject_rows).where(models.subject_rows.c.version_id.in_(gone)))
             connection.execute(delete(versions).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used)))
     except SQLAlchemyError as error:
         raise CatalogError(f"the catalog could not be cleared: {short_message(error)}") from error
@@ -96,6 +116,7 @@ def _write(connection: Connection, commit: Commit) -> None:
         if rows:
             connection.execute(insert(table), rows)
     _insert_hops(connection, commit.hops)
+    _insert_subjects(connection, commit.subjects)
 
 
 def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:

@@ -31,13 +31,13 @@ from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
-from lineage_service.refresh.patching import Ids, Patcher
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
+from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.session_settings import keep_settings, kept_settings
 from lineage_service.store.versions import Version

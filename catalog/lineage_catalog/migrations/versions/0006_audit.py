@@ -28,8 +28,7 @@ def upgrade() -> None:
         sa.Column("key_id", sa.String(32), nullable=False),
         sa.Column("persons", sa.BigInteger, nullable=False),
         sa.Column("rows", sa.BigInteger, nullable=False),
-        sa.Column("persons_path", sa.Text, nullable=False),
-        sa.Column("rows_path", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
     )
     op.create_table(
         "erasures",
