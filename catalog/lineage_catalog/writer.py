@@ -76,27 +76,48 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
     try:
         with engine.execution_options(writing=True).begin() as connection:
             runs = models.runs
-            wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status != "committed")
+            wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status == "failed")
             ids = list(connection.execute(wanted).scalars())
-            for table in (
-                models.hops,
-                models.prepared,
-                models.dataset_columns,
-                models.run_steps,
-                models.run_datasets,
-            ):
-                connection.execute(delete(table).where(table.c.run_id.in_(ids)))
+            clear_runs(connection, ids)
             connection.execute(delete(runs).where(runs.c.id.in_(ids)))
-            used = select(models.run_datasets.c.version_id)
-            versions = models.dataset_versions
-            gone = select(versions.c.id).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used))
-            connection.execute(delete(models.subject_rows).where(models.subject_rows.c.version_id.in_(gone)))
-            connection.execute(delete(versions).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used)))
     except SQLAlchemyError as error:
         raise CatalogError(f"the catalog could not be cleared: {short_message(error)}") from error
 
 
-def _write(connection: Connection, commit: Commit) -> None:
+def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Takes out all that is held of these runs, but not the runs; and versions that no run has any more."""
+    for table in (models.hops, models.prepared, models.dataset_columns, models.run_steps, models.run_datasets):
+        connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
+    versions, subjects = models.dataset_versions, models.subject_rows
+    unused = select(versions.c.id).where(versions.c.id.not_in(select(models.run_datasets.c.version_id)))
+    connection.execute(delete(subjects).where(subjects.c.version_id.in_(unused)))
+    connection.execute(delete(versions).where(versions.c.id.not_in(select(models.run_datasets.c.version_id))))
+
+
+def supersede(connection: Connection, old: str, commit: Commit) -> None:
+    """Puts a run in the place of another, in the order of commits too; nothing but the name is left of the old one."""
+    runs = models.runs
+    ordinal = connection.execute(select(runs.c.ordinal).where(runs.c.id == old)).scalar_one()
+    emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
+    connection.execute(
+        update(runs)
+        .where(runs.c.id == old)
+        .values(status="superseded", superseded_by=commit.run.id, ordinal=_next_ordinal(connection), **emptied)
+    )
+    for version in commit.versions:
+        # Rows that stayed in a version have moved to other files.
+        values = {key: value for key, value in asdict(version).items() if key != "id"}
+        table = models.dataset_versions
+        connection.execute(update(table).where(table.c.id == version.id).values(**values))
+    _write(connection, commit, ordinal)
+    clear_runs(connection, [old])
+
+
+def _next_ordinal(connection: Connection) -> int:
+    return int(connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one())
+
+
+def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -> None:
     run = commit.run
     _once(
         connection,
@@ -104,7 +125,7 @@ def _write(connection: Connection, commit: Commit) -> None:
         "version",
         {"version": run.workflow_version, "name": run.workflow, "content": commit.content},
     )
-    ordinal = connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one()
+    ordinal = _next_ordinal(connection) if ordinal is None else ordinal
     connection.execute(insert(models.runs).values(**asdict(run), content=commit.content, ordinal=ordinal))
     for version in commit.versions:
         _once(connection, models.dataset_versions, "id", asdict(version))
