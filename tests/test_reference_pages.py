@@ -25,7 +25,7 @@ OF_EVERY_STEP = ("name", "op", "checks")
 SECTIONS = {  # what a model is called, and where the page tells of it
     "PrivacySpec": ("privacy", "privacy"), "SourceSpec": ("source", "sources"), "OutputSpec": ("output", "outputs"),
     "LineageSpec": ("lineage", "lineage"), "CheckSpec": ("checks", "checks"), "WorkloadQuery": ("queries", "lineage"),
-    "LegalHold": ("legal hold", "sources"),
+    "LegalHold": ("legal hold", "sources"), "KeepSpec": ("keep", "outputs"),
 }  # fmt: skip
 
 
@@ -141,13 +141,13 @@ def test_other_examples_of_the_reference_are_right():
     for block in re.findall(r"```yaml\n([a-z].*?)```", page, re.DOTALL):
         for key, value in YAML(typ="safe").load(block).items():
             seen.add(key)
-            if key == "lineage":
-                models.LineageSpec.model_validate(value)
+            if key in ("lineage", "privacy"):
+                {"lineage": models.LineageSpec, "privacy": models.PrivacySpec}[key].model_validate(value)
             else:
                 model = {"sources": models.SourceSpec, "outputs": models.OutputSpec}[key]
                 for part in value.values():
                     model.model_validate(part or {})
-    assert seen == {"sources", "outputs", "lineage"}
+    assert seen == {"sources", "outputs", "lineage", "privacy"}
 
 
 @pytest.mark.parametrize("model", ["WorkflowSpec", *sorted(workflow_json_schema()["$defs"])])

@@ -122,6 +122,13 @@ Count = Annotated[
     BeforeValidator(_as_int),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, _VARIABLE_SCHEMA]}),
 ]
+Several = Annotated[
+    int,
+    Field(strict=True, ge=2, le=2**31 - 1),
+    BeforeValidator(_as_int),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 2}, _VARIABLE_SCHEMA]}),
+]
+"""A count of more than one."""
 Day = Annotated[date, BeforeValidator(_as_date), WithJsonSchema({"type": "string", "format": "date"})]
 
 Texts = tuple[Text, ...]

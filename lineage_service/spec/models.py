@@ -27,6 +27,7 @@ from lineage_service.spec.fields import (
     as_text,
     refused,
 )
+from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.sources import LegalHold, SourceSpec
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "FilterStep",
     "IntersectStep",
     "JoinStep",
+    "KeepSpec",
     "LegalHold",
     "LimitStep",
     "LineageSpec",
@@ -273,10 +275,18 @@ class OutputSpec(Closed):
         description="Also publish a copy in this folder, relative to the workflow file: Parquet, declared columns only",
     )
     checks: tuple[CheckSpec, ...] = Field((), description="Statements about the output's rows, checked while it runs")
-    on_erasure: Literal["recompute", "delete"] = Field(
-        "recompute",
-        description="What an erasure does with rows made from the erased; kept in the catalog, no effect yet",
+    on_erasure: Literal["recompute", "delete", "keep"] = Field(
+        "recompute", description="What an erasure does with rows made from the erased; keep needs the key keep"
     )
+    keep: KeepSpec | None = Field(None, description="With on_erasure: keep, the ground and the smallest group")
+
+    @model_validator(mode="after")
+    def _kept_on_a_ground(self) -> Self:
+        if self.on_erasure == "keep" and self.keep is None:
+            raise refused("'on_erasure: keep' needs 'keep' with 'ground' and 'min_group'")
+        if self.on_erasure != "keep" and self.keep is not None:
+            raise refused("'keep' goes with 'on_erasure: keep'")
+        return self
 
 
 class WorkloadQuery(Closed):
@@ -323,15 +333,6 @@ class LineageSpec(Closed):
     )
 
 
-class PrivacySpec(Closed):
-    """What the record of processing (GDPR Art. 30) says of this workflow."""
-
-    purpose: Text | None = Field(None, description="Why the data is processed")
-    legal_basis: Text | None = Field(None, description="On what legal basis")
-    recipients: Texts = Field((), description="Who gets the outputs")
-    retention_days: Count | None = Field(None, description="How long outputs are kept")
-
-
 @dataclass(frozen=True, slots=True)
 class BrokenSource:
     """Stands for a source that failed validation: its name exists, its columns are unknown."""
@@ -369,7 +370,7 @@ class WorkflowKeys(Closed):
     description: Text | None = Field(None, description="What it is for")
     owner: Text | None = Field(None, description="Who answers for it")
     vars: dict[str, Any] = Field(default_factory=dict, description="Variables and their defaults, used as ${name}")
-    privacy: PrivacySpec | None = Field(None, description="For the record of processing; kept in the catalog")
+    privacy: PrivacySpec | None = Field(None, description="For access reports and the record of processing")
     sources: dict[Name, Any] = Field(min_length=1, description=_SOURCES)
     steps: tuple[Any, ...] = Field(min_length=1, description=_STEPS)
     outputs: dict[Name, Any] = Field(min_length=1, description=_OUTPUTS)

@@ -10,13 +10,15 @@ from pydantic_core import ErrorDetails
 
 from lineage_service.errors import Position, Problem, did_you_mean, listed
 from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
-from lineage_service.spec.models import CheckSpec, LineageSpec, PrivacySpec, WorkloadQuery
+from lineage_service.spec.models import CheckSpec, LineageSpec, WorkloadQuery
+from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.sources import LegalHold
 from lineage_service.spec.yaml_tree import Marks
 
 # The models inside others, by the key they are under.
 _NESTED: dict[str, type[BaseModel]] = {
     "checks": CheckSpec,
+    "keep": KeepSpec,
     "legal_hold": LegalHold,
     "lineage": LineageSpec,
     "privacy": PrivacySpec,

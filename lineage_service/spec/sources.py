@@ -64,15 +64,13 @@ class SourceSpec(Closed):
         default_factory=dict, description="old name: new name; the workflow sees the new one"
     )
     subject: dict[str, Text] = Field(
-        default_factory=dict,
-        description="kind of person: the column that identifies one; kept in the catalog, no effect yet",
+        default_factory=dict, description="kind of person: the column that identifies one, as the workflow sees it"
     )
     pii: Texts = Field((), description="Columns that hold personal data; columns computed from them are marked too")
-    legal_hold: LegalHold | None = Field(
-        None, description="Why an erasure must retain the rows; kept in the catalog, no effect yet"
-    )
+    origin: Text | None = Field(None, description="Where its personal data comes from, where not from the person")
+    legal_hold: LegalHold | None = Field(None, description="Why an erasure must retain the rows, and until when")
     on_erased: Literal["fail", "drop", "warn"] = Field(
-        "fail", description="What to do where an erased person is in the data again; no effect yet"
+        "fail", description="What a run does where an erased person is in the data again"
     )
 
     @field_validator("subject")

@@ -28,7 +28,7 @@ INSERT INTO subject_rows (version_id, kind, "column", run_id, key_id, persons, r
 VALUES ('v1', 'customer', 'id', 'r1', 'k1', 2, 3, '{"layers": []}');
 INSERT INTO erasures (id, kind, state, at, body, certificate) VALUES ('e1', 'erasure', 'done', '2026-01-02T00:00:00.000+00:00', '{}', '{}');
 INSERT INTO erased_subjects (kind, hash, key_id, erasure_id, at) VALUES ('customer', 'h1', 'k1', 'e1', '2026-01-02T00:00:00.000+00:00');
-INSERT INTO audit_log (number, at, os_user, actor, verb, request, subjects, datasets, counts, result, details, previous, hash)
-VALUES (1, '2026-01-02T00:00:00.000+00:00', 'u', NULL, 'access', NULL, '{}', '[]', '{}', 'done', '{}', '', 'h');
-INSERT INTO audit_requests (reference, kind, status, received, due, four_eyes, recipients, updated_at)
-VALUES ('R-1', 'erasure', 'open', '2026-01-01', '2026-02-01', false, '[]', '2026-01-02T00:00:00.000+00:00');
+INSERT INTO audit_log (number, at, os_user, actor, verb, request, subjects, datasets, counts, result, details, key_id, previous, hash)
+VALUES (1, '2026-01-02T00:00:00.000+00:00', 'u', NULL, 'access', NULL, '{}', '[]', '{}', 'done', '{}', 'k1', '', 'h');
+INSERT INTO audit_requests (reference, kind, status, received, due, four_eyes, recipients, updated_at, seal)
+VALUES ('R-1', 'erasure', 'open', '2026-01-01', '2026-02-01', false, '[]', '2026-01-02T00:00:00.000+00:00', 's');
