@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.records import Commit, Lineage
+from lineage_catalog.records import Commit, Lineage, SubjectRecord
 
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.handles import source_space, step_space
@@ -26,6 +26,8 @@ from lineage_service.spec.models import BrokenSource
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.publish import Publication
 from lineage_service.store.versions import Version
+from lineage_service.subjects.noted import Known
+from lineage_service.subjects.returned import Returned
 
 if TYPE_CHECKING:
     from lineage_service.spark.checks import Check, FailedCheck
@@ -49,14 +51,17 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Access:
-    """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, and the two
-    writes: of a run with its outputs, and of its lineage once that is indexed."""
+    """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, whose the
+    rows of a version are, who was erased; and the two writes: of a run with its outputs, of its lineage once indexed.
+    """
 
     version_of: Callable[[str], Version]
     known: Callable[[str], Version | None]
     sizes: Callable[[str], Sizes]
     commit: Callable[[Commit], None]
     settle: Callable[[Lineage], bool]
+    subjects: Known
+    erased: Callable[[str], set[str]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Executed:
     writing: Writing
     failed: Sequence[FailedCheck]
     warnings: Sequence[Problem]
+    subjects: tuple[SubjectRecord, ...] = ()  # whose rows are whose, where that had to be known before
 
 
 def execute(
@@ -100,6 +106,7 @@ def execute(
     with metered(spark, stages.tell):
         with stages.stage("opening sources"):
             sources = _open_sources(spark, loaded, folder, access)
+            sources, subjects, returned = _without_erased(spark, loaded, sources, folder, access)
             plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
             sizes = replace(
                 access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
@@ -130,7 +137,8 @@ def execute(
                 write_publication(publication, writing.written(publication.step), folder.home.path)
     for source in sources.values():
         source.refuse_changed()
-    return Executed(sources, instrumented, names, writing, failed, java_warnings())
+    warnings = [*java_warnings(), *returned]
+    return Executed(sources, instrumented, names, writing, failed, warnings, subjects)
 
 
 def _rehearsed(
@@ -209,6 +217,24 @@ def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access:
         for name, source in loaded.spec.sources.items()
         if not isinstance(source, BrokenSource)
     }
+
+
+def _without_erased(
+    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, access: Access
+) -> tuple[dict[str, OpenSource], tuple[SubjectRecord, ...], list[Problem]]:
+    """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
+    was looked at; warnings. RunError where such a person must not be in the data again."""
+    from lineage_service.spark.sources import SourceOpener
+
+    specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
+    versions = {name: source.version for name, source in sources.items()}
+    returned = Returned(folder, access.subjects, access.erased, loaded.marks)
+    kept = returned.kept(specs, versions)
+    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
+    changed = {
+        name: opener.reopen(name, specs[name], version) for name, version in kept.items() if version != versions[name]
+    }
+    return {**sources, **changed}, tuple(returned.records), returned.warnings
 
 
 def session_conf(done: Executed) -> dict[str, str]:

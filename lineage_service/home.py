@@ -103,7 +103,10 @@ class Home:
 
         check_index_engine(index_engine)
         self._prepare()
-        access = Access(self.version_of, self._known_version, self.sizes, self._commit, self._settle)
+        access = Access(
+            self.version_of, self._known_version, self.sizes, self._commit, self._settle,
+            self._catalog.subjects, self._catalog.erased,
+        )  # fmt: skip
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
         return run_workflow(file, options, self.layout, access, progress or silent)
 

@@ -210,6 +210,7 @@ def run_commit(
         tuple(datasets),
         (),
         columns.records(run_id),
+        done.subjects,
     )
 
 

@@ -25,6 +25,7 @@ from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, locked
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
+from lineage_service.subjects.index import declared_subjects
 
 if TYPE_CHECKING:
     from lineage_service.spark.staging import Writing
@@ -56,9 +57,16 @@ def finish_lineage(
                 hint="run the workflow again",
             )
         versions = versions_of(reader, run_id)
+        declared = [
+            each
+            for dataset in reader.datasets(run_id)
+            if dataset.role == "source"
+            for each in declared_subjects(dataset.name, json.loads(dataset.declared).get("subject"))
+        ]
         settling = Settling(
-            folder, tables, versions, lambda: rereading(home, reader, run, tables, options, stages), options.engine
-        )
+            folder, tables, versions, lambda: rereading(home, reader, run, tables, options, stages), options.engine,
+            declared, reader.subjects,
+        )  # fmt: skip
         error = settled(settling, stages)
         if error is not None:
             settle(Lineage(run_id, "incomplete", error.problems[0].message))

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_catalog.records import Lineage
+from lineage_catalog.records import Lineage, SubjectRecord
 
 from lineage_service.capture.handles import Space, Table, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
@@ -29,11 +30,14 @@ from lineage_service.record import RunReport, indexed_report, run_commit, run_re
 from lineage_service.settings import command
 from lineage_service.settle import Settling, settled
 from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.publish import Publication, discarding, prepare_publications, publish
 from lineage_service.store.session_settings import keep_settings
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
+from lineage_service.subjects.index import Declared, declared_subjects
+from lineage_service.subjects.noted import noted_subjects
 
 if TYPE_CHECKING:
     from lineage_service.spark.staging import Writing
@@ -54,6 +58,8 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
         report = run_report(status, loaded, done, clock.seconds, folder)
+        if capture == "off" or lost is not None:  # else they are noted with the lineage, after the commit
+            done = replace(done, subjects=_noted(loaded, done, folder, access))
         with stages.stage("committing"):
             folder.sync()
             folder.hand_over()
@@ -66,7 +72,7 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         if lost is not None:
             told.append(_lost(lost, folder, again=done.plan.capture != "off"))
         elif capture != "off":
-            report, lacking = _with_lineage(report, done, tables, folder, options, access, stages, clock)
+            report, lacking = _with_lineage(report, loaded, done, tables, folder, options, access, stages, clock)
             told += lacking
         if status == "failed":
             raise ChecksFailed(told, report)
@@ -119,6 +125,7 @@ def _lost(reason: str, folder: RunFolder, *, again: bool) -> Problem:
 
 def _with_lineage(
     report: RunReport,
+    loaded: LoadedWorkflow,
     done: Executed,
     tables: LineageTables,
     folder: RunFolder,
@@ -128,11 +135,10 @@ def _with_lineage(
     clock: _Clock,
 ) -> tuple[RunReport, list[Problem]]:
     """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
-    versions: dict[str, Version] = {
-        **{step_space(step): version for step, version in done.writing.versions.items()},
-        **{source_space(name): source.version for name, source in done.sources.items()},
-    }
-    settling = Settling(folder, tables, versions, lambda: reread(done, folder), options.index_engine)
+    settling = Settling(
+        folder, tables, _versions(done), lambda: reread(done, folder), options.index_engine, _declared(loaded),
+        access.subjects,
+    )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
         error = settled(settling, stages)
@@ -156,6 +162,26 @@ def _with_lineage(
         Problem(f"nothing is prepared for '{each.question.name}': {each.body['missing']}", None, None, "warning")
         for each in missing
     ]
+
+
+def _versions(done: Executed) -> dict[str, Version]:
+    return {
+        **{step_space(step): version for step, version in done.writing.versions.items()},
+        **{source_space(name): source.version for name, source in done.sources.items()},
+    }
+
+
+def _declared(loaded: LoadedWorkflow) -> list[Declared]:
+    """Whose the rows of the sources are, as the file says."""
+    specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
+    return [each for name, spec in specs.items() for each in declared_subjects(name, spec.subject)]
+
+
+def _noted(loaded: LoadedWorkflow, done: Executed, folder: RunFolder, access: Access) -> tuple[SubjectRecord, ...]:
+    def known(version_id: str) -> list[SubjectRecord]:
+        return [*access.subjects(version_id), *(each for each in done.subjects if each.version_id == version_id)]
+
+    return (*done.subjects, *noted_subjects(folder, _declared(loaded), _versions(done), known))
 
 
 class _Clock:

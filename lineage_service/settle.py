@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.records import Lineage
+from lineage_catalog.records import Lineage, SubjectRecord
 
 from lineage_service.capture.handles import Space
 from lineage_service.errors import LineageError, SourceError, StoreError
@@ -27,6 +27,8 @@ from lineage_service.record import Pairs, hop_record, prepared_record
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version, has_changed
+from lineage_service.subjects.index import Declared
+from lineage_service.subjects.noted import Known, noted_subjects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +43,8 @@ class Settling:
     """One run's lineage on its way into the catalog.
 
     versions: of its sources and datasets, by space · writing: gives the stage that reads again what was deferred;
-    it starts Spark where it is not there yet · engine: who makes the index
+    it starts Spark where it is not there yet · engine: who makes the index · declared: whose the rows of sources are ·
+    known: what was noted of a version before
     """
 
     folder: RunFolder
@@ -49,12 +52,15 @@ class Settling:
     versions: Mapping[str, Version]
     writing: Callable[[], Writing]
     engine: str = "auto"
+    declared: Sequence[Declared] = ()
+    known: Known = field(default=lambda _: ())
     seconds: dict[str, float] = field(default_factory=lambda: {"capture": 0.0, "index": 0.0})
     hops: list[Hop] = field(default_factory=list)
     pairs: Pairs = field(default_factory=dict)
     members: dict[Space, int] = field(default_factory=dict)
     prepared: list[PreparedFile] = field(default_factory=list)
     sides: dict[str, TableRows] = field(default_factory=dict)
+    subjects: tuple[SubjectRecord, ...] = ()
     _stage: Writing | None = None
 
     def settle(self, stages: Stages) -> None:
@@ -73,6 +79,9 @@ class Settling:
             self._index(stages)
             written.rows = sum(hop.rows for hop in self.hops) + sum(each.rows for each in self.prepared)
             written.bytes = sum(hop.bytes for hop in self.hops) + sum(each.bytes for each in self.prepared)
+        if self.declared:
+            with stages.stage("noting whose rows are whose"):
+                self.subjects = noted_subjects(self.folder, self.declared, self.versions, self.known)
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
 
@@ -96,6 +105,7 @@ class Settling:
                 (space.partition(":")[2], count) for space, count in self.members.items() if space.startswith("group:")
             ),
             tuple(prepared_record(each, run_id, self.folder) for each in self.prepared),
+            self.subjects,
         )
 
     def clear(self) -> None:

@@ -32,6 +32,7 @@ def test_a_run_needs_what_it_is_read_from(tmp_path):
     written(made.folder, f"runs/{first}/index/left_over.parquet", f"runs/{first}/index/spark/part-0.parquet")
     written(made.folder, f"runs/{first}/mask.parquet", f"runs/{first}/persons.parquet", f"runs/{first}/rows.parquet")
     (made.folder / "runs" / first / "settings.json").write_text("{}", encoding="utf-8")
+    layer = {"persons": f"runs/{first}/persons.parquet", "rows": f"runs/{first}/rows.parquet"}
     engine = connect(made.url)
     with engine.begin() as connection:
         connection.execute(
@@ -42,7 +43,7 @@ def test_a_run_needs_what_it_is_read_from(tmp_path):
         connection.execute(
             insert(models.subject_rows).values(
                 version_id=f"s-{first}", kind="person", column="k", run_id=first, key_id="k", persons=1, rows=1,
-                persons_path=f"runs/{first}/persons.parquet", rows_path=f"runs/{first}/rows.parquet",
+                body=json.dumps({"layers": [layer]}),
             )
         )  # fmt: skip
         connection.execute(

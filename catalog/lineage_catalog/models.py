@@ -134,8 +134,7 @@ subject_rows = Table(
     Column("key_id", String(32), nullable=False),  # which key the hashes were made with
     Column("persons", BigInteger, nullable=False),
     Column("rows", BigInteger, nullable=False),
-    Column("persons_path", Text, nullable=False),  # Parquet: keyed hash, number; by hash
-    Column("rows_path", Text, nullable=False),  # Parquet: number of the person, rid
+    Column("body", Text, nullable=False),  # JSON: the files, in layers; a refresh adds one
 )
 
 erasures = Table(
@@ -173,8 +172,9 @@ audit_log = Table(
     Column("counts", Text, nullable=False),  # JSON
     Column("result", Text, nullable=False),
     Column("details", Text, nullable=False),  # JSON
+    Column("key_id", String(32), nullable=False),  # which key the hash was made with
     Column("previous", String(64), nullable=False),  # hash of the entry before
-    Column("hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),  # keyed, over all of the above
 )
 
 audit_requests = Table(
@@ -187,13 +187,16 @@ audit_requests = Table(
     Column("due", String(32), nullable=False),
     Column("verified_by", Text),  # who made sure that the person is who they say
     Column("plan_id", String(32)),
-    Column("planned_by", Text),
+    Column("planned_by", Text),  # user of the operating system
+    Column("planned_name", Text),  # the name that was claimed
     Column("four_eyes", Boolean, nullable=False),
     Column("approved_by", Text),
+    Column("approved_name", Text),
     Column("approved_at", String(32)),
     Column("reason", Text),  # of a refusal
     Column("recipients", Text, nullable=False),  # JSON: to be told (Art. 19)
     Column("updated_at", String(32), nullable=False),
+    Column("seal", String(64), nullable=False),  # keyed hash over all of the above
 )
 
 HEAD = "0006"

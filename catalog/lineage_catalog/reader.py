@@ -18,6 +18,7 @@ from lineage_catalog.records import (
     PreparedRecord,
     RunRecord,
     StepRecord,
+    SubjectRecord,
     VersionRecord,
 )
 
@@ -135,11 +136,15 @@ class CatalogReader:
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
         return self._all(query, PreparedRecord)
 
-    def subject_files(self, version_ids: Sequence[str]) -> list[str]:
-        """The files that tell which rows of these versions are whose."""
+    def subjects(self, version_id: str) -> list[SubjectRecord]:
+        """Which rows of a version are whose, per kind of person and column."""
         table = models.subject_rows
-        query = select(table.c.persons_path, table.c.rows_path).where(table.c.version_id.in_(version_ids))
-        return [str(path) for row in self._rows(query) for path in row]
+        return self._all(select(table).where(table.c.version_id == version_id), SubjectRecord)
+
+    def erased(self, kind: str) -> set[str]:
+        """The keyed hashes of persons of a kind that were erased."""
+        table = models.erased_subjects
+        return {str(row[0]) for row in self._rows(select(table.c.hash).where(table.c.kind == kind))}
 
     def content(self, run_id: str) -> str | None:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""

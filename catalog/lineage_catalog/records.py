@@ -117,6 +117,20 @@ class PreparedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SubjectRecord:
+    """Which rows of a source version are whose: by keyed hash, in the files that `body` (JSON) names."""
+
+    version_id: str
+    kind: str
+    column: str
+    run_id: str
+    key_id: str
+    persons: int
+    rows: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Everything a run leaves in the catalog, written in one transaction."""
 
@@ -127,6 +141,7 @@ class Commit:
     datasets: tuple[DatasetRecord, ...]
     hops: tuple[HopRecord, ...]
     columns: tuple[ColumnRecord, ...] = ()
+    subjects: tuple[SubjectRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +155,4 @@ class Lineage:
     report: str | None = None
     members: tuple[tuple[str, int], ...] = ()
     prepared: tuple[PreparedRecord, ...] = ()
+    subjects: tuple[SubjectRecord, ...] = ()

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import Commit, HopRecord, Lineage
+from lineage_catalog.records import Commit, HopRecord, Lineage, SubjectRecord
 
 
 def commit_run(engine: Engine, commit: Commit) -> None:
@@ -39,6 +39,7 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             _insert_hops(connection, lineage.hops)
             if lineage.prepared:
                 connection.execute(insert(models.prepared), [asdict(each) for each in lineage.prepared])
+            _insert_subjects(connection, lineage.subjects)
             steps = models.run_steps
             for node, members in lineage.members:
                 counted = update(steps).where(steps.c.run_id == lineage.run_id, steps.c.node == node)
@@ -53,30 +54,70 @@ def _insert_hops(connection: Connection, hops: Sequence[HopRecord]) -> None:
         connection.execute(insert(models.hops), [asdict(hop) | {"ordinal": number} for number, hop in enumerate(hops)])
 
 
+def _insert_subjects(connection: Connection, subjects: Sequence[SubjectRecord]) -> None:
+    """Who a version's rows are about is the same for every run that reads it: the first one notes it."""
+    table, versions = models.subject_rows, models.dataset_versions
+    for each in subjects:
+        if connection.execute(select(versions.c.id).where(versions.c.id == each.version_id)).first() is None:
+            continue  # of a run that failed its checks: its versions are its own
+        same = (
+            table.c.version_id == each.version_id,
+            table.c.kind == each.kind,
+            table.c.column == each.column,
+        )
+        # One that was made with another key is of no use to anybody.
+        connection.execute(delete(table).where(*same, table.c.key_id != each.key_id))
+        if connection.execute(select(table.c.kind).where(*same)).first() is None:
+            connection.execute(insert(table).values(**asdict(each)))
+
+
 def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
     """Takes these runs out, and the versions that only they had. A committed run is never taken out."""
     try:
         with engine.execution_options(writing=True).begin() as connection:
             runs = models.runs
-            wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status != "committed")
+            wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status == "failed")
             ids = list(connection.execute(wanted).scalars())
-            for table in (
-                models.hops,
-                models.prepared,
-                models.dataset_columns,
-                models.run_steps,
-                models.run_datasets,
-            ):
-                connection.execute(delete(table).where(table.c.run_id.in_(ids)))
+            clear_runs(connection, ids)
             connection.execute(delete(runs).where(runs.c.id.in_(ids)))
-            used = select(models.run_datasets.c.version_id)
-            versions = models.dataset_versions
-            connection.execute(delete(versions).where(versions.c.run_id.in_(ids), versions.c.id.not_in(used)))
     except SQLAlchemyError as error:
         raise CatalogError(f"the catalog could not be cleared: {short_message(error)}") from error
 
 
-def _write(connection: Connection, commit: Commit) -> None:
+def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Takes out all that is held of these runs, but not the runs; and versions that no run has any more."""
+    for table in (models.hops, models.prepared, models.dataset_columns, models.run_steps, models.run_datasets):
+        connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
+    versions, subjects = models.dataset_versions, models.subject_rows
+    unused = select(versions.c.id).where(versions.c.id.not_in(select(models.run_datasets.c.version_id)))
+    connection.execute(delete(subjects).where(subjects.c.version_id.in_(unused)))
+    connection.execute(delete(versions).where(versions.c.id.not_in(select(models.run_datasets.c.version_id))))
+
+
+def supersede(connection: Connection, old: str, commit: Commit) -> None:
+    """Puts a run in the place of another, in the order of commits too; nothing but the name is left of the old one."""
+    runs = models.runs
+    ordinal = connection.execute(select(runs.c.ordinal).where(runs.c.id == old)).scalar_one()
+    emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
+    connection.execute(
+        update(runs)
+        .where(runs.c.id == old)
+        .values(status="superseded", superseded_by=commit.run.id, ordinal=_next_ordinal(connection), **emptied)
+    )
+    for version in commit.versions:
+        # Rows that stayed in a version have moved to other files.
+        values = {key: value for key, value in asdict(version).items() if key != "id"}
+        table = models.dataset_versions
+        connection.execute(update(table).where(table.c.id == version.id).values(**values))
+    _write(connection, commit, ordinal)
+    clear_runs(connection, [old])
+
+
+def _next_ordinal(connection: Connection) -> int:
+    return int(connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one())
+
+
+def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -> None:
     run = commit.run
     _once(
         connection,
@@ -84,7 +125,7 @@ def _write(connection: Connection, commit: Commit) -> None:
         "version",
         {"version": run.workflow_version, "name": run.workflow, "content": commit.content},
     )
-    ordinal = connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one()
+    ordinal = _next_ordinal(connection) if ordinal is None else ordinal
     connection.execute(insert(models.runs).values(**asdict(run), content=commit.content, ordinal=ordinal))
     for version in commit.versions:
         _once(connection, models.dataset_versions, "id", asdict(version))
@@ -96,6 +137,7 @@ def _write(connection: Connection, commit: Commit) -> None:
         if rows:
             connection.execute(insert(table), rows)
     _insert_hops(connection, commit.hops)
+    _insert_subjects(connection, commit.subjects)
 
 
 def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:

@@ -30,7 +30,7 @@ def files_of_run(reader: CatalogReader, home: HomeLayout, run_id: str) -> set[st
         *(path for each in versions for path in _of_version(reader, each)),
         *(path for hop in reader.hops(run_id) for path in _of_hop(hop)),
         *(each.path for each in reader.prepared(run_id) if each.path is not None),
-        *reader.subject_files(versions),
+        *(path for each in versions for path in _of_subjects(reader, each)),
         *_of_tables(home, run_id),
     ]
     return set(_inside(home, named))
@@ -54,6 +54,13 @@ def _of_hop(hop: HopRecord) -> Iterator[str]:
     yield from (path for path in (hop.backward, hop.forward) if path is not None)
     if hop.body is not None:
         yield from json.loads(hop.body).get("without", ())  # masks of refreshes
+
+
+def _of_subjects(reader: CatalogReader, version_id: str) -> Iterator[str]:
+    """The files that tell which rows of a version are whose."""
+    for record in reader.subjects(version_id):
+        for layer in json.loads(record.body)["layers"]:
+            yield from (layer["persons"], layer["rows"], *layer.get("without", ()))
 
 
 def _of_tables(home: HomeLayout, run_id: str) -> Iterator[str]:

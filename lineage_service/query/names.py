@@ -43,7 +43,14 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
         raise NotFound(f"no run '{text}' in the home '{home}'; latest runs: {listed(known)}")
     if len(found) > 1 and not any(run.id == text for run in found):
         raise QuestionError(f"'{text}' is the beginning of several runs: {listed([run.id for run in found])}")
-    return next((run for run in found if run.id == text), found[0])
+    run = next((run for run in found if run.id == text), found[0])
+    if run.status == "superseded":
+        raise NotFound(
+            f"run '{run.id}' in the home '{home}' was superseded by run '{run.superseded_by}': data was erased or "
+            "corrected, and nothing is held under the old id",
+            hint=f"ask for run '{run.superseded_by}'",
+        )
+    return run
 
 
 def find_dataset(

@@ -17,12 +17,12 @@ from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
 from lineage_service.refresh.detect import Detecting
 from lineage_service.refresh.finishing import failed_checks, publications
-from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, working_folder
+from lineage_service.store.patching import Ids
 from lineage_service.store.publish import discarding, publish
 
 

@@ -29,10 +29,10 @@ from lineage_service.refresh.duckdb_sql import (
     shape_of,
     shown_as,
 )
-from lineage_service.refresh.patching import Ids
 from lineage_service.store.alike import read_alike
 from lineage_service.store.engine import column, literal, own
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version, parquet_footer
 from lineage_service.store.written import version_of_folder

@@ -14,11 +14,11 @@ from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
 from lineage_service.progress import Stages
 from lineage_service.refresh.by_duckdb import State
-from lineage_service.refresh.patching import Ids
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication
 from lineage_service.store.versions import Version
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine
-from lineage_service.refresh.patching import CameFile, Ids, Patcher
 from lineage_service.store.engine import column, file_literal, literal
 from lineage_service.store.layout import storing
+from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer
 

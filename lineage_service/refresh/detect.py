@@ -17,12 +17,12 @@ from lineage_service.errors import QuestionError, SourceError
 from lineage_service.query.ask import Questions
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
-from lineage_service.refresh.patching import CameFile, Ids, Patcher
 from lineage_service.refresh.rows import COPY, same_values
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
 from lineage_service.store.engine import column, literal
 from lineage_service.store.listing import Listing, listing
+from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
 from lineage_service.store.versions import FileState, Origin, Version, VersionFile, file_state, parquet_footer
 

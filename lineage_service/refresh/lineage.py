@@ -13,8 +13,8 @@ from lineage_service.capture.handles import Role, Space, Table, is_dataset
 from lineage_service.index.compose import composable, composed_pairs, pairs_of, targets_of, view_of
 from lineage_service.index.edges import Edge, graph_of, leading_to, through_absence
 from lineage_service.index.engine import DuckIndexEngine, duckdb_index_engine
-from lineage_service.refresh.patching import Ids
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.patching import Ids
 from lineage_service.store.tables import TableRows
 from lineage_service.store.versions import Version
 

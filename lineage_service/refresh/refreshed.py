@@ -31,19 +31,28 @@ from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
-from lineage_service.refresh.patching import Ids, Patcher
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
+from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.session_settings import keep_settings, kept_settings
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.spark.refreshing import Meant, Recomputed
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Rows of a dataset that are taken out without being computed anew; or `besides` that."""
+
+    rids: Ids
+    reason: str | None = None
+    besides: bool = False
 
 
 @dataclass
@@ -62,6 +71,7 @@ class Refresh:
     seconds: dict[str, float] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
     by_spark: list[str] = field(default_factory=list)  # steps that DuckDB could not compute alike
+    in_place: bool = False  # the new run takes the place of the old one: datasets that stay are the same versions
     _is_left: bool = False
     _has_lineage: bool = True
 
@@ -82,14 +92,21 @@ class Refresh:
     # --- the way ----------------------------------------------------------------------------------------------
 
     def bring(
-        self, changes: Mapping[str, Changed], only: Collection[str] | None = None, *, lineage: bool = True
+        self,
+        changes: Mapping[str, Changed],
+        only: Collection[str] | None = None,
+        *,
+        lineage: bool = True,
+        deleted: Mapping[str, Deleted] | None = None,
     ) -> None:
         """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from.
-        Without `lineage` only their rows."""
+        Without `lineage` only their rows. Of steps in `deleted`, rows are taken out instead, or besides."""
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
-        refuse_unanswerable(self.run, before)
-        self._refuse_changed(changes)
+        deleted = deleted or {}
+        if not all(step in deleted and not deleted[step].besides for step in self._steps(only)):
+            refuse_unanswerable(self.run, before)
+            self._refuse_changed(changes)
         self.versions = {space: scan.version for space, scan in self.scans.items()}
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
         for source in self.plan.sources.values():
@@ -100,9 +117,13 @@ class Refresh:
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
             node = self.plan.steps[step]
-            self._is_left = True
+            self._is_left = step not in deleted or deleted[step].besides
             rows = None
-            if spark.is_touched(node) and means_the_same({**(self.settings or {}), **self.options.conf}):
+            if (
+                self._is_left
+                and spark.is_touched(node)
+                and means_the_same({**(self.settings or {}), **self.options.conf})
+            ):
                 rows = self._near(near, node, number, before)
             if rows is None and self._is_left and spark.is_touched(node):
                 rows = self._by_spark(spark, node, number, before)
@@ -110,6 +131,8 @@ class Refresh:
                 self._untouched(space, before)
             none = np.array([], np.int64)
             gone, came = (none, none) if rows is None else (rows.gone, rows.came)
+            if step in deleted:
+                gone, came = self._delete(space, deleted[step], gone, came)
             self.states[node.id] = State(space, self.scans[space], self._scan(self.versions[space]), gone, came)
         self.seconds["refresh"] = round(time.monotonic() - began, 3)
 
@@ -201,10 +224,30 @@ class Refresh:
             wanted &= needed
         return [node.step for node in self.plan.nodes() if node.id in wanted]
 
+    def _delete(self, space: Space, deleted: Deleted, gone: Ids, came: Ids) -> tuple[Ids, Ids]:
+        """Takes rows out of a dataset that has been brought up to date, or left as it was."""
+        then = self.versions[space]
+        held = _array_of(self.ask.engine.id_array(self._scan(then).all_rids()))
+        rids = np.intersect1d(deleted.rids, held)
+        if not len(rids):
+            return gone, came
+        self.versions[space] = now = self.patcher.patched(then, rids, [])
+        mask = self.patcher.mask(rids)
+        self.hops = [each for hop in self.hops for each in masked([hop], self.folder.run_id, space, mask)]
+        step = space.removeprefix("step:")
+        told = self.reports[step]
+        way = told.way if deleted.besides and told.way != "untouched" else "deleted"
+        self.reports[step] = replace(
+            told, way=way, rows=now.rows, removed=told.removed + len(rids), reason=deleted.reason
+        )
+        then_held = _array_of(self.ask.engine.id_array(self.scans[space].all_rids()))
+        return np.union1d(gone, np.intersect1d(rids, then_held)), np.setdiff1d(came, rids)
+
     def _untouched(self, space: Space, before: Sequence[HopRecord]) -> None:
         version = self.versions[space]
-        # A version of its own: who reads the one before is led to the run before.
-        self.versions[space] = self.patcher.patched(version, np.array([], np.int64), [])
+        if not self.in_place:
+            # A version of its own: who reads the one before is led to the run before.
+            self.versions[space] = self.patcher.patched(version, np.array([], np.int64), [])
         self.hops += masked(used_by(before, space), self.folder.run_id, space, None)
         self.reports[space.removeprefix("step:")] = DatasetReport("untouched", version.rows)
 
@@ -278,6 +321,7 @@ class Refresh:
             committed_at=now,
             lineage="complete",
             lineage_note=None,
+            held_since=self.run.held_since or self.run.committed_at if self.in_place else None,
         )
         steps = tuple(
             replace(each, rows=self._rows_of(each.node, each.rows)) for each in self.ask.reader.steps(self.run.id)
@@ -319,9 +363,14 @@ class Refresh:
                 for output, sources in captured.items()
             },
             "seconds": {"execute": self.seconds.get("refresh", 0.0), "capture": 0.0, "index": 0.0},
-            "refreshed": report.to_json(),
+            **({"supersedes": self.run.id} if self.in_place else {"refreshed": report.to_json()}),
         }
         return found
+
+
+def _array_of(ids: pa.Array) -> Ids:
+    found: Ids = ids.to_numpy(zero_copy_only=False).astype("int64")
+    return found
 
 
 # Settings under which Spark may read or compute otherwise than the files and the standard say.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lineage_service.query.engine import QueryEngine
-from lineage_service.refresh.patching import CameFile, Ids
 from lineage_service.store.engine import column, own
+from lineage_service.store.patching import CameFile, Ids
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import VersionColumn
 

@@ -17,11 +17,11 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.ask import removed_rids
 from lineage_service.refresh.changes import Changing
-from lineage_service.refresh.patching import Ids
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.settings import IndexOptions
 from lineage_service.store.engine import column, own
 from lineage_service.store.layout import HomeLayout, working_folder
+from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
 
 NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be

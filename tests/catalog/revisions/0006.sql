@@ -24,11 +24,11 @@ VALUES ('r1', 0, 'step:totals', 'source:orders', 0, 'pairs', 3, 10, 'runs/r1/ind
 INSERT INTO prepared (run_id, name, kind, rows, bytes, path, body) VALUES ('r1', 'monthly', 'groups', 7, 90, 'runs/r1/index/monthly.prepared.parquet', '{"question": {}}');
 INSERT INTO dataset_columns (run_id, dataset, ordinal, name, type, pii, reads, influenced_by, decided_by)
 VALUES ('r1', 'totals', 0, 'revenue', 'bigint', true, '[["orders", "amount"]]', '[]', NULL);
-INSERT INTO subject_rows (version_id, kind, "column", run_id, key_id, persons, rows, persons_path, rows_path)
-VALUES ('v1', 'customer', 'id', 'r1', 'k1', 2, 3, 'runs/r1/subjects/0.persons.parquet', 'runs/r1/subjects/0.rows.parquet');
+INSERT INTO subject_rows (version_id, kind, "column", run_id, key_id, persons, rows, body)
+VALUES ('v1', 'customer', 'id', 'r1', 'k1', 2, 3, '{"layers": []}');
 INSERT INTO erasures (id, kind, state, at, body, certificate) VALUES ('e1', 'erasure', 'done', '2026-01-02T00:00:00.000+00:00', '{}', '{}');
 INSERT INTO erased_subjects (kind, hash, key_id, erasure_id, at) VALUES ('customer', 'h1', 'k1', 'e1', '2026-01-02T00:00:00.000+00:00');
-INSERT INTO audit_log (number, at, os_user, actor, verb, request, subjects, datasets, counts, result, details, previous, hash)
-VALUES (1, '2026-01-02T00:00:00.000+00:00', 'u', NULL, 'access', NULL, '{}', '[]', '{}', 'done', '{}', '', 'h');
-INSERT INTO audit_requests (reference, kind, status, received, due, four_eyes, recipients, updated_at)
-VALUES ('R-1', 'erasure', 'open', '2026-01-01', '2026-02-01', false, '[]', '2026-01-02T00:00:00.000+00:00');
+INSERT INTO audit_log (number, at, os_user, actor, verb, request, subjects, datasets, counts, result, details, key_id, previous, hash)
+VALUES (1, '2026-01-02T00:00:00.000+00:00', 'u', NULL, 'access', NULL, '{}', '[]', '{}', 'done', '{}', 'k1', '', 'h');
+INSERT INTO audit_requests (reference, kind, status, received, due, four_eyes, recipients, updated_at, seal)
+VALUES ('R-1', 'erasure', 'open', '2026-01-01', '2026-02-01', false, '[]', '2026-01-02T00:00:00.000+00:00', 's');

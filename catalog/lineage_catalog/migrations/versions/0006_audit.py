@@ -28,8 +28,7 @@ def upgrade() -> None:
         sa.Column("key_id", sa.String(32), nullable=False),
         sa.Column("persons", sa.BigInteger, nullable=False),
         sa.Column("rows", sa.BigInteger, nullable=False),
-        sa.Column("persons_path", sa.Text, nullable=False),
-        sa.Column("rows_path", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
     )
     op.create_table(
         "erasures",
@@ -66,6 +65,7 @@ def upgrade() -> None:
         sa.Column("counts", sa.Text, nullable=False),
         sa.Column("result", sa.Text, nullable=False),
         sa.Column("details", sa.Text, nullable=False),
+        sa.Column("key_id", sa.String(32), nullable=False),
         sa.Column("previous", sa.String(64), nullable=False),
         sa.Column("hash", sa.String(64), nullable=False),
     )
@@ -79,10 +79,13 @@ def upgrade() -> None:
         sa.Column("verified_by", sa.Text),
         sa.Column("plan_id", sa.String(32)),
         sa.Column("planned_by", sa.Text),
+        sa.Column("planned_name", sa.Text),
         sa.Column("four_eyes", sa.Boolean, nullable=False),
         sa.Column("approved_by", sa.Text),
+        sa.Column("approved_name", sa.Text),
         sa.Column("approved_at", sa.String(32)),
         sa.Column("reason", sa.Text),
         sa.Column("recipients", sa.Text, nullable=False),
         sa.Column("updated_at", sa.String(32), nullable=False),
+        sa.Column("seal", sa.String(64), nullable=False),
     )

@@ -38,10 +38,10 @@ class Patcher:
     def patched(self, version: Version, gone: Ids, came: Sequence[CameFile], *, all_gone: bool = False) -> Version:
         """The version without the rows that went, with those that came."""
         files = [] if all_gone else [left for file in version.files if (left := self._without(file, gone)) is not None]
-        files += [self._with_rids(each) for each in came if len(each.rids)]
+        files += [self.with_rids(each) for each in came if len(each.rids)]
         if not files and (came or version.files):  # without rows there must still be columns
             file = came[0].file if came else version.files[0]
-            files = [self._with_rids(CameFile(file, _nothing(), _nothing()))]
+            files = [self.with_rids(CameFile(file, _nothing(), _nothing()))]
         top = max([version.end, *(int(each.rids.max(initial=-1)) + 1 for each in came)])
         marks = [f"{file.path} {file.without} {file.only}" for file in files]
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
@@ -69,7 +69,7 @@ class Patcher:
             stay = ~np.isin(rids, gone)
             if stay.all():
                 return file
-            return self._with_rids(CameFile(file, at[stay], rids[stay])) if stay.any() else None
+            return self.with_rids(CameFile(file, at[stay], rids[stay])) if stay.any() else None
         here = gone[(gone >= file.base) & (gone < file.base + file.rows)] - file.base
         if not len(here):
             return file
@@ -79,7 +79,8 @@ class Patcher:
         write_positions(path, _array(here))
         return replace(file, without=self.folder.home.relative(path), left_out=len(here))
 
-    def _with_rids(self, came: CameFile) -> VersionFile:
+    def with_rids(self, came: CameFile) -> VersionFile:
+        """A file whose rows have these rids, which lie in a file beside it."""
         path = self._fresh()
         write_positions(path, _array(came.positions), _array(came.rids))
         left_out, top = came.file.rows - len(came.rids), int(came.rids.max(initial=-1)) + 1

@@ -1,0 +1,122 @@
+"""They come back: persons who were erased and are in a source again when a workflow reads it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from lineage_catalog.records import SubjectRecord
+
+from lineage_service.errors import Problem, RunError
+from lineage_service.spec.models import SourceSpec
+from lineage_service.spec.yaml_tree import Marks
+from lineage_service.store.compacting import compacted
+from lineage_service.store.engine import open_duckdb
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.patching import Ids, Patcher
+from lineage_service.store.versions import Version
+from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
+from lineage_service.subjects.key import home_key
+from lineage_service.subjects.noted import Known, known_index, scan_of
+
+
+def is_held(spec: SourceSpec) -> bool:
+    """Whether a legal hold lets nobody be erased from a source today."""
+    hold = spec.legal_hold
+    return hold is not None and (hold.until is None or str(hold.until) >= datetime.now(UTC).date().isoformat())
+
+
+@dataclass
+class Returned:
+    """Looks for erased persons in the sources of one run, and does as each source says."""
+
+    folder: RunFolder
+    known: Known
+    erased: Callable[[str], set[str]]
+    marks: Marks
+    records: list[SubjectRecord] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def kept(self, specs: Mapping[str, SourceSpec], versions: Mapping[str, Version]) -> dict[str, Version]:
+        """The versions to read, by source. RunError, with all of them, where a source says `on_erased: fail`."""
+        kept, failed = dict(versions), list[Problem]()
+        for name, spec in specs.items():
+            declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
+            if not declared or is_held(spec):
+                continue
+            made = [self._index(each, versions[name]) for each in declared]
+            rids, persons = self._rows(made)
+            if not persons:
+                self.records += made
+                continue
+            problem = self._problem(name, spec, persons, len(rids))
+            if spec.on_erased == "fail":
+                failed.append(problem)
+                continue
+            self.warnings.append(problem)
+            if spec.on_erased == "warn":
+                self.records += made
+                continue
+            kept[name] = self._without(name, versions[name], rids)
+            self.records += [self._reduced(each, kept[name]) for each in made]
+            self._remove([file.path for file in versions[name].files], [file.path for file in kept[name].files])
+            self._remove([path for each in made for layer in layers_of(each) for path in (layer.persons, layer.rows)])
+        if failed:
+            raise RunError(failed)
+        return kept
+
+    def _index(self, declared: Declared, version: Version) -> SubjectRecord:
+        key = home_key(self.folder.home)
+        found = known_index(declared, version, self.known, key)
+        if found is not None:
+            return found
+        with open_duckdb(self.folder.temporary / "spill") as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            return SubjectIndex(connection, self.folder, key).of_version(declared, scan_of(self.folder, version))
+
+    def _rows(self, records: list[SubjectRecord]) -> tuple[Ids, int]:
+        """The rids of erased persons' rows, and how many persons they are."""
+        parts, persons = [np.array([], np.int64)], 0
+        with open_duckdb(self.folder.temporary / "spill") as connection:
+            for record in records:
+                hashes = ", ".join(f"unhex('{each}')" for each in sorted(self.erased(record.kind)))
+                query = owners(layers_of(record), self.folder.home.absolute, hashes)
+                rows = connection.execute(query).fetchall()
+                persons += len({row[0] for row in rows})
+                parts.append(np.array([row[1] for row in rows], np.int64))
+        return np.unique(np.concatenate(parts)), persons
+
+    def _without(self, name: str, version: Version, rids: Ids) -> Version:
+        patcher = Patcher(self.folder)
+        patched = patcher.patched(version, rids, [])
+        marks = f"{version.id} without {hashlib.sha256(rids.tobytes()).hexdigest()}"
+        # The same files without the same rows are the same version, whoever reads them.
+        patched = replace(patched, id=hashlib.sha256(marks.encode()).hexdigest()[:32])
+        return compacted(patched, patcher, self.folder.snapshot(name))
+
+    def _reduced(self, record: SubjectRecord, version: Version) -> SubjectRecord:
+        with open_duckdb(self.folder.temporary / "spill") as connection:
+            index = SubjectIndex(connection, self.folder, home_key(self.folder.home))
+            rids = scan_of(self.folder, version).all_rids()
+            return index.without(record, version.id, rids, self.folder.home.absolute)
+
+    def _remove(self, paths: Sequence[str], used: Sequence[str] = ()) -> None:
+        """Files of this run, made on the way, that hold what is left out."""
+        for path in paths:
+            absolute = Path(self.folder.home.absolute(path))
+            if path not in used and absolute.is_relative_to(self.folder.path):
+                absolute.unlink(missing_ok=True)
+
+    def _problem(self, name: str, spec: SourceSpec, persons: int, rows: int) -> Problem:
+        who = "a person who was erased is" if persons == 1 else f"{persons:,} persons who were erased are"
+        what = {"fail": "", "warn": ", and read all the same", "drop": ", and left out"}[spec.on_erased]
+        told = f"source '{name}': {who} in the data again, with {rows:,} {'row' if rows == 1 else 'rows'}{what}"
+        hint = None
+        if spec.on_erased == "fail":
+            hint = "remove the rows where they come from, or say `on_erased: drop` to leave them out"
+        at = self.marks.at("sources", name)
+        return Problem(told, at, hint, "error" if spec.on_erased == "fail" else "warning")
