@@ -48,3 +48,26 @@ class Audit:
                 yield engine
             finally:
                 engine.dispose()
+
+    # --- access, record of processing -------------------------------------------------------------------------
+
+    def access(
+        self,
+        subjects: Given | Iterable[Given],
+        *,
+        case: CaseOptions | None = None,
+        min_group: int | None = None,
+    ) -> dict[str, Any]:
+        """Everything held about one person and derived from it (GDPR Art. 15), as docs/access.md tells it.
+
+        Several `subjects` are one person, known by several kinds. It is in the log before it is given.
+        """
+        from lineage_service.audit.access import MIN_GROUP, access
+        from lineage_service.subjects.given import subjects_of
+
+        document, notes = access(
+            self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
+        )
+        for note in notes:
+            self.tell_note(note)
+        return document
