@@ -39,10 +39,18 @@ ROLES = {Role.OWN: "own", Role.PEER: "peer"}
 Document = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Access:
+    """The document for the person, and notes for who asked: anchors of the log that failed."""
+
+    document: Document
+    notes: list[str]
+
+
 def access(
     audit: Audit, subjects: Sequence[Subject], case: CaseOptions | None = None, *, min_group: int = MIN_GROUP
-) -> tuple[Document, list[str]]:
-    """The document of one person (`subjects` are the kinds they are known by), and notes for who asked.
+) -> Access:
+    """The answer to one person; `subjects` are the kinds they are known by.
 
     Its entry is written first, in one transaction with that of the case it serves.
     """
@@ -64,7 +72,7 @@ def access(
                 "done" if document["held"] else "nothing held",
             )
         )
-    return document, writing.notes
+    return Access(document, writing.notes)
 
 
 def subject_key(ask: Questions) -> Key:
@@ -306,6 +314,10 @@ class Rule:
     about: str
     persons: int | str | None
     shows: str | None
+
+
+def _is_source(place: Place) -> bool:
+    return place.space.startswith("source:")
 
 
 def _present(rows: Rows) -> Rows:

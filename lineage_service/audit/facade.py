@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lineage_catalog.engine import connect
 from lineage_catalog.reader import CatalogReader
@@ -14,6 +15,11 @@ from lineage_service.progress import Tell
 from lineage_service.query.ask import Questions
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
+
+if TYPE_CHECKING:
+    from lineage_service.audit.access import Access
+    from lineage_service.audit.cases import CaseOptions
+    from lineage_service.subjects.given import Given
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Audit:
         *,
         case: CaseOptions | None = None,
         min_group: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Access:
         """Everything held about one person and derived from it (GDPR Art. 15), as docs/access.md tells it.
 
         Several `subjects` are one person, known by several kinds. It is in the log before it is given.
@@ -65,9 +71,4 @@ class Audit:
         from lineage_service.audit.access import MIN_GROUP, access
         from lineage_service.subjects.given import subjects_of
 
-        document, notes = access(
-            self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
-        )
-        for note in notes:
-            self.tell_note(note)
-        return document
+        return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
