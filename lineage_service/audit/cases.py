@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from lineage_service.audit.actor import Actor, current_actor, plain
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import Entry, Writing, log_errors, logged, now, reading
+from lineage_service.audit.log import CASE, Entry, Writing, log_errors, logged, now, reading
 from lineage_service.errors import LineageError, NotFound, RunError, did_you_mean, listed
 from lineage_service.query.answer import Answer, records
 from lineage_service.subjects.key import existing_key
@@ -84,6 +84,8 @@ def case_opened(
         return None
     old = catalog.case(writing.connection, options.request)
     if old is None:
+        if catalog.count_entries(writing.connection, request=options.request, verb=CASE):
+            raise _was_removed(options.request)
         received = options.received or date.today()
         new = CaseRecord(
             reference=options.request,
@@ -119,7 +121,7 @@ def case_opened(
         )
         if new == old:
             return old
-    return _written(writing, new, "case")
+    return _written(writing, new, CASE)
 
 
 def case_planned(
@@ -274,11 +276,16 @@ def refuse(
     """
     reason = plain(reason, "the reason", LONGEST_REASON)
     given = replace(options or CaseOptions(), request=reference)
+    reference = given.request or reference  # as it is written
     with logged(audit, given.who) as writing:
         known = catalog.case(writing.connection, reference)
-        if known is None and kind is None:
+        if known is not None:
+            kind = known.kind
+        elif kind is None:
             raise _unknown(writing.connection, reference, "to refuse what was never begun, say what it was: --kind")
-        case = case_opened(writing, given, kind or (known.kind if known else KINDS[0]))
+        elif kind not in KINDS:
+            raise LineageError(f"unknown kind of request '{kind}'; kinds: {', '.join(KINDS)}")
+        case = case_opened(writing, given, kind)
         assert case is not None
         if case.status == "done":
             raise RunError(f"the case '{reference}' is done: it cannot be refused any more")
@@ -330,6 +337,13 @@ def _was_changed(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' is not as it was written: it was changed by hand, or with another key",
         hint="look at what the log has of it: smoke-lineage audit log --verify",
+    )
+
+
+def _was_removed(reference: str) -> RunError:
+    return RunError(
+        f"the case '{reference}' was removed by hand: the log knows it, the list of cases does not",
+        hint="look closer: smoke-lineage audit log --verify",
     )
 
 
