@@ -18,8 +18,9 @@ from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
 
 if TYPE_CHECKING:
-    from lineage_service.audit.cases import CaseOptions, CaseResult
+    from lineage_service.audit.cases import CaseOptions
     from lineage_service.audit.chain import LogVerdict
+    from lineage_service.audit.decisions import CaseResult
     from lineage_service.audit.log_retention import Retained
     from lineage_service.query.answer import Answer
 
@@ -88,14 +89,14 @@ class Audit:
 
     def requests(self, *, all: bool = False, limit: int | None = None) -> Answer:
         """Open cases by due date; with `all`, closed ones too."""
-        from lineage_service.audit.cases import requests
+        from lineage_service.audit.case_listing import requests
 
         return requests(self, closed=all, limit=limit)
 
     def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
         """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.cases import approve
+        from lineage_service.audit.decisions import approve
 
         return approve(self, plan, current_actor(actor))
 
@@ -103,6 +104,6 @@ class Audit:
         self, reference: str, reason: str, *, kind: str | None = None, case: CaseOptions | None = None
     ) -> CaseResult:
         """Refuses a case, with the reason; with a `kind` also one that nobody has opened yet."""
-        from lineage_service.audit.cases import refuse
+        from lineage_service.audit.decisions import refuse
 
         return refuse(self, reference, reason, kind=kind, options=case)
