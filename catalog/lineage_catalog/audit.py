@@ -90,9 +90,12 @@ def last_entry(connection: Connection) -> LogRecord | None:
     return None if row is None else LogRecord(**row._mapping)
 
 
-def append_entry(connection: Connection, draft: LogRecord, seal: Seal) -> LogRecord:
-    """The entry as it was written behind the last one: with its number, the hash before it, and its own."""
-    last = last_entry(connection)
+def append_entry(connection: Connection, draft: LogRecord, seal: Seal, behind: LogRecord | None = None) -> LogRecord:
+    """The entry as it was written behind the last one: with its number, the hash before it, and its own.
+
+    `behind` is the last one, where that is no longer there.
+    """
+    last = behind or last_entry(connection)
     numbered = replace(draft, number=1 if last is None else last.number + 1, previous="" if last is None else last.hash)
     entry = replace(numbered, hash=numbered.sealed(seal))
     connection.execute(insert(models.audit_log).values(**asdict(entry)))
@@ -174,11 +177,16 @@ def write_case(connection: Connection, record: CaseRecord, seal: Seal) -> CaseRe
     return CaseRecord(**values)
 
 
-def remove_cases(connection: Connection, older_than: str) -> int:
-    """Takes closed cases away that nobody has touched since; how many."""
+def remove_cases(connection: Connection, older_than: str, opened: str) -> int:
+    """Takes closed cases away that nobody has touched since, and of whose opening (entries of the verb `opened`) the
+    log knows no more; how many.
+    """
     _overwriting(connection)
-    table = models.audit_requests
-    old = delete(table).where(table.c.status.in_(CLOSED), table.c.updated_at < older_than)
+    table, log = models.audit_requests, models.audit_log
+    told = select(log.c.request).where(log.c.verb == opened, log.c.request.is_not(None))
+    old = delete(table).where(
+        table.c.status.in_(CLOSED), table.c.updated_at < older_than, table.c.reference.not_in(told)
+    )
     return connection.execute(old).rowcount
 
 

@@ -21,17 +21,29 @@ def actor_option(function: F) -> F:
     )(function)
 
 
-def case_options(function: Callable[..., None]) -> Callable[..., None]:
-    """`--request`, `--received`, `--verified-by`, `--actor`; the verb gets one argument `case`, a `CaseOptions`."""
-
-    @click.option("--request", metavar="REF", help="Reference of the person's request; opens its case.")
-    @click.option(
+def received_option(function: F) -> F:
+    """`--received`, as a datetime."""
+    return click.option(
         "--received",
         type=click.DateTime(["%Y-%m-%d"]),
         metavar="DATE",
         help="The day the request came: it is due a month later. [default: today]",
+    )(function)
+
+
+def verified_by_option(function: F) -> F:
+    """`--verified-by`."""
+    return click.option("--verified-by", metavar="NAME", help="Who made sure that the person is who they say.")(
+        function
     )
-    @click.option("--verified-by", metavar="NAME", help="Who made sure that the person is who they say.")
+
+
+def case_options(function: Callable[..., None]) -> Callable[..., None]:
+    """`--request`, `--received`, `--verified-by`, `--actor`; the verb gets one argument `case`, a `CaseOptions`."""
+
+    @click.option("--request", metavar="REF", help="Reference of the person's request; opens its case.")
+    @received_option
+    @verified_by_option
     @actor_option
     @wraps(function)
     def with_case(

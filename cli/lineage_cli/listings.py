@@ -37,6 +37,14 @@ class Listing:
 
 RUNS = Listing(("workflow_version",), ("status", "started_at", "capture"), ("started_at", "committed_at"))
 DATASETS = Listing(("version",), ("bytes", "kind"))
+LOG = Listing(
+    ("subjects", "details", "key_id", "previous", "hash"), ("counts", "datasets", "actor", "request"), ("at",)
+)
+CASES = Listing(
+    ("overdue", "plan_id", "planned_name", "approved_name", "approved_at", "updated_at"),
+    ("recipients", "reason", "received", "verified_by", "planned_by", "four_eyes", "approved_by"),
+    lists=("recipients",),
+)
 COLUMNS = Listing(("run_id",), ("type",), lists=("computed_from", "influenced_by"))
 
 

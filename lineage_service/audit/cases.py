@@ -11,22 +11,18 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
-from typing import Any
 
 from lineage_catalog import audit as catalog
-from lineage_catalog.audit import CLOSED, CaseRecord
+from lineage_catalog.audit import CaseRecord
 from sqlalchemy import Connection
 
 from lineage_service.audit.actor import Actor, current_actor, plain
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import Entry, Writing, log_errors, logged, now, reading
+from lineage_service.audit.log import CASE, Entry, Writing, log_errors, now, reading
 from lineage_service.errors import LineageError, NotFound, RunError, did_you_mean, listed
-from lineage_service.query.answer import Answer, records
 from lineage_service.subjects.key import existing_key
 
 KINDS = ("access", "erasure", "rectification")
-LONGEST_REASON = 2000
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,8 @@ def case_opened(
         return None
     old = catalog.case(writing.connection, options.request)
     if old is None:
+        if catalog.count_entries(writing.connection, request=options.request, verb=CASE):
+            raise _was_removed(options.request)
         received = options.received or date.today()
         new = CaseRecord(
             reference=options.request,
@@ -104,9 +102,9 @@ def case_opened(
             updated_at=now(),
         )
     else:
-        _refuse_changed(writing, old)
+        refuse_changed(writing, old)
         if old.status == "refused":
-            raise _was_refused(old)
+            raise was_refused(old)
         received = options.received or date.fromisoformat(old.received)
         new = replace(
             old,
@@ -119,7 +117,7 @@ def case_opened(
         )
         if new == old:
             return old
-    return _written(writing, new, "case")
+    return written_case(writing, new, CASE)
 
 
 def case_planned(
@@ -148,7 +146,7 @@ def case_planned(
         approved_name=None,
         approved_at=None,
     )
-    return _written(writing, planned)
+    return written_case(writing, planned)
 
 
 def case_answered(writing: Writing, options: CaseOptions, *, recipients: Iterable[str] = ()) -> CaseRecord | None:
@@ -163,9 +161,9 @@ def case_closed(writing: Writing, reference: str | None, status: str = "done") -
     """The case at its end; None without a reference. The entry of what ended it is the caller's."""
     if reference is None:
         return None
-    case = _found(writing.connection, reference)
-    _refuse_changed(writing, case)
-    return _written(writing, replace(case, status=status))
+    case = found_case(writing.connection, reference)
+    refuse_changed(writing, case)
+    return written_case(writing, replace(case, status=status))
 
 
 def require_approval(audit: Audit, reference: str | None, plan_id: str, connection: Connection | None = None) -> None:
@@ -179,12 +177,12 @@ def require_approval(audit: Audit, reference: str | None, plan_id: str, connecti
             require_approval(audit, reference, plan_id, opened)
         return
     with log_errors(audit):
-        case = _found(connection, reference)
+        case = found_case(connection, reference)
     key = existing_key(audit.layout)
     if key is None or case.seal != case.sealed(key.seal):
         raise _was_changed(case)
     if case.status == "refused":
-        raise _was_refused(case)
+        raise was_refused(case)
     if case.plan_id != plan_id:
         raise RunError(
             f"the plan '{plan_id}' is not that of the case '{reference}'",
@@ -195,13 +193,13 @@ def require_approval(audit: Audit, reference: str | None, plan_id: str, connecti
     if case.approved_by is None:
         raise RunError(
             f"the case '{reference}' needs four eyes, and nobody has approved its plan '{plan_id}'",
-            hint=f"as another user than {_planner(case)}: smoke-lineage audit approve {reference}",
+            hint=f"as another user than {planner_of(case)}: smoke-lineage audit approve {reference}",
         )
-    if not Actor(case.approved_by, case.approved_name).is_another_than(_planner(case)):
-        raise _same_actor(case)  # approved before four eyes were asked for
+    if not Actor(case.approved_by, case.approved_name).is_another_than(planner_of(case)):
+        raise same_actor(case)  # approved before four eyes were asked for
 
 
-def _written(writing: Writing, case: CaseRecord, verb: str | None = None) -> CaseRecord:
+def written_case(writing: Writing, case: CaseRecord, verb: str | None = None) -> CaseRecord:
     written = catalog.write_case(writing.connection, replace(case, updated_at=now()), writing.key.seal)
     if verb is not None:
         details = {"kind": case.kind, "received": case.received, "due": case.due, "four_eyes": case.four_eyes}
@@ -216,112 +214,24 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- what people do to a case ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CaseResult:
-    """A case as a verb left it; `notes` are for people."""
-
-    case: CaseRecord
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return shown(self.case)
-
-
-def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseResult:
-    """The plan of a case approved: `plan` is the plan's file, or the case's reference.
-
-    Where the case needs four eyes, by another actor than planned it.
-    """
-    reference, plan_id = _meant(plan)
-    with logged(audit, actor) as writing:
-        case = _found(writing.connection, reference)
-        _refuse_changed(writing, case)
-        if plan_id is not None and case.plan_id != plan_id:
-            raise RunError(
-                f"the plan '{plan_id}' is not that of the case '{reference}'",
-                hint="it was planned anew since; approve the later plan",
-            )
-        if case.status == "refused":
-            raise _was_refused(case)
-        if case.status != "planned":
-            raise RunError(
-                f"the case '{reference}' has no plan to approve: it is {case.status}",
-                hint=None if case.status in CLOSED else f"smoke-lineage audit plan-erasure … --request {reference}",
-            )
-        if case.four_eyes and not writing.actor.is_another_than(_planner(case)):
-            raise _same_actor(case)
-        approved = replace(
-            case,
-            status="approved",
-            approved_by=writing.actor.user,
-            approved_name=writing.actor.name,
-            approved_at=now(),
-        )
-        written = _written(writing, approved)
-        details = {"plan_id": case.plan_id, "four_eyes": case.four_eyes}
-        writing.append(Entry("approve", reference, result="approved", details=details))
-    return CaseResult(written, tuple(writing.notes))
-
-
-def refuse(
-    audit: Audit, reference: str, reason: str, *, kind: str | None = None, options: CaseOptions | None = None
-) -> CaseResult:
-    """The case refused, with the reason that the person is given (Art. 12(4)). With a `kind`, one that nobody has
-    opened yet is opened for it.
-    """
-    reason = plain(reason, "the reason", LONGEST_REASON)
-    given = replace(options or CaseOptions(), request=reference)
-    with logged(audit, given.who) as writing:
-        known = catalog.case(writing.connection, reference)
-        if known is None and kind is None:
-            raise _unknown(writing.connection, reference, "to refuse what was never begun, say what it was: --kind")
-        case = case_opened(writing, given, kind or (known.kind if known else KINDS[0]))
-        assert case is not None
-        if case.status == "done":
-            raise RunError(f"the case '{reference}' is done: it cannot be refused any more")
-        written = _written(writing, replace(case, status="refused", reason=reason))
-        writing.append(Entry("refuse", reference, result="refused", details={"reason": reason}))
-    return CaseResult(written, tuple(writing.notes))
-
-
-def _meant(plan: str | Path) -> tuple[str, str | None]:
-    """The reference that is meant, and the plan's id where it was given by its file."""
-    path = Path(plan)
-    if not (isinstance(plan, Path) or path.suffix == ".json" or path.is_file()):
-        return str(plan), None
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        reference, plan_id = found["request"], found["plan_id"]
-    except OSError as error:
-        raise NotFound(f"cannot read the plan '{path}': {(error.strerror or 'unreadable').lower()}") from error
-    except (ValueError, KeyError, TypeError):
-        raise LineageError(f"'{path}' is no plan of an erasure or rectification") from None
-    if not isinstance(reference, str):
-        raise LineageError(f"the plan '{path}' belongs to no case", hint="plan again with --request REF")
-    return reference, str(plan_id)
-
-
 # --- errors ---------------------------------------------------------------------------------------------------
 
 
-def _found(connection: Connection, reference: str) -> CaseRecord:
+def found_case(connection: Connection, reference: str) -> CaseRecord:
     case = catalog.case(connection, reference)
     if case is None:
-        raise _unknown(connection, reference)
+        raise unknown_case(connection, reference)
     return case
 
 
-def _unknown(connection: Connection, reference: str, hint: str | None = None) -> NotFound:
+def unknown_case(connection: Connection, reference: str, hint: str | None = None) -> NotFound:
     known = catalog.references(connection)
     return NotFound(
         f"there is no case '{reference}'; cases: {listed(known)}", hint=hint or did_you_mean(reference, known)
     )
 
 
-def _refuse_changed(writing: Writing, case: CaseRecord) -> None:
+def refuse_changed(writing: Writing, case: CaseRecord) -> None:
     if case.seal != case.sealed(writing.key.seal):
         raise _was_changed(case)
 
@@ -333,54 +243,25 @@ def _was_changed(case: CaseRecord) -> RunError:
     )
 
 
-def _was_refused(case: CaseRecord) -> RunError:
+def _was_removed(reference: str) -> RunError:
+    return RunError(
+        f"the case '{reference}' was removed by hand: the log knows it, the list of cases does not",
+        hint="look closer: smoke-lineage audit log --verify",
+    )
+
+
+def was_refused(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' was refused on {case.updated_at[:10]}", hint="a new request has a new reference"
     )
 
 
-def _same_actor(case: CaseRecord) -> RunError:
+def same_actor(case: CaseRecord) -> RunError:
     return RunError(
-        f"the case '{case.reference}' needs four eyes: {_planner(case)} has planned it, and cannot approve it",
+        f"the case '{case.reference}' needs four eyes: {planner_of(case)} has planned it, and cannot approve it",
         hint="another user of the operating system has to, and under another name: see docs/audit-log.md",
     )
 
 
-def _planner(case: CaseRecord) -> Actor:
+def planner_of(case: CaseRecord) -> Actor:
     return Actor(case.planned_by or "nobody", case.planned_name)
-
-
-# --- listing --------------------------------------------------------------------------------------------------
-
-
-def requests(audit: Audit, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
-    """Cases by due date: the open ones, or all. `days_left` is below 0 where it is overdue, null where it is closed."""
-    with reading(audit) as connection:
-        found = catalog.cases(connection, closed=closed)
-    rows = [tuple(shown(case, today).values()) for case in found]
-    answer = records(list(COLUMNS), rows, limit)
-    overdue = sum(case.status not in CLOSED and _days_left(case, today) < 0 for case in found)
-    if overdue:
-        answer.notes.append(f"{overdue:,} {'case is' if overdue == 1 else 'cases are'} overdue")
-    return answer
-
-
-COLUMNS = (
-    "reference", "kind", "status", "received", "due", "days_left", "overdue", "verified_by", "four_eyes", "plan_id",
-    "planned_by", "planned_name", "approved_by", "approved_name", "approved_at", "reason", "recipients", "updated_at",
-)  # fmt: skip
-
-
-def shown(case: CaseRecord, today: date | None = None) -> dict[str, Any]:
-    """A case as it is told: by column."""
-    left = None if case.status in CLOSED else _days_left(case, today)
-    derived = {
-        "days_left": left,
-        "overdue": left is not None and left < 0,
-        "recipients": json.loads(case.recipients),
-    }
-    return {name: derived[name] if name in derived else getattr(case, name) for name in COLUMNS}
-
-
-def _days_left(case: CaseRecord, today: date | None) -> int:
-    return (date.fromisoformat(case.due) - (today or date.today())).days

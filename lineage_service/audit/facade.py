@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.engine import connect
 from lineage_catalog.reader import CatalogReader
@@ -19,6 +20,10 @@ from lineage_service.store.layout import HomeLayout
 if TYPE_CHECKING:
     from lineage_service.audit.access import Access
     from lineage_service.audit.cases import CaseOptions
+    from lineage_service.audit.chain import LogVerdict
+    from lineage_service.audit.decisions import CaseResult
+    from lineage_service.audit.log_retention import Retained
+    from lineage_service.query.answer import Answer
     from lineage_service.subjects.given import Given
 
 
@@ -72,3 +77,53 @@ class Audit:
         from lineage_service.subjects.given import subjects_of
 
         return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
+
+    # --- the log ----------------------------------------------------------------------------------------------
+
+    def log(self, *, limit: int | None = None, request: str | None = None, verb: str | None = None) -> Answer:
+        """Who asked what, when, with what result: entries of the log, newest first."""
+        from lineage_service.audit.log_listing import log_entries
+
+        return log_entries(self, limit=limit, request=request, verb=verb)
+
+    def log_head(self) -> dict[str, Any]:
+        """Number, hash, time and key of the last entry; number 0 where the log is empty."""
+        from lineage_service.audit.log_listing import log_head
+
+        return log_head(self)
+
+    def verify_log(self, anchors: str | Path | None = None) -> LogVerdict:
+        """Whether the log is whole, by its chain and its anchors, or those that were kept elsewhere."""
+        from lineage_service.audit.chain import verify_log
+
+        return verify_log(self, anchors)
+
+    def retain_log(self, days: int, *, actor: str | None = None) -> Retained:
+        """Removes entries, and closed cases, that are older than so many days."""
+        from lineage_service.audit.actor import current_actor
+        from lineage_service.audit.log_retention import retain_log
+
+        return retain_log(self, days, current_actor(actor))
+
+    # --- cases ------------------------------------------------------------------------------------------------
+
+    def requests(self, *, all: bool = False, limit: int | None = None) -> Answer:
+        """Open cases by due date; with `all`, closed ones too."""
+        from lineage_service.audit.case_listing import requests
+
+        return requests(self, closed=all, limit=limit)
+
+    def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
+        """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
+        from lineage_service.audit.actor import current_actor
+        from lineage_service.audit.decisions import approve
+
+        return approve(self, plan, current_actor(actor))
+
+    def refuse(
+        self, reference: str, reason: str, *, kind: str | None = None, case: CaseOptions | None = None
+    ) -> CaseResult:
+        """Refuses a case, with the reason; with a `kind` also one that nobody has opened yet."""
+        from lineage_service.audit.decisions import refuse
+
+        return refuse(self, reference, reason, kind=kind, options=case)

@@ -25,6 +25,9 @@ from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.key import NAME, VARIABLE, Key, existing_key, home_key
 
+CASE = "case"  # the verb of entries that open a case, or tell what is new about it
+RETENTION = "log-retention"  # the verb of entries that say how far the front of the log was removed
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -55,8 +58,8 @@ class Writing:
     head: LogRecord | None = None
     notes: list[str] = field(default_factory=list)
 
-    def append(self, entry: Entry) -> LogRecord:
-        """The entry as it stands in the log, if the transaction commits."""
+    def append(self, entry: Entry, behind: LogRecord | None = None) -> LogRecord:
+        """The entry as it stands in the log, if the transaction commits; `behind` is for who removes the last one."""
         draft = LogRecord(
             number=0,
             at=now(),
@@ -73,7 +76,7 @@ class Writing:
             previous="",
             hash="",
         )
-        self.head = append_entry(self.connection, draft, self.key.seal)
+        self.head = append_entry(self.connection, draft, self.key.seal, behind)
         return self.head
 
 

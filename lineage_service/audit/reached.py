@@ -22,7 +22,7 @@ from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
 from lineage_service.subjects.finding import declared_of
 from lineage_service.subjects.hashing import canonical, hashed
-from lineage_service.subjects.index import layers_of, owners
+from lineage_service.subjects.index import Declared, layers_of, owners
 from lineage_service.subjects.key import Key
 
 
@@ -259,14 +259,22 @@ class Company:
             for each in noted
             if each.key_id == self.key.id
         ]
-        for declared in declared_of(dataset):
-            if (declared.kind, declared.column) in known:
-                continue
-            scan = self.ask.scan(dataset)
-            if not self.ask.files.is_unchanged(Place(dataset.run_id, dataset.space)):
-                raise LineageError(f"the persons in '{dataset.full_name}' were not noted, and its files have changed")
-            own = next(each for each in scan.version.columns if each.name.lower() == declared.column.lower())
-            text = canonical(column(own.name), own.type)
-            query = f"SELECT {hashed(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
-            found.append((declared.kind, (f"{query} WHERE {text} IS NOT NULL", list(self.key.pads))))
+        for reader in (dataset, *self.ask.reader.readers_of([dataset.version_id])):
+            for declared in declared_of(reader):
+                if (declared.kind, declared.column) not in known:
+                    known.add((declared.kind, declared.column))
+                    found.append((declared.kind, self._scanned(reader, declared)))
         return found
+
+    def _scanned(self, dataset: DatasetRecord, declared: Declared) -> tuple[str, list[object]]:
+        """The same of a source that was read before persons were noted: from its rows, if they still are what they
+        were."""
+        scan = self.ask.scan(dataset)
+        if not self.ask.files.is_unchanged(Place(dataset.run_id, dataset.space)):
+            raise LineageError(f"the persons in '{dataset.full_name}' were not noted, and its files have changed")
+        own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
+        if own is None:
+            raise LineageError(f"'{dataset.full_name}' has no column '{declared.column}'")
+        text = canonical(column(own.name), own.type)
+        query = f"SELECT {hashed(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
+        return f"{query} WHERE {text} IS NOT NULL", list(self.key.pads)

@@ -74,6 +74,16 @@ class Saving:
 
     def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
         """Writes and commits it; the id of its run."""
+        with working_folder(home) as folder:
+            made = self.made(folder)
+            folder.sync()
+            folder.hand_over()
+            commit(made)
+            folder.mark_committed()
+            return folder.run_id
+
+    def made(self, folder: RunFolder) -> Commit:
+        """Writes it to a run's folder; what is to be committed."""
         started = datetime.now(UTC)
         columns = [
             each.name
@@ -87,18 +97,13 @@ class Saving:
         tables = self.asking.open(self.rewritten.relations)
         table = self.asking.session.new_name()
         try:
-            with working_folder(home) as folder:
-                with self.asking.session.timed(self.seconds) as cursor:
-                    cursor.execute(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
-                    self._refuse_other_rows(cursor, table, traced)
-                    version = self._rows(cursor, table, traced, folder)
-                    described = self._columns(cursor, version, sources)
-                    hops = [hop for each in sources for hop in self._hops(cursor, table, traced, each, folder)]
-                folder.sync()
-                folder.hand_over()
-                commit(self._commit(started, folder, sources, hops, described))
-                folder.mark_committed()
-                return folder.run_id
+            with self.asking.session.timed(self.seconds) as cursor:
+                cursor.execute(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
+                self._refuse_other_rows(cursor, table, traced)
+                version = self._rows(cursor, table, traced, folder)
+                described = self._columns(cursor, version, sources)
+                hops = [hop for each in sources for hop in self._hops(cursor, table, traced, each, folder)]
+            return self._commit(started, folder, sources, hops, described)
         finally:
             self.asking.session.drop([*tables, table])
 

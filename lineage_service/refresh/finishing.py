@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lineage_service.capture.direct import Unlike, kind_of
@@ -99,8 +99,8 @@ def _failing_query(scan: VersionScan, check: CheckSpec) -> str:
     return f"SELECT count(*) FROM ({rows.text}) t WHERE NOT {predicate(Expression(str(check.where)), rows)}"
 
 
-def publications(refresh: Refresh) -> list[Publication]:
-    """New copies of published outputs that the refresh has touched, written beside their places."""
+def publications(refresh: Refresh, targets: Collection[Path] | None = None) -> list[Publication]:
+    """New copies of published outputs that the refresh has touched (at these places), written beside their places."""
     found = []
     for record in refresh.records:
         output = refresh.loaded.spec.outputs.get(record.name)
@@ -112,6 +112,8 @@ def publications(refresh: Refresh) -> list[Publication]:
         if not state.is_changed or folder is None:
             continue
         target = (Path(folder) / output.path).absolute()
+        if targets is not None and target not in targets:
+            continue
         if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
             raise RunError(f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write")
         waiting = target.with_name(f".{target.name}.{new_run_id()}.new")

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
+from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, SubjectRecord, VersionRecord
 
 from lineage_service.capture.direct import Unlike
 from lineage_service.capture.handles import Space, source_space, step_space
@@ -41,6 +41,10 @@ from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.session_settings import keep_settings, kept_settings
 from lineage_service.store.versions import Version
+from lineage_service.subjects.carried import layered, rewritten
+from lineage_service.subjects.index import SubjectIndex, declared_subjects
+from lineage_service.subjects.key import home_key
+from lineage_service.subjects.noted import known_index
 
 if TYPE_CHECKING:
     from lineage_service.spark.refreshing import Meant, Recomputed
@@ -340,7 +344,27 @@ class Refresh:
                 for each in self.ask.reader.columns(self.run.id)
                 if each.dataset in {record.name for record in datasets}
             ),
+            tuple(self._subjects(changes)),
         ), report
+
+    def _subjects(self, changes: Mapping[str, Changed]) -> Iterator[SubjectRecord]:
+        """Whose rows are whose in the sources that changed; of one that nobody noted, it is found in the rows."""
+        key = home_key(self.home)
+        index = SubjectIndex(self.ask.engine.connection, self.folder, key)
+        for record in self.records:
+            change = changes.get(record.name)
+            if record.role != "source" or change is None:
+                continue
+            for each in declared_subjects(record.name, json.loads(record.declared).get("subject")):
+                known = known_index(each, change.before, self.ask.reader.subjects, key)
+                after = self._scan(change.after)
+                if known_index(each, change.after, self.ask.reader.subjects, key) is None and known is not None:
+                    carried = (
+                        rewritten(index, each, known, after, change.came)
+                        if self.in_place
+                        else layered(index, each, known, after, change.gone, change.came)
+                    )
+                    yield carried
 
     def _rows_of(self, node: str, rows: int | None) -> int | None:
         version = self.versions.get(f"step:{node}") or self.versions.get(f"source:{node}")

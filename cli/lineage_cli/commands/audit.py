@@ -6,7 +6,13 @@ from importlib import import_module
 
 import click
 
-AUDIT_VERBS: dict[str, str] = {}  # verb: its line in --help; its command is in audit_verbs/<verb>.py
+# verb: its line in --help; its command is in audit_verbs/<verb>.py
+AUDIT_VERBS: dict[str, str] = {
+    "log": "Show who asked what, when, with what result; verify that the log is whole.",
+    "requests": "List open cases by due date.",
+    "approve": "Approve the plan of a case.",
+    "refuse": "Refuse a case, with the reason.",
+}
 
 
 class AuditGroup(click.Group):

@@ -1,0 +1,151 @@
+"""`smoke-lineage audit log`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lineage_cli import options
+from lineage_cli.cases import actor_option
+from lineage_cli.options import Count, Output, home_options, limit_option, output_options
+
+if TYPE_CHECKING:
+    from lineage_service.audit.chain import LogVerdict, Range
+    from lineage_service.home import Home
+    from lineage_service.query.answer import Answer
+
+ANSWER_IS_NO = 4
+
+
+@click.command("log")
+@click.option("--verify", is_flag=True, help="Tell whether the log is whole; exit code 4 where it is not.")
+@click.option(
+    "--anchors",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --verify: compare with the anchors in this file, as they were kept elsewhere.",
+)
+@click.option("--head", is_flag=True, help="Only number and hash of the last entry.")
+@click.option("--request", metavar="REF", help="Only entries of this case.")
+@click.option("--verb", metavar="VERB", help="Only entries of this verb: access, approve, reveal, …")
+@click.option(
+    "--retain-days", type=Count(), help="Remove entries, and closed cases, that are older than N days; this is logged."
+)
+@actor_option
+@limit_option
+@output_options
+@home_options
+def command(
+    verify: bool,
+    anchors: Path | None,
+    head: bool,
+    request: str | None,
+    verb: str | None,
+    retain_days: int | None,
+    actor: str | None,
+    limit: int | None,
+    output: Output,
+    home: str | None,
+    catalog: str | None,
+) -> None:
+    """Show who asked what, when, with what result; newest first.
+
+    Entries are chained by keyed hashes, and each head is anchored in a file beside the log, and at a URL or in a
+    syslog where SMOKE_ANCHOR_URL or SMOKE_ANCHOR_SYSLOG names one. --verify finds an entry that was changed, removed,
+    moved or cut off.
+
+    \b
+    Examples:
+      smoke-lineage audit log --limit 20
+      smoke-lineage audit log --request DSR-2026-17
+      smoke-lineage audit log --verify
+    """
+    picks = request is not None or verb is not None or limit is not None
+    _refuse_mixtures(verify, anchors, head, retain_days, picks, output)
+    if verify or head or retain_days is not None:
+        with closing(options.open_home(home, catalog)) as opened:
+            if verify:
+                _verify(opened, anchors, output)
+            elif head:
+                found = opened.audit.log_head()
+                _print(output, found, f"{found['number']} {found['hash'] or ''}".strip())
+            elif retain_days is not None:
+                _retain(opened, retain_days, actor, output)
+        return
+    from lineage_cli.asking import answered
+    from lineage_cli.listings import LOG, fitted
+    from lineage_cli.output import write_answer
+
+    def question(opened: Home) -> Answer:
+        return opened.audit.log(request=request, verb=verb, limit=output.limit(limit))
+
+    with answered(home, catalog, question) as answer:
+        write_answer(fitted(answer, LOG, output), output)
+
+
+def _refuse_mixtures(
+    verify: bool, anchors: Path | None, head: bool, retain_days: int | None, picks: bool, output: Output
+) -> None:
+    asked = [
+        name
+        for name, given in (("--verify", verify), ("--head", head), ("--retain-days", retain_days is not None))
+        if given
+    ]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} do not go together.")
+    if anchors is not None and not verify:
+        raise click.UsageError("--anchors needs --verify.")
+    if asked and picks:
+        raise click.UsageError(f"{asked[0]} is about the whole log: without --request, --verb and --limit.")
+    if asked and output.format not in ("table", "json"):
+        raise click.UsageError(f"{asked[0]} answers as text or --json.")
+
+
+def _verify(opened: Home, anchors: Path | None, output: Output) -> None:
+    from lineage_cli.progress import waiting
+
+    with waiting("verifying the log"):
+        verdict = opened.audit.verify_log(anchors)
+    _print(output, verdict.to_json(), _told(verdict))
+    if not verdict.ok:
+        click.get_current_context().exit(ANSWER_IS_NO)
+
+
+def _told(verdict: LogVerdict) -> str:
+    lines = ["the log is empty"]
+    if verdict.first is not None and verdict.last is not None:
+        lines = [f"entries:       {_range((verdict.first, verdict.last))}", f"head:          {verdict.head}"]
+    if verdict.removed:
+        lines.append(f"by retention:  {_range((1, verdict.removed))} removed")
+    if verdict.anchored:
+        lines.append(f"anchored:      {', '.join(map(_range, verdict.anchored))}")
+    if verdict.unanchored:
+        lines.append(f"not anchored:  {', '.join(map(_range, verdict.unanchored))}")
+    lines += [f"note: {note}" for note in verdict.notes]
+    lines += [f"problem: {problem}" for problem in verdict.problems]
+    return "\n".join([*lines, "the log is whole" if verdict.ok else "the log is not whole, or cannot be trusted"])
+
+
+def _range(numbers: Range) -> str:
+    first, last = numbers
+    return str(first) if first == last else f"{first}…{last}"
+
+
+def _retain(opened: Home, days: int, actor: str | None, output: Output) -> None:
+    result = opened.audit.retain_log(days, actor=actor)
+    told = f"removed {result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
+    told += f" and {result.cases:,} closed {'case' if result.cases == 1 else 'cases'}"
+    _print(output, result.to_json(), told)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _print(output: Output, content: dict[str, Any], text: str) -> None:
+    from lineage_cli.sink import open_sink
+
+    with open_sink(output.out) as sink:
+        sink.write_text((json.dumps(content, ensure_ascii=False) if output.format == "json" else text) + "\n")

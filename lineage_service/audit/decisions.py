@@ -1,0 +1,121 @@
+"""What people decide about a case: its plan is approved, or the request is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lineage_catalog import audit as catalog
+from lineage_catalog.audit import CLOSED, CaseRecord
+
+from lineage_service.audit.actor import Actor, plain
+from lineage_service.audit.case_listing import shown
+from lineage_service.audit.cases import (
+    KINDS,
+    CaseOptions,
+    case_opened,
+    found_case,
+    planner_of,
+    refuse_changed,
+    same_actor,
+    unknown_case,
+    was_refused,
+    written_case,
+)
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log import Entry, logged, now
+from lineage_service.errors import LineageError, NotFound, RunError
+
+LONGEST_REASON = 2000
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A case as a verb left it; `notes` are for people."""
+
+    case: CaseRecord
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return shown(self.case)
+
+
+def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseResult:
+    """The plan of a case approved: `plan` is the plan's file, or the case's reference.
+
+    Where the case needs four eyes, by another actor than planned it.
+    """
+    reference, plan_id = _meant(plan)
+    with logged(audit, actor) as writing:
+        case = found_case(writing.connection, reference)
+        refuse_changed(writing, case)
+        if plan_id is not None and case.plan_id != plan_id:
+            raise RunError(
+                f"the plan '{plan_id}' is not that of the case '{reference}'",
+                hint="it was planned anew since; approve the later plan",
+            )
+        if case.status == "refused":
+            raise was_refused(case)
+        if case.status != "planned":
+            raise RunError(
+                f"the case '{reference}' has no plan to approve: it is {case.status}",
+                hint=None if case.status in CLOSED else f"smoke-lineage audit plan-erasure … --request {reference}",
+            )
+        if case.four_eyes and not writing.actor.is_another_than(planner_of(case)):
+            raise same_actor(case)
+        approved = replace(
+            case,
+            status="approved",
+            approved_by=writing.actor.user,
+            approved_name=writing.actor.name,
+            approved_at=now(),
+        )
+        written = written_case(writing, approved)
+        details = {"plan_id": case.plan_id, "four_eyes": case.four_eyes}
+        writing.append(Entry("approve", reference, result="approved", details=details))
+    return CaseResult(written, tuple(writing.notes))
+
+
+def refuse(
+    audit: Audit, reference: str, reason: str, *, kind: str | None = None, options: CaseOptions | None = None
+) -> CaseResult:
+    """The case refused, with the reason that the person is given (Art. 12(4)). With a `kind`, one that nobody has
+    opened yet is opened for it.
+    """
+    reason = plain(reason, "the reason", LONGEST_REASON)
+    given = replace(options or CaseOptions(), request=reference)
+    reference = given.request or reference  # as it is written
+    with logged(audit, given.who) as writing:
+        known = catalog.case(writing.connection, reference)
+        if known is not None:
+            kind = known.kind
+        elif kind is None:
+            raise unknown_case(writing.connection, reference, "to refuse what was never begun, say what it was: --kind")
+        elif kind not in KINDS:
+            raise LineageError(f"unknown kind of request '{kind}'; kinds: {', '.join(KINDS)}")
+        case = case_opened(writing, given, kind)
+        assert case is not None
+        if case.status == "done":
+            raise RunError(f"the case '{reference}' is done: it cannot be refused any more")
+        written = written_case(writing, replace(case, status="refused", reason=reason))
+        writing.append(Entry("refuse", reference, result="refused", details={"reason": reason}))
+    return CaseResult(written, tuple(writing.notes))
+
+
+def _meant(plan: str | Path) -> tuple[str, str | None]:
+    """The reference that is meant, and the plan's id where it was given by its file."""
+    path = Path(plan)
+    if not (isinstance(plan, Path) or path.suffix == ".json" or path.is_file()):
+        return str(plan), None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        reference, plan_id = found["request"], found["plan_id"]
+    except OSError as error:
+        raise NotFound(f"cannot read the plan '{path}': {(error.strerror or 'unreadable').lower()}") from error
+    except (ValueError, KeyError, TypeError):
+        raise LineageError(f"'{path}' is no plan of an erasure or rectification") from None
+    if not isinstance(reference, str):
+        raise LineageError(f"the plan '{path}' belongs to no case", hint="plan again with --request REF")
+    return reference, str(plan_id)

@@ -1,0 +1,69 @@
+"""What an output says of rows that were made from an erased person: computed anew, deleted, or kept on a ground."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from lineage_service.capture.handles import step_space
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place, walk
+from lineage_service.query.walk_sql import Start
+from lineage_service.refresh.refreshed import Deleted, Refresh
+from lineage_service.spec.models import BrokenOutput, OutputSpec
+from lineage_service.store.patching import Ids
+
+
+def policies(
+    ask: Questions, refresh: Refresh, rows: Mapping[str, Ids], everywhere: str | None = None
+) -> dict[str, Deleted]:
+    """By step, the rows that are taken out instead of being computed anew. `rows`: those that went, by source space.
+    `everywhere`: why nothing of the run can be computed anew."""
+    found: dict[str, Deleted] = {}
+    outputs: dict[str, list[OutputSpec]] = {}
+    for name, output in refresh.loaded.spec.outputs.items():
+        if not isinstance(output, BrokenOutput):
+            outputs.setdefault(output.step or name, []).append(output)
+    steps = [*dict.fromkeys([*outputs, *refresh.plan.keep])]
+    for step in steps:
+        said = {output.on_erasure for output in outputs.get(step, [])}
+        if everywhere is not None:
+            found[step] = Deleted(reached(ask, refresh.run.id, step, rows), everywhere)
+        elif "delete" in said:  # of two outputs of one step the stricter counts
+            found[step] = Deleted(reached(ask, refresh.run.id, step, rows), "on_erasure: delete")
+        elif said == {"keep"}:
+            found[step] = _kept(ask, refresh, step, outputs[step], rows)
+    return found
+
+
+def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]) -> Deleted:
+    """Rows of many persons stay as they are; of fewer than the smallest group they go."""
+    from lineage_service.audit.persons import persons_behind
+
+    holds = [output.keep for output in outputs if output.keep is not None]
+    smallest = max(hold.min_group for hold in holds)
+    candidates = reached(ask, refresh.run.id, step, rows)
+    record = next(each for each in refresh.records if each.space == step_space(step))
+    persons = persons_behind(ask, record, candidates)
+    few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
+    grounds = ", ".join(dict.fromkeys(hold.ground for hold in holds))
+    return Deleted(few, f"on_erasure: keep ({grounds}), rows of fewer than {smallest} persons deleted")
+
+
+def reached(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:
+    """Rows of a step that these rows of sources contributed to, inside the run."""
+    parts = [np.array([], np.int64)]
+    end = Place(run_id, step_space(step))
+    for space, rids in rows.items():
+        if not len(rids):
+            continue
+        begin = Place(run_id, space)
+        ways = walk(ask.graph, begin, "forward", links=False).toward(end, absence=False)
+        table = ask.engine.keep_ids(pa.array(rids, pa.int64()))
+        sql = ask.walk_sql(ways, Start(table=table), begin, end, "forward", pairs=False)
+        ids = ask.engine.id_array(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
+        parts.append(ids.to_numpy(zero_copy_only=False).astype("int64"))
+        ask.engine.drop(table)
+    return np.unique(np.concatenate(parts))

@@ -1,0 +1,171 @@
+"""What a run that takes another's place keeps on disk: rows that count, lineage between them, and nothing else.
+
+A refresh shares files with the run before, so rows that went lie on in them, and ids of them in index files. Here the
+shared files are written anew without them, before anything is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from lineage_catalog.records import HopRecord
+
+from lineage_service.capture.handles import Space, is_dataset
+from lineage_service.index.engine import sorted_pairs
+from lineage_service.index.pairs import ROW_GROUP, write_pairs
+from lineage_service.query.engine import QueryEngine
+from lineage_service.query.files import HomeFiles, body_of
+from lineage_service.query.graph import Place, Way
+from lineage_service.query.hop_sql import masked_by, pairs_relation
+from lineage_service.store.compacting import compacted
+from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.patching import Ids, Patcher
+from lineage_service.store.versions import Version
+from lineage_service.subjects.noted import scan_of
+
+PAIRED = ("pairs", "column", "keyed")
+
+
+@dataclass
+class Purging:
+    """One run's files. `versions` by space, as they are to be; `changed`: spaces whose rows are not what they were."""
+
+    engine: QueryEngine
+    folder: RunFolder
+    versions: Mapping[str, Version]
+    changed: frozenset[str]
+    _written: int = field(default=0)
+
+    # --- lineage ----------------------------------------------------------------------------------------------
+
+    def hops(self, hops: Iterable[HopRecord]) -> list[HopRecord]:
+        """The same lineage in files of its own, wherever it speaks of rows that went; one hop between two spaces."""
+        paired: dict[tuple[str, str, int], list[HopRecord]] = {}
+        found: list[HopRecord] = []
+        for hop in dict.fromkeys(hops):
+            if hop.form in PAIRED and self._speaks_of_more(hop):
+                paired.setdefault((hop.from_space, hop.to_space, hop.role), []).append(hop)
+            elif (kept := self._with_one_mask(hop)) is not None:
+                found.append(kept)
+        # Pairs of the same two spaces that are right as they are join those that are written anew.
+        for key, group in paired.items():
+            same = [hop for hop in found if hop.form == "pairs" and (hop.from_space, hop.to_space, hop.role) == key]
+            found = [hop for hop in found if hop not in same]
+            found.append(self._paired(key, [*same, *group]))
+        return _reachable(_without_doubles(found))
+
+    def _speaks_of_more(self, hop: HopRecord) -> bool:
+        if masked_by(hop) or hop.from_space in self.changed or hop.to_space in self.changed:
+            return True
+        # Handles in a dataset's own files go when the file is written anew.
+        return hop.form == "column" and _has_left_out(self.versions[hop.from_space])
+
+    def _paired(self, key: tuple[str, str, int], hops: Sequence[HopRecord]) -> HopRecord:
+        run_id = self.folder.run_id
+        ends = Place(run_id, key[0]), Place(run_id, key[1])
+        files = HomeFiles(self.folder.home.absolute, lambda place: scan_of(self.folder, self.versions[place.space]))
+        parts = [f"SELECT a, b FROM ({pairs_relation(Way(*ends, hop), 'backward', files)})" for hop in hops]
+        text = " UNION ALL ".join(parts)
+        for space, side in ((key[0], "a"), (key[1], "b")):
+            if space in self.changed:
+                rids = scan_of(self.folder, self.versions[space]).all_rids()
+                text = f"SELECT p.* FROM ({text}) p SEMI JOIN ({rids}) r ON r.b = p.{side}"
+        table = self.engine.keep(f"SELECT DISTINCT a, b FROM ({text})")
+        try:
+            rows = self.engine.scalar(f"SELECT count(*) FROM {table}")
+            if not rows:
+                return HopRecord(run_id, *key, "empty", 0, 0, None, None)
+            paths = []
+            with storing(self.folder.home.path):
+                self.folder.index.mkdir(parents=True, exist_ok=True)
+                for way in ("backward", "forward"):
+                    pairs = sorted_pairs(f"SELECT a, b FROM {table}", way, None, distinct=False)
+                    reader = self.engine.connection.sql(pairs).to_arrow_reader(ROW_GROUP)
+                    paths.append(write_pairs(self.folder.index / f"kept-{self._written}.{way}", reader))
+        finally:
+            self.engine.drop(table)
+        self._written += 1
+        size = sum(path.stat().st_size for path in paths)
+        inside = [self.folder.home.relative(path) for path in paths]
+        return HopRecord(run_id, *key, "pairs", rows, size, *inside)
+
+    def _with_one_mask(self, hop: HopRecord) -> HopRecord | None:
+        """A hop that follows from row numbers: what it is silent about, in one file; None where that is everything."""
+        masks = masked_by(hop)
+        if not masks and not (hop.form == "formula" and hop.to_space in self.changed):
+            return hop
+        absolute = self.folder.home.absolute
+        gone = np.unique(np.concatenate([_nothing(), *(_column(absolute(path), "a") for path in masks)]))
+        own = self._rids(hop.from_space) if hop.from_space in self.versions else None
+        if own is not None and not len(np.setdiff1d(own, gone)):
+            return None
+        if own is not None:
+            gone = np.union1d(gone, self._led_nowhere(hop, np.setdiff1d(own, gone)))
+        mask = Patcher(self.folder).mask(gone)
+        return replace(hop, body=json.dumps({**body_of(hop), "without": [mask]}))
+
+    def _led_nowhere(self, hop: HopRecord, own: Ids) -> Ids:
+        """Rows that stay although the row they came from is gone: kept on a ground of its own."""
+        if hop.form != "formula" or hop.to_space not in self.changed:
+            return _nothing()
+        body = body_of(hop)
+        shift, div, mod, low, high = (int(body[key]) for key in ("shift", "div", "mod", "low", "high"))
+        inside = own[(own >= low) & (own < high)]
+        there = (inside + shift) // div
+        there = there % mod if mod else there
+        return inside[~np.isin(there, self._rids(hop.to_space))]
+
+    def _rids(self, space: str) -> Ids:
+        found: Ids = self.engine.id_array(scan_of(self.folder, self.versions[space]).all_rids()).to_numpy(
+            zero_copy_only=False
+        )
+        return found.astype("int64")
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def version(self, space: str) -> Version:
+        """A dataset's version without rows that do not count."""
+        kind, _, name = space.partition(":")
+        target: Path = self.folder.snapshot(name) if kind == "source" else self.folder.dataset(name)
+        return compacted(self.versions[space], Patcher(self.folder), target)
+
+
+def has_left_out(versions: Iterable[Version]) -> bool:
+    """Whether files of the home hold rows that no longer count in these versions."""
+    return any(_has_left_out(version) for version in versions)
+
+
+def _has_left_out(version: Version) -> bool:
+    return any(file.left_out and not Path(file.path).is_absolute() for file in version.files)
+
+
+def _without_doubles(hops: Sequence[HopRecord]) -> list[HopRecord]:
+    """That there is a way without rows need not be said where there are others between the same spaces."""
+    ends = {(hop.from_space, hop.to_space) for hop in hops if hop.form != "empty"}
+    found = [hop for hop in hops if hop.form != "empty" or (hop.from_space, hop.to_space) not in ends]
+    return list(dict.fromkeys(found))
+
+
+def _reachable(hops: Sequence[HopRecord]) -> list[HopRecord]:
+    """Hops of groups and sides that some dataset still leads to."""
+    reached, pending = set[str](), [hop.from_space for hop in hops if is_dataset(Space(hop.from_space))]
+    while pending:
+        space = pending.pop()
+        if space not in reached:
+            reached.add(space)
+            pending += [hop.to_space for hop in hops if hop.from_space == space and hop.form != "empty"]
+    return [hop for hop in hops if hop.from_space in reached]
+
+
+def _column(path: str, name: str) -> Ids:
+    found: Ids = pq.read_table(path, columns=[name]).column(0).to_numpy().astype("int64")
+    return found
+
+
+def _nothing() -> Ids:
+    return np.array([], np.int64)

@@ -1,0 +1,234 @@
+"""Runs that take the place of others: without rows that must go, with values that were wrong.
+
+From the oldest run to the latest: what a run changes in its datasets is handed to the runs that read them. Each new run
+is made by a refresh of the old one, in a folder of its own; nothing is committed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from lineage_catalog.records import Commit, DatasetRecord, RunRecord
+
+from lineage_service.audit.published import last_publishers
+from lineage_service.audit.purging import Purging, has_left_out
+from lineage_service.audit.unanswerable import has_changed_sources, refuse_unanswerable_runs
+from lineage_service.errors import Problem, RunError
+from lineage_service.progress import Stages
+from lineage_service.query.ask import Questions, renamed
+from lineage_service.refresh.changes import Changed, Changing
+from lineage_service.refresh.finishing import failed_checks, publications
+from lineage_service.refresh.refreshed import Deleted, Refresh
+from lineage_service.settings import IndexOptions
+from lineage_service.store.compacting import compacted
+from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
+from lineage_service.store.patching import Ids
+from lineage_service.store.publish import Publication
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed anew"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change). And by
+    dataset version of runs: rids that are taken out there. `drop`: runs that cannot be traced may go as a whole."""
+
+    gone: Mapping[str, Ids] = field(default_factory=dict)
+    corrected: Mapping[str, pa.Table] = field(default_factory=dict)
+    taken_out: Mapping[str, Ids] = field(default_factory=dict)
+    drop: bool = False
+
+
+@dataclass(frozen=True)
+class VersionChange:
+    """A version before and after; rids that went and came, a row that changed did both."""
+
+    before: Version
+    after: Version
+    gone: Ids
+    came: Ids
+
+    @property
+    def counts(self) -> dict[str, int]:
+        both = len(np.intersect1d(self.gone, self.came))
+        return {"removed": len(self.gone) - both, "changed": both, "added": len(self.came) - both}
+
+
+@dataclass(frozen=True)
+class DatasetChange:
+    """What happens to a dataset of a run: how (`source`, or the way of a refresh), how many rows, and why."""
+
+    dataset: DatasetRecord
+    way: str
+    counts: Mapping[str, int]
+    rows: int
+    reason: str | None = None
+    gone: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
+    came: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run that takes another's place; `commit` None: the run goes, and nothing comes."""
+
+    old: RunRecord
+    commit: Commit | None
+    folder: RunFolder | None = None
+    datasets: tuple[DatasetChange, ...] = ()
+    publications: tuple[Publication, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass
+class Superseding:
+    """All runs that a change of sources concerns, made anew. Folders are locked as long as `folders` is open."""
+
+    home: HomeLayout
+    ask: Questions
+    options: IndexOptions
+    stages: Stages
+    wanted: Wanted
+    folders: ExitStack
+    versions: dict[str, VersionChange] = field(default_factory=dict)
+    made: list[Made] = field(default_factory=list)
+    republish: bool = True
+
+    def all(self) -> list[Made]:
+        """Every run that is concerned, made anew, the oldest first."""
+        runs = list(reversed(self.ask.reader.runs()))
+        publishers = last_publishers(self.ask, runs)
+        concerned = [run for run in runs if self._may_be_concerned(run)]
+        unanswerable = refuse_unanswerable_runs(self.ask, concerned, drop=self.wanted.drop)
+        for number, run in enumerate(runs):
+            if not self._is_concerned(run):
+                continue
+            with self.stages.stage(f"making '{run.workflow}' anew ({number + 1} of {len(runs)} runs looked at)"):
+                if run.id in unanswerable:
+                    self.made.append(Made(run, None))
+                elif run.capture == "query":
+                    from lineage_service.audit.saved_again import saved_again
+
+                    self.made.append(saved_again(self, run))
+                else:
+                    targets = {target for target, publisher in publishers.items() if publisher == run.id}
+                    self.made.append(self._refreshed(run, targets))
+        return self.made
+
+    # --- which runs -------------------------------------------------------------------------------------------
+
+    def _is_concerned(self, run: RunRecord) -> bool:
+        datasets = self.ask.graph.datasets(run.id)
+        touched = {*self.wanted.gone, *self.wanted.corrected, *self.wanted.taken_out, *self.versions}
+        if any(each.version_id in touched for each in datasets):
+            return True
+        # Rows that a refresh left out lie on in its files; whose they were, nobody knows any more.
+        return has_left_out(self.ask.scan(each).version for each in datasets)
+
+    def _may_be_concerned(self, run: RunRecord) -> bool:
+        """Whether rows that go are behind any of its rows, over whatever workflows."""
+        datasets = self.ask.graph.datasets(run.id)
+        touched = {*self.wanted.gone, *self.wanted.corrected, *self.wanted.taken_out}
+        return any(each.version_id in touched for each in datasets)
+
+    # --- one run ----------------------------------------------------------------------------------------------
+
+    def new_folder(self) -> RunFolder:
+        return self.folders.enter_context(working_folder(self.home))
+
+    def _refreshed(self, run: RunRecord, targets: set[Path]) -> Made:
+        started, folder = datetime.now(UTC), self.new_folder()
+        refresh = Refresh(self.home, self.ask, run, folder, self.options, self.stages, in_place=True)
+        sources = [each for each in refresh.records if each.role == "source"]
+        changes = {each.name: change for each in sources if (change := self._change(refresh, each)) is not None}
+        refresh.bring(changes, deleted=self._deleted(refresh, changes))
+        warnings = _as_warnings(refresh) if changes else []
+        copies = publications(refresh, targets) if self.republish else []
+        self.folders.callback(_discard_waiting, copies)
+        changed = {each.space for each in sources if each.name in changes}
+        states = {state.space: state for state in refresh.states.values()}
+        changed |= {str(space) for space, state in states.items() if state.is_changed}
+        purging = Purging(self.ask.engine, folder, refresh.versions, frozenset(changed))
+        refresh.hops = purging.hops(refresh.hops)
+        refresh.versions = {space: purging.version(space) for space in refresh.versions}
+        told = []
+        for record in refresh.records:
+            if record.role == "failing":
+                continue
+            version, before = refresh.versions[record.space], refresh.scans[record.space].version
+            if record.role == "source":
+                change = changes.get(record.name)
+                if change is not None:
+                    told.append(
+                        DatasetChange(record, "source", change.counts, version.rows, None, change.gone, change.came)
+                    )
+                continue
+            report = refresh.reports[record.space.removeprefix("step:")]
+            state = next(each for space, each in states.items() if space == record.space)
+            counts = {"removed": report.removed, "changed": report.changed, "added": report.added}
+            told.append(DatasetChange(record, report.way, counts, version.rows, report.reason, state.gone, state.came))
+            if record.space in changed:
+                self.versions[record.version_id] = VersionChange(before, version, state.gone, state.came)
+        commit, _ = refresh.commit(changes, started, warnings)
+        return Made(run, commit, folder, tuple(told), tuple(copies), tuple(warnings))
+
+    def _change(self, refresh: Refresh, record: DatasetRecord) -> Changed | None:
+        """What changes in a source of a run: rows of its own, or those of the output that it reads."""
+        before = refresh.scans[record.space].version
+        known = self.versions.get(record.version_id)
+        if known is None:
+            gone, corrected = (each.get(record.version_id) for each in (self.wanted.gone, self.wanted.corrected))
+            if gone is None and corrected is None:
+                return None
+            scan = refresh.scans[record.space]
+            changing = Changing(self.ask.engine, refresh.patcher, record.name, scan)
+            removed = np.array([], np.int64) if gone is None else gone
+            found = changing.changed(removed, corrected, None, ())
+            after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
+            known = VersionChange(before, after, found.gone, found.came)
+            self.versions[record.version_id] = known
+        return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)
+
+    def _deleted(self, refresh: Refresh, changes: Mapping[str, Changed]) -> dict[str, Deleted]:
+        """Rows of each step that are taken out, and not computed anew: as its outputs say, or since they cannot be."""
+        from lineage_service.audit.policies import policies
+
+        rows = {f"source:{name}": change.gone for name, change in changes.items()}
+        if has_changed_sources(self.ask, refresh.run):
+            found = policies(self.ask, refresh, rows, CHANGED_SOURCES)
+        else:
+            found = policies(self.ask, refresh, rows)
+        for record in refresh.records:
+            rids = self.wanted.taken_out.get(record.version_id)
+            step = record.space.removeprefix("step:")
+            if record.role in ("output", "step") and rids is not None:
+                known = found.get(step)
+                if known is None:
+                    found[step] = Deleted(rids, "a person's own rows", besides=True)
+                else:
+                    found[step] = replace(known, rids=np.union1d(known.rids, rids))
+        return found
+
+
+def _as_warnings(refresh: Refresh) -> list[Problem]:
+    """Checks that rows fail now. They do not stop what must be done, but are told."""
+    try:
+        return failed_checks(refresh)
+    except RunError as error:
+        return [replace(problem, severity="warning", hint=None) for problem in error.problems]
+
+
+def _discard_waiting(copies: Sequence[Publication]) -> None:
+    import shutil
+
+    for copy in copies:
+        shutil.rmtree(copy.waiting, ignore_errors=True)

@@ -1,0 +1,52 @@
+"""Homes with a log in them, for the tests of the log: entries as verbs write them, and hands that tamper with them."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+from lineage_catalog.engine import connect
+from sqlalchemy import text
+
+from lineage_service import Home
+from lineage_service.audit.log import Entry, append
+
+PERSON = "0f" * 16
+
+
+def home_with_entries(folder: Path, count: int, url: str | None = None) -> Home:
+    home = Home.open(folder / "home", catalog=url)
+    for number in range(count):
+        append(home.audit, entry(number))
+    return home
+
+
+def entry(number: int) -> Entry:
+    return Entry(
+        "access", f"R-{number}", {"customer": [PERSON]}, ["flow.a", "flow.b"], {"rows": number}, details={"runs": 1}
+    )
+
+
+@contextmanager
+def database(home: Home):
+    """The database itself, as somebody has it who goes round the program."""
+    engine = connect(home._url)
+    with engine.begin() as connection:
+        yield lambda statement, **values: connection.execute(text(statement), values)
+    engine.dispose()
+
+
+def by_hand(home: Home, *statements: str, **values) -> None:
+    with database(home) as execute:
+        for statement in statements:
+            execute(statement, **values)
+
+
+def problems(home: Home, anchors: Path | None = None) -> list[str]:
+    return [str(problem) for problem in home.audit.verify_log(anchors).problems]
+
+
+def anchor_lines(home: Home) -> list[str]:
+    return (home.layout.path / "audit.anchors").read_text().splitlines()
+
+
+def write_anchors(home: Home, lines: list[str]) -> None:
+    (home.layout.path / "audit.anchors").write_text("".join(f"{line}\n" for line in lines))
