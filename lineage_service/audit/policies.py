@@ -38,9 +38,7 @@ def policies(
     return found
 
 
-def _kept(
-    ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]
-) -> Deleted:
+def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]) -> Deleted:
     """Rows of many persons stay as they are; of fewer than the smallest group they go."""
     from lineage_service.audit.persons import persons_behind
 

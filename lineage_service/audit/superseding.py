@@ -168,7 +168,9 @@ class Superseding:
             if record.role == "source":
                 change = changes.get(record.name)
                 if change is not None:
-                    told.append(DatasetChange(record, "source", change.counts, version.rows, None, change.gone, change.came))
+                    told.append(
+                        DatasetChange(record, "source", change.counts, version.rows, None, change.gone, change.came)
+                    )
                 continue
             report = refresh.reports[record.space.removeprefix("step:")]
             state = next(each for space, each in states.items() if space == record.space)
