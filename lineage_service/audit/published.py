@@ -20,7 +20,7 @@ def target_of(record: DatasetRecord) -> Path | None:
     declared = json.loads(record.declared)
     if record.role != "output" or not declared.get("path") or declared.get("folder") is None:
         return None
-    return (Path(declared["folder"]) / declared["path"]).absolute()
+    return (Path(str(declared["folder"])) / str(declared["path"])).absolute()
 
 
 def last_publishers(ask: Questions, runs: Sequence[RunRecord]) -> dict[Path, str]:

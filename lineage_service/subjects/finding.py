@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from lineage_catalog.records import DatasetRecord, RunRecord, SubjectRecord
+from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import NotFound, StoreError, did_you_mean, listed
 from lineage_service.query.ask import Questions
-from lineage_service.query.engine import reading_index
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
 from lineage_service.store.versions import has_changed
 from lineage_service.subjects.given import Subject
-from lineage_service.subjects.hashing import canonical, canonical_of_text
+from lineage_service.subjects.hashing import canonical, canonical_of_text, hashed
 from lineage_service.subjects.index import Declared, Layer, declared_subjects, layers_of
 from lineage_service.subjects.key import VARIABLE, Key, existing_key
 
@@ -52,31 +51,35 @@ class SubjectRows:
         return sum(len(each.rids) for each in self.found)
 
 
-def rows_of_subjects(
-    ask: Questions, key: Key, subjects: Sequence[Subject], runs: Sequence[RunRecord] | None = None
-) -> SubjectRows:
-    """The rows of these persons in every held run (or these). QuestionError for a kind that nobody declares."""
-    finder = _Finder(ask, key, subjects)
-    held = ask.reader.runs() if runs is None else runs
-    answer, kinds = SubjectRows(), set[str]()
-    for run in held:
+def rows_of_subjects(ask: Questions, key: Key, subjects: Sequence[Subject]) -> SubjectRows:
+    """The rows of these persons in every held run. NotFound for a kind that nobody declares."""
+    kinds = {declared.kind for _, declared in _sources(ask)}
+    _refuse_unknown(subjects, kinds, str(ask.home.path))
+    return _found(ask, _Finder(ask, key, lambda dataset, declared: _hashes(ask, key, subjects, dataset, declared)))
+
+
+def rows_of_hashes(ask: Questions, key: Key, hashes: Mapping[str, Collection[str]]) -> SubjectRows:
+    """The same of persons whose keyed hashes are known, by kind, in hexadecimal."""
+    wanted = {kind: [bytes.fromhex(each) for each in sorted(texts)] for kind, texts in hashes.items()}
+    return _found(ask, _Finder(ask, key, lambda _, declared: wanted.get(declared.kind, [])))
+
+
+def _sources(ask: Questions) -> Iterator[tuple[DatasetRecord, Declared]]:
+    for run in ask.reader.runs():
         for dataset in ask.graph.datasets(run.id):
-            if dataset.role != "source":
-                continue
-            parts = []
-            for declared in declared_of(dataset):
-                kinds.add(declared.kind)
-                if not any(each.kind == declared.kind for each in subjects):
-                    continue
-                rids, reason = finder.rids(dataset, declared)
-                if reason is not None:
-                    answer.unlooked.append(Unlooked(dataset, reason))
-                elif len(rids):
-                    parts.append(rids)
-            if parts:
-                answer.found.append(Found(dataset, np.unique(np.concatenate(parts))))
-    if runs is None:
-        _refuse_unknown(subjects, kinds, str(ask.home.path))
+            if dataset.role == "source":
+                yield from ((dataset, declared) for declared in declared_of(dataset))
+
+
+def _found(ask: Questions, finder: _Finder) -> SubjectRows:
+    answer, parts = SubjectRows(), dict[DatasetRecord, list[Ids]]()
+    for dataset, declared in _sources(ask):
+        rids, reason = finder.rids(dataset, declared)
+        if reason is not None:
+            answer.unlooked.append(Unlooked(dataset, reason))
+        elif len(rids):
+            parts.setdefault(dataset, []).append(rids)
+    answer.found = [Found(dataset, np.unique(np.concatenate(found))) for dataset, found in parts.items()]
     answer.hashes = finder.matched
     return answer
 
@@ -107,85 +110,72 @@ def _refuse_unknown(subjects: Sequence[Subject], kinds: set[str], home: str) -> 
             )
 
 
+def _hashes(
+    ask: Questions, key: Key, subjects: Sequence[Subject], dataset: DatasetRecord, declared: Declared
+) -> list[bytes]:
+    """The persons' hashes, their values read as the source's column has them; what is none of its type is in no row."""
+    values = [each.value for each in subjects if each.kind == declared.kind]
+    if not values:
+        return []
+    columns = ask.scan(dataset).version.columns
+    kind = next((each.type for each in columns if each.name.lower() == declared.column.lower()), "string")
+    query, found = f"SELECT {canonical_of_text(kind)}", []
+    for value in values:
+        rows = ask.engine.connection.execute(query, [value] * query.count("?")).fetchall()
+        if rows[0][0] is not None:
+            found.append(key.subject(declared.kind, str(rows[0][0])))
+    return found
+
+
 @dataclass
 class _Finder:
+    """Looks persons up in sources; `wanted` gives their hashes as a source knows them."""
+
     ask: Questions
     key: Key
-    subjects: Sequence[Subject]
+    wanted: Callable[[DatasetRecord, Declared], Sequence[bytes]]
     matched: dict[str, set[str]] = field(default_factory=dict)
     _known: dict[tuple[str, str, str], tuple[Ids, str | None]] = field(default_factory=dict)
-    _records: dict[str, list[SubjectRecord]] = field(default_factory=dict)
 
     def rids(self, dataset: DatasetRecord, declared: Declared) -> tuple[Ids, str | None]:
         """The rids of the persons' rows; or why they cannot be told. Runs that read one version are looked at once."""
         key = (dataset.version_id, declared.kind, declared.column)
         if key not in self._known:
-            self._known[key] = self._looked(dataset, declared)
+            hashes = self.wanted(dataset, declared)
+            self._known[key] = self._looked(dataset, declared, hashes) if hashes else (_none(), None)
         return self._known[key]
 
-    def _looked(self, dataset: DatasetRecord, declared: Declared) -> tuple[Ids, str | None]:
-        texts = self._texts(dataset, declared)
-        if not texts:
-            return _none(), None
-        if dataset.version_id not in self._records:
-            self._records[dataset.version_id] = self.ask.reader.subjects(dataset.version_id)
-        record = next(
-            (
-                each
-                for each in self._records[dataset.version_id]
-                if each.kind == declared.kind and each.column == declared.column
-            ),
-            None,
-        )
+    def _looked(self, dataset: DatasetRecord, declared: Declared, hashes: Sequence[bytes]) -> tuple[Ids, str | None]:
+        records = self.ask.reader.subjects(dataset.version_id)
+        same = (each for each in records if (each.kind, each.column) == (declared.kind, declared.column))
+        record = next(same, None)
         if record is None:
-            return self._scanned(dataset, declared, texts)
+            return self._scanned(dataset, declared, hashes)
         if record.key_id != self.key.id:
             return _none(), "its persons were noted with another key"
-        parts = [self._in_layer(layer, declared.kind, texts) for layer in layers_of(record)]
+        parts = [self._in_layer(layer, declared.kind, hashes) for layer in layers_of(record)]
         return np.unique(np.concatenate([_none(), *parts])), None
 
-    def _texts(self, dataset: DatasetRecord, declared: Declared) -> list[str]:
-        """The persons' values as text of the source's column; one that is none of its type is in no row."""
-        kind = next(
-            (
-                each.type
-                for each in self.ask.scan(dataset).version.columns
-                if each.name.lower() == declared.column.lower()
-            ),
-            "string",
-        )
-        query = f"SELECT {canonical_of_text(kind)}"
-        count = query.count("?")
-        found = []
-        for subject in self.subjects:
-            if subject.kind == declared.kind:
-                rows = self.ask.engine.connection.execute(query, [subject.value] * count).fetchall()
-                if rows[0][0] is not None:
-                    found.append(str(rows[0][0]))
-        return found
-
-    def _in_layer(self, layer: Layer, kind: str, texts: Sequence[str]) -> Ids:
+    def _in_layer(self, layer: Layer, kind: str, hashes: Sequence[bytes]) -> Ids:
         absolute, engine = self.ask.home.absolute, self.ask.engine
-        hashes = [self.key.subject(kind, text) for text in texts]
         persons = f"read_parquet({file_literal(absolute(layer.persons))})"
-        numbers: list[int] = []
-        with reading_index(self.ask.home.path):
-            # One by one: a comparison with one value passes over the row groups that cannot hold it.
-            for value in hashes:
-                rows = engine.rows(f"SELECT person FROM {persons} WHERE hash = unhex('{value.hex()}')")
-                if rows:
-                    numbers.append(rows[0][0])
-                    self.matched.setdefault(kind, set()).add(value.hex())
         parts = [_none()]
-        for number in numbers:
-            rows_of = f"SELECT b FROM read_parquet({file_literal(absolute(layer.rows))}) WHERE a = {number}"
+        # One by one: a comparison with one value passes over the row groups that cannot hold it.
+        for value in hashes:
+            numbers = engine.rows(f"SELECT person FROM {persons} WHERE hash = unhex('{value.hex()}')")
+            if not numbers:
+                continue
+            rows = f"SELECT b FROM read_parquet({file_literal(absolute(layer.rows))}) WHERE a = {numbers[0][0]}"
             if layer.without:
                 gone = ", ".join(file_literal(absolute(path)) for path in layer.without)
-                rows_of = f"SELECT b FROM ({rows_of}) x ANTI JOIN read_parquet([{gone}]) gone ON gone.a = x.b"
-            parts.append(_ids(self.ask, rows_of))
+                rows = f"SELECT b FROM ({rows}) x ANTI JOIN read_parquet([{gone}]) gone ON gone.a = x.b"
+            found = _ids(self.ask, rows)
+            if len(found):
+                self.matched.setdefault(kind, set()).add(value.hex())
+            parts.append(found)
         return np.concatenate(parts)
 
-    def _scanned(self, dataset: DatasetRecord, declared: Declared, texts: Sequence[str]) -> tuple[Ids, str | None]:
+    def _scanned(self, dataset: DatasetRecord, declared: Declared, hashes: Sequence[bytes]) -> tuple[Ids, str | None]:
         """Of a run that was made before persons were noted: the source itself is looked through, if it still can be."""
         scan = self.ask.scan(dataset)
         if scan.version.kind == "source" and any(
@@ -195,12 +185,13 @@ class _Finder:
         own = next((c for c in scan.version.columns if c.name.lower() == declared.column.lower()), None)
         if own is None:
             return _none(), f"it has no column '{declared.column}'"
-        text = canonical(column(own.name), own.type)
-        marks = ", ".join("?" for _ in texts)
-        query = f"SELECT {RID}, {text} FROM ({scan.select([own.name])}) WHERE {text} IN ({marks})"
-        rows = self.ask.engine.connection.execute(query, list(texts)).fetchall()
+        wanted = ", ".join(f"unhex('{value.hex()}')" for value in hashes)
+        text = hashed(declared.kind, canonical(column(own.name), own.type))
+        query = f"SELECT {RID}, hash FROM (SELECT {RID}, {text} AS hash FROM ({scan.select([own.name])}))"
+        pads = [pad for _ in range(text.count("?") // 2) for pad in self.key.pads]
+        rows = self.ask.engine.connection.execute(f"{query} WHERE hash IN ({wanted})", pads).fetchall()
         for _, value in rows:
-            self.matched.setdefault(declared.kind, set()).add(self.key.subject(declared.kind, value).hex())
+            self.matched.setdefault(declared.kind, set()).add(bytes(value).hex())
         return np.unique(np.array([rid for rid, _ in rows], np.int64)), None
 
 
