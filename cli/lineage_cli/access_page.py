@@ -67,9 +67,10 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
         yield "" if document["complete"] else " Some of them could not be looked into: they are named at the end."
         yield "</p>"
         return
+    where = _many(summary["datasets"], "collection")
     yield (
-        f"<p class=card>We hold <b>{_many(summary['rows'], 'record')}</b> in {_many(summary['datasets'], 'collection')} "
-        "that are about you, or were made from data about you. "
+        f"<p class=card>We hold <b>{_many(summary['rows'], 'record')}</b> in {where} that are "
+        "about you, or were made from data about you. "
         f"{_many(summary['alone'], 'record')} of them {'is' if summary['alone'] == 1 else 'are'} about you alone.</p>"
     )
 
@@ -115,9 +116,11 @@ def _dataset(each: dict[str, Any]) -> Iterator[str]:
     hidden = [row for row in each["rows"] if row["values"] is None and not each["unreadable"]]
     if hidden:
         names = ", ".join(column["name"] for column in each["columns"])
+        are = "is" if len(hidden) == 1 else "are"
         yield (
-            f"<p class=soft>{_many(len(hidden), 'record')} {'is' if len(hidden) == 1 else 'are'} not shown, since other "
-            f"people would be told about. What such a record holds: {escape(names)}.</p>"
+            f"<p class=soft>{_many(len(hidden), 'record')} {are} not shown, since "
+            "other people would be told about. "
+            f"What such a record holds: {escape(names)}.</p>"
         )
 
 

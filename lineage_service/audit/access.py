@@ -20,7 +20,7 @@ from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.processing import content_of, kept_until, missing_of, personal_columns, privacy_of
 from lineage_service.audit.reached import Company, Others, Reach, Rows
 from lineage_service.capture.handles import Role
-from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
+from lineage_service.errors import LineageError, QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place
 from lineage_service.query.rows import wanted_of
@@ -79,17 +79,12 @@ def subject_key(ask: Questions) -> Key:
     """The home's key; made where nobody was ever noted with one, StoreError where it is lost."""
     if existing_key(ask.home) is None and not any(
         ask.reader.subjects(each.version_id)
-        for run in held_runs(ask)
+        for run in ask.reader.runs()
         for each in ask.graph.datasets(run.id)
         if each.role == "source"
     ):
         return home_key(ask.home)
     return required_key(ask)
-
-
-def held_runs(ask: Questions) -> list[RunRecord]:
-    """Runs whose data is in the home: committed, or kept for their failed checks."""
-    return [*ask.reader.runs(), *ask.reader.runs(status="failed")]
 
 
 @dataclass
@@ -104,16 +99,15 @@ class Asking:
     _runs: dict[str, RunRecord] = field(default_factory=dict)
 
     def document(self) -> Document:
-        runs = held_runs(self.ask)
-        self._runs = {run.id: run for run in runs}
-        self._refuse_unknown_kinds(runs)
-        found = rows_of_subjects(self.ask, self.key, self.subjects, runs)
+        self._runs = {run.id: run for run in self.ask.reader.runs()}
+        found = rows_of_subjects(self.ask, self.key, self.subjects)
         self.asked = self._hashes(found)
         reach = Reach(self.ask)
         reach.follow(self._starts(found))
         data = [self._held(places, reach) for places in self._by_version(reach, absence=False)]
         influenced = [self._influenced(place, reach) for (place, *_) in self._by_version(reach, absence=True)]
         unlooked = [(each.dataset.run_id, each.dataset.full_name, each.reason) for each in found.unlooked]
+        unlooked += self._failed()
         touched = {run for each in (*data, *influenced) for run in each["runs"]}
         return {
             "document": "access",
@@ -140,16 +134,15 @@ class Asking:
 
     # --- where to begin ---------------------------------------------------------------------------------------
 
-    def _refuse_unknown_kinds(self, runs: Iterable[RunRecord]) -> None:
-        sources = [each for run in runs for each in self.ask.graph.datasets(run.id) if each.role == "source"]
-        kinds = {declared.kind for each in sources for declared in declared_of(each)}
-        for subject in self.subjects:
-            if subject.kind not in kinds and sources:
-                raise NotFound(
-                    f"no source of a run in the home '{self.ask.home.path}' declares a subject of the kind "
-                    f"'{subject.kind}'; kinds: {listed(sorted(kinds))}",
-                    hint=did_you_mean(subject.kind, kinds),
-                )
+    def _failed(self) -> list[tuple[str, str, str]]:
+        """Sources of runs that failed a check: they hold copies until `gc`, and nothing of theirs is followed."""
+        kinds = {each.kind for each in self.subjects}
+        return [
+            (run.id, dataset.full_name, "the run failed a check and is kept until `gc` removes it")
+            for run in self.ask.reader.runs(status="failed")
+            for dataset in self.ask.graph.datasets(run.id)
+            if dataset.role == "source" and kinds & {each.kind for each in declared_of(dataset)}
+        ]
 
     def _hashes(self, found: SubjectRows) -> dict[str, set[str]]:
         """The person as the log knows them: by the hashes that matched, else by that of what was given."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lineage_service.audit.chain import LogVerdict
     from lineage_service.audit.decisions import CaseResult
     from lineage_service.audit.log_retention import Retained
+    from lineage_service.audit.retention import ExpiredRuns
     from lineage_service.query.answer import Answer
     from lineage_service.subjects.given import Given
 
@@ -77,6 +78,12 @@ class Audit:
         from lineage_service.subjects.given import subjects_of
 
         return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
+
+    def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
+        """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
+        from lineage_service.audit.retention import retain
+
+        return retain(self, dry_run=dry_run, actor=actor)
 
     # --- the log ----------------------------------------------------------------------------------------------
 
