@@ -1,13 +1,16 @@
 """What a person is told: over homes made by hand, without Spark."""
 
 import json
+import re
 from dataclasses import asdict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from lineage_catalog import models
 from lineage_catalog.engine import connect
+from lineage_cli.main import cli
 from sqlalchemy import insert, text
 
 from lineage_service.errors import LineageError, NotFound
@@ -275,3 +278,77 @@ def noted(made, run, name, column):
     with engine.begin() as connection:
         connection.execute(insert(models.subject_rows), [asdict(each) for each in records])
     engine.dispose()
+
+
+# --- the verb and the page ------------------------------------------------------------------------------------
+
+
+def verb(made, *arguments, stdin=""):
+    command = ["audit", "access", "--home", str(made.folder), *arguments]
+    return CliRunner().invoke(cli, command, input=stdin, prog_name="smoke-lineage")
+
+
+def test_the_verb_prints_a_summary_without_values(tmp_path):
+    made, run = shop(tmp_path)
+    result = verb(made, "--subject", "person=1")
+    assert result.exit_code == 0, result.output
+    assert "person=1: 5 rows in 4 datasets" in result.stdout
+    assert f"shop.silent@{run[:8]}  influenced only, by absence of a match" in result.stdout
+    assert "11" not in result.stdout
+
+
+def test_persons_come_from_a_file_or_standard_input_and_each_has_a_document(tmp_path):
+    made, _ = shop(tmp_path)
+    listed = tmp_path / "persons.csv"
+    listed.write_text("kind,value\nperson,1\nperson,2\n", encoding="utf-8")
+    documents = json.loads(verb(made, "--subjects", str(listed), "--json").stdout)
+    assert [each["subject"][0]["value"] for each in documents] == ["1", "2"]
+    document = json.loads(verb(made, "--subject", "-", "--json", stdin="person=3\n").stdout)
+    assert document["subject"] == [{"kind": "person", "value": "3"}]
+    assert len(log_of(made)) == 3
+
+
+def test_too_many_persons_are_refused_and_nothing_is_logged(tmp_path):
+    made, _ = shop(tmp_path)
+    result = verb(made, "--subject", "-", "--max-subjects", "2", stdin="person\n1\n2\n3\n")
+    assert result.exit_code != 0 and log_of(made) == []
+
+
+def test_the_page_is_for_one_person(tmp_path):
+    made, _ = shop(tmp_path)
+    page = tmp_path / "page.html"
+    result = verb(made, "--subject", "person=1", "--subject", "person=2", "--html", str(page))
+    assert result.exit_code == 2 and not page.exists() and log_of(made) == []
+
+
+def test_the_page_tells_a_layperson_and_needs_nothing_but_itself(tmp_path):
+    made = MadeHome(tmp_path / "home")
+    people = pa.table({"id": [1, 2], "name": ["<script>alert(1)</script>", "b"]})
+    spec = {"privacy": {"purpose": "<b>bold</b>", "authority": "the authority", "recipients": ["A & B"]}}
+    made.run(
+        "flow", {"people": Made(people, "source", SUBJECT), "out": Made(people, hops={"people": SAME[:2]})}, spec=spec
+    )
+    page = tmp_path / "page.html"
+    assert verb(made, "--subject", "person=1", "--html", str(page)).exit_code == 0
+    text_ = page.read_text(encoding="utf-8")
+    assert "<script" not in text_ and "&lt;script&gt;" in text_ and "<b>bold" not in text_
+    assert not re.search(r"(src|href)=|url\(|@import", text_)
+    for heading in ("The data about you", "What was made from it", "What it is used for", "Who gets it",
+                    "How long it is kept", "Your rights, and whom to complain to"):  # fmt: skip
+        assert f"<h2>{heading}</h2>" in text_
+    assert "A &amp; B" in text_ and "the authority" in text_
+
+
+def test_the_page_says_that_nothing_is_held(tmp_path):
+    made, _ = shop(tmp_path)
+    page = tmp_path / "page.html"
+    verb(made, "--subject", "person=99", "--html", str(page))
+    assert "We hold <b>no data</b> about you" in page.read_text(encoding="utf-8")
+
+
+def test_a_case_is_answered(tmp_path):
+    made, _ = shop(tmp_path)
+    assert verb(made, "--subject", "person=1", "--request", "2026-1", "--verified-by", "Ann").exit_code == 0
+    with made.home as home:
+        (case,) = home.audit.requests(all=True).to_pylist()
+    assert (case["status"], case["verified_by"]) == ("done", "Ann")

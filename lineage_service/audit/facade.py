@@ -79,6 +79,12 @@ class Audit:
 
         return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
 
+    def record(self, *files: str | Path) -> dict[str, Any]:
+        """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
+        from lineage_service.audit.record_of_processing import record_of_processing
+
+        return record_of_processing(self, files)
+
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
         """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
         from lineage_service.audit.retention import retain

@@ -13,6 +13,7 @@ AUDIT_VERBS: dict[str, str] = {
     "requests": "List open cases by due date.",
     "approve": "Approve the plan of a case.",
     "refuse": "Refuse a case, with the reason.",
+    "record": "Write the record of processing from the workflow files.",
 }
 
 
