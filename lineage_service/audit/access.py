@@ -173,8 +173,8 @@ class Asking:
         found: dict[str, list[Place]] = {}
         for place, rows in reach.rows.items():
             datasets = self.ask.graph.datasets_at(place)
-            only_absent = not len(_present(rows).rids)
-            if datasets and only_absent == absence:
+            met = rows.of_role(Role.ABSENCE) if absence else _present(rows).rids
+            if datasets and len(met):
                 found.setdefault(datasets[0].version_id, []).append(place)
         groups = [
             sorted(places, key=lambda each: (each.space.startswith("source:"), each)) for places in found.values()
@@ -204,7 +204,7 @@ class Asking:
 
     def _influenced(self, place: Place, reach: Reach) -> Document:
         entry = self._entry([place], reach)
-        return {**entry, "rows": len(reach.rows[place].rids), "by": "absence of a match"}
+        return {**entry, "rows": len(reach.rows[place].of_role(Role.ABSENCE)), "by": "absence of a match"}
 
     def _held(self, places: Sequence[Place], reach: Reach) -> Document:
         dataset, rows = self._named(places[0]), _present(reach.rows[places[0]])
