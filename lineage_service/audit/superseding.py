@@ -6,7 +6,7 @@ is made by a refresh of the old one, in a folder of its own; nothing is committe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -101,7 +101,7 @@ class Superseding:
     folders: ExitStack
     versions: dict[str, VersionChange] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
-    republish: bool = True
+    waiting: str | None = None  # what the names of published copies that wait have in them; None: none are made
 
     def all(self) -> list[Made]:
         """Every run that is concerned, made anew, the oldest first."""
@@ -152,8 +152,7 @@ class Superseding:
         changes = {each.name: change for each in sources if (change := self._change(refresh, each)) is not None}
         refresh.bring(changes, deleted=self._deleted(refresh, changes))
         warnings = _as_warnings(refresh) if changes else []
-        copies = publications(refresh, targets) if self.republish else []
-        self.folders.callback(_discard_waiting, copies)
+        copies = publications(refresh, targets, self.waiting) if self.waiting is not None else []
         changed = {each.space for each in sources if each.name in changes}
         states = {state.space: state for state in refresh.states.values()}
         changed |= {str(space) for space, state in states.items() if state.is_changed}
@@ -225,10 +224,3 @@ def _as_warnings(refresh: Refresh) -> list[Problem]:
         return failed_checks(refresh)
     except RunError as error:
         return [replace(problem, severity="warning", hint=None) for problem in error.problems]
-
-
-def _discard_waiting(copies: Sequence[Publication]) -> None:
-    import shutil
-
-    for copy in copies:
-        shutil.rmtree(copy.waiting, ignore_errors=True)
