@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lineage_service.audit.decisions import CaseResult
     from lineage_service.audit.log_retention import Retained
     from lineage_service.audit.planning import Options
+    from lineage_service.audit.verifying import Verdict
     from lineage_service.query.answer import Answer
 
 
@@ -191,3 +192,12 @@ class Audit:
 
         target = None if out is None else Path(out)
         return apply(self, Path(plan), options or IndexOptions(), progress or self.tell, target)
+
+    def verify(
+        self, certificate: str | Path, *, values: Iterable[str] | None = None, progress: Tell | None = None
+    ) -> Verdict:
+        """Scans home, catalog and published copies anew for an erased person: by the keyed hashes in the certificate,
+        and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
+        from lineage_service.audit.verifying import verify
+
+        return verify(self, Path(certificate), values, progress or self.tell)
