@@ -147,6 +147,8 @@ def server():
             body = self.rfile.read(int(self.headers["Content-Length"]))
             self.server.got.append((self.path, self.headers["Content-Type"], json.loads(body)))
             self.send_response(self.server.answer)
+            if self.server.answer == 302:
+                self.send_header("Location", "/elsewhere")
             self.end_headers()
 
         def log_message(self, *_):
@@ -169,11 +171,13 @@ def test_a_url_gets_each_head(home, server, monkeypatch):
     assert anchor == json.loads(anchor_lines(home)[-1])
 
 
-def test_a_url_that_refuses_is_told_without_its_secrets(home, server, monkeypatch):
-    server.answer = 503
+@pytest.mark.parametrize("answer", [302, 404, 503])
+def test_a_url_that_refuses_is_told_without_its_secrets(home, server, monkeypatch, answer):
+    server.answer = answer
     monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{server.server_port}/anchors?token=sesame")
     (note,) = append(home.audit, entry(5))[1]
-    assert "the server of SMOKE_ANCHOR_URL answered 503" in note
+    assert "the server of SMOKE_ANCHOR_URL answered" in note
+    assert str(answer) in note
     assert "sesame" not in note
     assert home.audit.verify_log().anchored == ((1, 5),), "the file has it"
 
