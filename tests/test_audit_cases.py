@@ -343,6 +343,15 @@ def test_closed_cases_go_with_the_log(home):
         assert case_opened(writing, CaseOptions("DSR-2"), "access") is not None, "it may come again"
 
 
+def test_a_case_stays_as_long_as_the_log_knows_it(home):
+    with logged(home.audit) as writing:
+        writing.append(Entry("access"))
+        case_answered(writing, CaseOptions(REF))
+    by_hand(home, "UPDATE audit_log SET at = '2999-01-01T00:00:00.000+00:00' WHERE verb = 'case'")
+    result = retain_log(home.audit, 1, today=in_days(2))
+    assert (result.entries, result.cases) == (1, 0)
+
+
 # --- the verbs ------------------------------------------------------------------------------------------------
 
 

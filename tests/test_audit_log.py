@@ -18,7 +18,7 @@ from lineage_service.audit.anchors import anchor_file
 from lineage_service.audit.log import Entry, answering, append, log_reveal
 from lineage_service.audit.log_retention import retain_log
 from lineage_service.errors import LineageError, NotFound, QuestionError, StoreError
-from tests.audit_logs import anchor_lines, by_hand, database, entry, home_with_entries, problems, write_anchors
+from tests.audit_logs import anchor_lines, by_hand, entry, home_with_entries, problems, put_back, taken, write_anchors
 
 
 @pytest.fixture(autouse=True)
@@ -373,13 +373,43 @@ def test_more_than_retention_took_is_found(home):
 
 
 def test_what_retention_took_cannot_come_back(home):
-    with database(home) as execute:
-        row = dict(execute("SELECT * FROM audit_log WHERE number = 4").one()._mapping)
+    row = taken(home, 4)
     retain_log(home.audit, 1, today=in_days(2))
-    names = ", ".join(row)
-    values = ", ".join(f":{name}" for name in row)
-    by_hand(home, f"INSERT INTO audit_log ({names}) VALUES ({values})", **row)
+    put_back(home, row)
     assert problems(home) == ["entry 4 was removed by retention, and is there again"]
+
+
+def test_a_front_that_was_written_anew_before_retention_is_found_by_its_anchor(home):
+    by_hand(home, "DELETE FROM audit_log WHERE number = 4")
+    append(home.audit, entry(44))
+    retain_log(home.audit, 1, today=in_days(2))
+    assert problems(home) == ["entry 4 was removed by retention, and is another one than was anchored"]
+
+
+def test_an_entry_of_an_earlier_life_of_the_log_is_found(home):
+    """Sealed as it must be, but of a tail that was cut off: it does not follow what is before it now."""
+    row = taken(home, 3)
+    by_hand(home, "DELETE FROM audit_log WHERE number > 1")
+    for number in (22, 33, 44):
+        append(home.audit, entry(number))
+    write_anchors(home, anchor_lines(home)[-1:])
+    put_back(home, row)
+    assert problems(home) == [
+        "entry 3 does not follow the entry before it",
+        "entry 4 does not follow the entry before it",
+    ]
+
+
+def test_the_same_at_the_front_is_found(home):
+    row = taken(home, 3)
+    by_hand(home, "DELETE FROM audit_log WHERE number > 1")
+    for number in (22, 33, 44):
+        append(home.audit, entry(number))
+    write_anchors(home, anchor_lines(home)[-1:])
+    by_hand(home, "UPDATE audit_log SET at = '2020-01-01T00:00:00.000+00:00' WHERE number <= 2")
+    assert retain_log(home.audit, 30).up_to == 2
+    put_back(home, row)
+    assert "entry 3 does not follow the entry before it, which is no longer there" in problems(home)
 
 
 def test_removed_entries_are_gone_from_the_file(home):

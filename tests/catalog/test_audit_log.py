@@ -192,3 +192,14 @@ def test_retention_and_cases_go_together(home):
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 10, 10, 9)
     assert [row["reference"] for row in home.audit.requests(all=True).to_pylist()] == ["DSR-2"]
+
+
+def test_sqlite_overwrites_what_it_removes(tmp_path):
+    """Many builds of SQLite do so anyway; ours must not depend on it."""
+    with home_with_entries(tmp_path, 2) as home:
+        engine = connect(home._url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("PRAGMA secure_delete = OFF")
+            assert catalog.remove_entries(connection, 1) == 1
+            assert connection.exec_driver_sql("PRAGMA secure_delete").scalar_one() == 1
+        engine.dispose()
