@@ -1,6 +1,7 @@
 """Homes with a log in them, for the tests of the log: entries as verbs write them, and hands that tamper with them."""
 
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lineage_catalog.engine import connect
@@ -63,3 +64,7 @@ def put_back(home: Home, row: dict) -> None:
     names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
     by_hand(home, "DELETE FROM audit_log WHERE number = :number", number=row["number"])
     by_hand(home, f"INSERT INTO audit_log ({names}) VALUES ({values})", **row)
+
+
+def in_days(days: int) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)

@@ -26,8 +26,7 @@ from lineage_service.audit.cases import (
 from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.log_retention import retain_log
 from lineage_service.errors import LineageError, NotFound, RunError
-from tests.audit_logs import by_hand, problems
-from tests.test_audit_log import in_days
+from tests.audit_logs import by_hand, in_days, problems
 
 REF = "DSR-1"
 

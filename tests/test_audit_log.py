@@ -15,10 +15,21 @@ from lineage_cli.main import main
 
 from lineage_service.audit.actor import Actor, current_actor
 from lineage_service.audit.anchors import anchor_file
-from lineage_service.audit.log import Entry, answering, append, log_reveal
+from lineage_service.audit.log import Entry, append, log_reveal
 from lineage_service.audit.log_retention import retain_log
-from lineage_service.errors import LineageError, NotFound, QuestionError, StoreError
-from tests.audit_logs import anchor_lines, by_hand, entry, home_with_entries, problems, put_back, taken, write_anchors
+from lineage_service.errors import LineageError, NotFound, StoreError
+from tests.audit_logs import (
+    anchor_lines,
+    by_hand,
+    database,
+    entry,
+    home_with_entries,
+    in_days,
+    problems,
+    put_back,
+    taken,
+    write_anchors,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -293,31 +304,19 @@ def test_two_actors_differ_in_user_and_name(one, other, another):
 # --- log, then answer -----------------------------------------------------------------------------------------
 
 
-def test_an_answer_leaves_after_its_entry(home):
-    with answering(home.audit, "access", request="R-9") as draft:
-        draft.datasets.append("flow.a")
-        draft.counts["rows"] = 3
-        assert home.audit.log_head()["number"] == 4
-    (row,) = home.audit.log(limit=1).to_pylist()
-    assert (row["verb"], row["request"], row["result"]) == ("access", "R-9", "done")
-    assert (json.loads(row["datasets"]), json.loads(row["counts"])) == (["flow.a"], {"rows": 3})
-
-
-def test_what_failed_is_logged_by_its_kind_alone(home):
-    with pytest.raises(QuestionError), answering(home.audit, "access"):
-        raise QuestionError("secret words")
-    (row,) = home.audit.log(limit=1).to_pylist()
-    assert (row["result"], json.loads(row["details"])) == ("failed", {"error": "QuestionError"})
-
-
-def test_where_the_entry_cannot_be_written_no_answer_is_given(home):
+def test_where_the_entry_cannot_be_written_nothing_is_revealed(home):
     (home.layout.path / "audit.key").unlink()
-    given = False
-    with pytest.raises(StoreError):
-        with answering(home.audit, "access"):
-            pass
-        given = True
-    assert not given
+    with pytest.raises(StoreError, match="is lost"):
+        log_reveal(home.audit, "rows", ["flow.a"])
+    assert home.audit.log_head()["number"] == 4
+
+
+def test_a_locked_catalog_is_told(home, monkeypatch):
+    monkeypatch.setattr("lineage_catalog.engine.WRITING_WAIT", 0.1)
+    with database(home) as execute:
+        execute("UPDATE audit_log SET verb = verb")
+        with pytest.raises(StoreError, match="it is locked: another process is writing to it"):
+            append(home.audit, entry(5))
 
 
 def test_a_reveal_is_logged(home):
@@ -327,10 +326,6 @@ def test_a_reveal_is_logged(home):
 
 
 # --- retention ------------------------------------------------------------------------------------------------
-
-
-def in_days(days):
-    return datetime.now(UTC) + timedelta(days=days)
 
 
 def test_the_front_goes_and_the_chain_still_holds(home):

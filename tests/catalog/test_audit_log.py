@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from lineage_catalog import audit as catalog
@@ -17,7 +16,7 @@ from lineage_service.audit.decisions import approve
 from lineage_service.audit.log import Entry, append, logged, writing_on
 from lineage_service.audit.log_retention import retain_log
 from lineage_service.errors import StoreError
-from tests.audit_logs import by_hand, database, entry, home_with_entries, problems
+from tests.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
 
 COLUMNS = [column.name for column in models.audit_log.c]
 
@@ -187,7 +186,7 @@ def test_retention_and_cases_go_together(home):
         case_closed(writing, "DSR-1")
     assert [row["reference"] for row in home.audit.requests().to_pylist()] == ["DSR-2"]
     assert home.audit.verify_log().ok
-    result = retain_log(home.audit, 1, today=datetime.now(UTC) + timedelta(days=2))
+    result = retain_log(home.audit, 1, today=in_days(2))
     assert (result.entries, result.cases, result.up_to) == (9, 1, 9)
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 10, 10, 9)
