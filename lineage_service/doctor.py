@@ -289,6 +289,8 @@ def _version(
     for side in (side for file in found.files for side in (file.without, file.only) if side is not None):
         if not Path(home.absolute(side)).is_file():
             return len(found.files), f"'{side}', which says what rows count, is missing"
+    if found.expired is not None:  # its rows went when they were to go
+        return 0, None
     if found.kind == "source":
         if any(has_changed(file, home.absolute(file.path)) for file in found.files):
             sources.setdefault(dataset.full_name, set()).add(found.id)

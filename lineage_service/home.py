@@ -468,11 +468,21 @@ class Home:
         record = read_run(self._catalog, found)
         return explained(loaded, build_plan(loaded, schemas), found.capture, (), record, as_run=True)
 
-    def gc(self, *, dry_run: bool = False) -> dict[str, int]:
-        """Removes what no committed run needs, also runs that failed a check.
+    def gc(self, *, dry_run: bool = False, retention: bool = False, actor: str | None = None) -> dict[str, Any]:
+        """Removes what no committed run needs, also runs that failed a check; with `retention`, first all that is held
+        of runs past the `retention_days` of their workflow, which is logged.
 
         A run at work is left alone, and one that another catalog has.
         """
+        kept = self.audit.retain(dry_run=dry_run, actor=actor) if retention else None
+        swept = self._swept(dry_run=dry_run)
+        if kept is None:
+            return swept
+        told = {"expired": [run.id for run in kept.runs], "cut": list(kept.cut), "published": list(kept.published),
+                "files": kept.files, "notes": list(kept.notes)}  # fmt: skip
+        return {"removed": swept["removed"], "bytes": swept["bytes"] + kept.bytes, **told}
+
+    def _swept(self, *, dry_run: bool) -> dict[str, int]:
         from lineage_service.store.tables import is_left_over
 
         folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy import Connection, Engine, Select, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
@@ -25,7 +25,8 @@ from lineage_catalog.records import (
 Record = TypeVar("Record")
 
 _RUN = [column for column in models.runs.c if column.name not in ("ordinal", "content")]
-_STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(models.runs.c.id))
+_HELD = case((models.runs.c.status.in_(("committed", "failed")), 1))  # null where nothing is held any more
+_STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(_HELD))
 _HOP = [column for column in models.hops.c if column.name != "ordinal"]
 _COMMITTED = models.runs.c.status == "committed"
 _STEP = [column for column in models.run_steps.c if column.name != "run_id"]

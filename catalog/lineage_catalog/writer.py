@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
@@ -92,6 +92,17 @@ def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     unused = select(versions.c.id).where(versions.c.id.not_in(select(models.run_datasets.c.version_id)))
     connection.execute(delete(subjects).where(subjects.c.version_id.in_(unused)))
     connection.execute(delete(versions).where(versions.c.id.not_in(select(models.run_datasets.c.version_id))))
+
+
+def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str, str]) -> None:
+    """Runs past their retention: nothing but their names is left. `cut` are the bodies of versions of theirs that other
+    runs have read, whose rows go too."""
+    runs, versions = models.runs, models.dataset_versions
+    emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
+    connection.execute(update(runs).where(runs.c.id.in_(run_ids)).values(status="expired", **emptied))
+    for version_id, body in cut.items():
+        connection.execute(update(versions).where(versions.c.id == version_id).values(kind="source", body=body))
+    clear_runs(connection, run_ids)
 
 
 def supersede(connection: Connection, old: str, commit: Commit) -> None:

@@ -20,13 +20,16 @@ from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.given import MOST_SUBJECTS
 
 if TYPE_CHECKING:
+    from lineage_service.audit.access import Access
     from lineage_service.audit.cases import CaseOptions
     from lineage_service.audit.chain import LogVerdict
     from lineage_service.audit.decisions import CaseResult
     from lineage_service.audit.log_retention import Retained
     from lineage_service.audit.planning import Options
+    from lineage_service.audit.retention import ExpiredRuns
     from lineage_service.audit.verifying import Verdict
     from lineage_service.query.answer import Answer
+    from lineage_service.subjects.given import Given
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,36 @@ class Audit:
                 yield engine
             finally:
                 engine.dispose()
+
+    # --- access, record of processing -------------------------------------------------------------------------
+
+    def access(
+        self,
+        subjects: Given | Iterable[Given],
+        *,
+        case: CaseOptions | None = None,
+        min_group: int | None = None,
+    ) -> Access:
+        """Everything held about one person and derived from it (GDPR Art. 15), as docs/access.md tells it.
+
+        Several `subjects` are one person, known by several kinds. It is in the log before it is given.
+        """
+        from lineage_service.audit.access import MIN_GROUP, access
+        from lineage_service.subjects.given import subjects_of
+
+        return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
+
+    def record(self, *files: str | Path) -> dict[str, Any]:
+        """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
+        from lineage_service.audit.record_of_processing import record_of_processing
+
+        return record_of_processing(self, files)
+
+    def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
+        """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
+        from lineage_service.audit.retention import retain
+
+        return retain(self, dry_run=dry_run, actor=actor)
 
     # --- the log ----------------------------------------------------------------------------------------------
 

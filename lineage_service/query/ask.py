@@ -26,7 +26,7 @@ from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.rows import Keyed, Shape, Top, id_part, refuse_changed, rows_part
 from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
 from lineage_service.query.session import Session
-from lineage_service.query.stale import stale_readers
+from lineage_service.query.stale import cut_sources, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
@@ -117,10 +117,12 @@ class Questions:
         if to is None or list(to) == ["all"]:
             if direction == "forward":
                 answer.notes += stale_readers(self.graph, walked, found)
+            else:
+                answer.notes += self.cut(walked)
             pruned = list(dict.fromkeys(each.full_name for each in self.pruned(found, direction)))
             if pruned:
                 answer.notes.append(f"lineage was pruned, since no declared question needs it: {listed(pruned)}")
-        if direction == "backward" and found.role == "source" and not targets:
+        if direction == "backward" and found.role == "source" and not targets and not self.cut(walked):
             answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
         if start.table is not None:
             weakref.finalize(answer, self.engine.drop, start.table)
@@ -297,7 +299,7 @@ class Questions:
             self._refuse_uncaptured(start, reachable)
             return reachable
         everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
-        stale = stale_readers(self.graph, walked, start) if direction == "forward" else []
+        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked)
         return [self._target(name, start, reachable, everything, stale, direction) for name in dict.fromkeys(to)]
 
     def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
@@ -358,6 +360,10 @@ class Questions:
         linked = walk(self.graph, begin, direction, pruned=True).reached(absence=True)
         places = sorted(linked - kept)
         return [each for place in places for each in self.graph.datasets_at(place)]
+
+    def cut(self, walked: Walk) -> list[str]:
+        """What to say of ways back that end where a run is past its retention."""
+        return cut_sources(self.graph, walked, lambda place: self.scan_at(place).version)
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
         run = next((run for run in self.reader.runs_with_prefix(start.run_id) if run.id == start.run_id), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from lineage_catalog.reader import CatalogReader
@@ -16,18 +16,18 @@ from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
 
 
-def files_of_run(reader: CatalogReader, home: HomeLayout, run_id: str) -> set[str]:
+def files_of_run(reader: CatalogReader, home: HomeLayout, run_id: str, *, without: Collection[str] = ()) -> set[str]:
     """The files inside the home that a run's rows, lineage, prepared answers and subjects are read from.
 
     Paths are relative to the home. Sources read in place are not the home's, and so are not among them; nor is what is
-    merely left over in the run's folder.
+    merely left over in the run's folder. Of the versions `without` the rows are not needed, only which rows there are.
     """
     folder = home.run_folder(run_id)
     notes = [folder.path / name for name in (".lock", COMMITTED, SETTINGS)]
     versions = list(dict.fromkeys(each.version_id for each in reader.datasets(run_id)))
     named = [
         *(str(path) for path in notes),
-        *(path for each in versions for path in _of_version(reader, each)),
+        *(path for each in versions for path in _of_version(reader, each, rows=each not in without)),
         *(path for hop in reader.hops(run_id) for path in _of_hop(hop)),
         *(each.path for each in reader.prepared(run_id) if each.path is not None),
         *(path for each in versions for path in _of_subjects(reader, each)),
@@ -41,12 +41,14 @@ def files_of_runs(reader: CatalogReader, home: HomeLayout, run_ids: Iterable[str
     return set().union(*(files_of_run(reader, home, each) for each in run_ids))
 
 
-def _of_version(reader: CatalogReader, version_id: str) -> Iterator[str]:
+def _of_version(reader: CatalogReader, version_id: str, *, rows: bool) -> Iterator[str]:
     record = reader.version(version_id)
     if record is None:
         return
-    for file in Version.from_json(record.id, record.body).files:
-        yield file.path
+    version = Version.from_json(record.id, record.body)
+    for file in version.files:
+        if rows and version.expired is None:
+            yield file.path
         yield from (path for path in (file.without, file.only) if path is not None)
 
 

@@ -50,6 +50,11 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
             "corrected, and nothing is held under the old id",
             hint=f"ask for run '{run.superseded_by}'",
         )
+    if run.status == "expired":
+        raise NotFound(
+            f"run '{run.id}' in the home '{home}' is past the retention of its workflow '{run.workflow}': nothing is "
+            "held of it any more"
+        )
     return run
 
 

@@ -252,6 +252,12 @@ def chosen_columns(dataset: DatasetRecord, names: list[str], wanted: Sequence[st
 
 def refuse_changed(dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
     """Rows are shown only from files that are what they were: never other rows under the same number."""
+    if scan.version.expired is not None:
+        raise SourceError(
+            f"the rows of '{dataset.full_name}' are gone: run '{scan.version.expired}', which made them, is past its "
+            "retention",
+            hint="rids, pairs and counts are still answered",
+        )
     if scan.version.kind != "source":
         return
     for index in files:

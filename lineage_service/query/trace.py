@@ -25,6 +25,7 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.spec.described import inputs_of, what_it_does
 from lineage_service.store.lines import places
 
+DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
 MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
 
 
@@ -284,8 +285,9 @@ class Tracer:
         run = self.questions.reader.run(found.run_id)
         if run is not None and run.capture == "off":
             return (f"run '{run.id}' was made with capture off and has no lineage",)
-        ahead = walk(self.questions.graph, Place(found.run_id, found.space), "forward")
-        return tuple(stale_readers(self.questions.graph, ahead, found))
+        begin = Place(found.run_id, found.space)
+        behind, ahead = (walk(self.questions.graph, begin, way) for way in DIRECTIONS)
+        return (*self.questions.cut(behind), *stale_readers(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)

@@ -65,7 +65,9 @@ def walk_sql(
         found = _one_hop(ways[0], start, direction, files, pairs=pairs)
         if found is not None:
             return found
-    relation, parameters = start.relation(files.rids(begin))
+    # Groups and sides have no rows of their own: a walk may begin at ids of theirs, but not at all of them.
+    everything = start.rids is None and start.table is None
+    relation, parameters = start.relation(files.rids(begin) if everything else "")
     names = {begin: "reached0"}
     role = "role" if start.roles else "0"
     ctes = [f"reached0 AS (SELECT {'b' if pairs else '0::BIGINT'} AS a, b, {role} AS role FROM ({relation}))"]

@@ -93,6 +93,7 @@ class Version:
 
     A snapshot also knows its `origins`, in the order of the positions, and its `reading`: the format, and the reader's
     options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
+    `expired`: the run that made it and is past its retention; its rows are gone.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Version:
     origins: tuple[Origin, ...] = ()
     reading: dict[str, str] = field(default_factory=dict)
     top: int = 0
+    expired: str | None = None
 
     @cached_property
     def rids(self) -> RidMap:
@@ -138,7 +140,8 @@ class Version:
         return json.dumps(
             {"kind": self.kind, "files": [asdict(file) for file in self.files],
              "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
-             "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top}
+             "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top,
+             "expired": self.expired}
         )  # fmt: skip
 
     @classmethod
@@ -153,6 +156,7 @@ class Version:
             tuple(Origin(**origin) for origin in body.get("origins", ())),
             body.get("reading", {}),
             body.get("top", 0),
+            body.get("expired"),
         )
 
 

@@ -8,10 +8,12 @@ import click
 
 # verb: its line in --help; its command is in audit_verbs/<verb>.py
 AUDIT_VERBS: dict[str, str] = {
+    "access": "Tell a person what is held about them and what was derived from it.",
     "log": "Show who asked what, when, with what result; verify that the log is whole.",
     "requests": "List open cases by due date.",
     "approve": "Approve the plan of a case.",
     "refuse": "Refuse a case, with the reason.",
+    "record": "Write the record of processing from the workflow files.",
 }
 
 

@@ -1,0 +1,64 @@
+"""`smoke-lineage audit record`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lineage_cli import options
+from lineage_cli.options import chosen_format, file_or_none, home_options
+
+FORMATS = ("md", "html", "json")
+SUFFIXES = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+@click.command("record")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else md]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path, readable=False),
+    help="Write to this file, whole or not at all.",
+)
+@home_options
+def command(
+    files: tuple[Path, ...], format_: str | None, as_json: bool, out: Path | None, home: str | None, catalog: str | None
+) -> None:
+    """Write the record of processing (GDPR Art. 30): who is responsible, why, whose data and which, who gets it,
+    how long it is kept, how it is protected; per workflow, with its sources and outputs.
+
+    From the workflow files given, else from what the latest run of each workflow read. Spark is not started.
+
+    \b
+    Example:
+      smoke-lineage audit record workflows/*.yml --out record.html
+    """
+    out = file_or_none(out)
+    format_ = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
+    from lineage_cli.sink import open_sink
+
+    with closing(options.open_home(home, catalog)) as opened:
+        record = opened.audit.record(*files)
+    for each in record["workflows"]:
+        if each["not_said"]:
+            click.echo(f"note: workflow '{each['workflow']}' does not say: {', '.join(each['not_said'])}", err=True)
+    with open_sink(out) as sink:
+        sink.write_text(_written(record, format_))
+    if out is not None:
+        click.echo(f"wrote {out}", err=True)
+
+
+def _written(record: dict[str, Any], format_: str) -> str:
+    if format_ == "json":
+        return json.dumps(record, ensure_ascii=False, indent=2) + "\n"
+    from lineage_cli.record_page import record_markdown, record_page
+
+    return record_page(record) if format_ == "html" else record_markdown(record)

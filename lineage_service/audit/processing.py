@@ -1,0 +1,54 @@
+"""What workflow files say of the processing of personal data, and which columns of a dataset hold any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.query.ask import Questions
+
+TEXTS = ("purpose", "legal_basis", "controller", "contact", "authority", "origin")
+LISTS = ("categories", "recipients", "transfers", "security")
+KEYS = (*TEXTS, *LISTS, "retention_days")
+
+
+def privacy_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The `privacy` of a workflow as JSON, each key there: what is not said is None, or an empty list."""
+    said = content.get("privacy") or {}
+    return {key: said.get(key) if key not in LISTS else list(said.get(key) or ()) for key in KEYS}
+
+
+def content_of(ask: Questions, run_id: str) -> dict[str, Any]:
+    """The workflow as JSON, as a run read it."""
+    found: dict[str, Any] = json.loads(ask.reader.content(run_id) or "{}")
+    return found
+
+
+def held_since(run: RunRecord) -> datetime:
+    """When a run's data was first committed."""
+    return datetime.fromisoformat(run.held_since or run.committed_at)
+
+
+def kept_until(run: RunRecord, privacy: Mapping[str, Any]) -> str | None:
+    """The last day of a run's data; None where its workflow names no term."""
+    days = privacy.get("retention_days")
+    return None if days is None else (held_since(run) + timedelta(days=int(days))).date().isoformat()
+
+
+def personal_columns(ask: Questions, dataset: DatasetRecord) -> set[str]:
+    """Columns with personal data, in lower case: declared, carried there, or identifying a person."""
+    declared = json.loads(dataset.declared)
+    found = {name.lower() for name in (*(declared.get("pii") or ()), *(declared.get("subject") or {}).values())}
+    found |= {each.name.lower() for each in ask.scan(dataset).version.columns if each.pii}
+    return found | {
+        each.name.lower() for each in ask.reader.columns(dataset.run_id) if each.dataset == dataset.name and each.pii
+    }
+
+
+def missing_of(privacy: Mapping[str, Any], needed: Iterable[str]) -> list[str]:
+    """Of these keys, those that the workflow file says nothing of."""
+    return [key for key in needed if privacy.get(key) in (None, [], "")]

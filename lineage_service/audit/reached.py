@@ -1,0 +1,280 @@
+"""Where rows lead to, over every held run: from dataset to dataset by the index, and who else is behind a row.
+
+All rows of a place go ahead together, each with the weakest of its ties to where it came from: own, peer, absence.
+What cannot be followed is noted with its reason, never passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.capture.handles import Role
+from lineage_service.errors import LineageError
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place, Way, is_pruned, walk
+from lineage_service.query.walk_sql import FEW, Start
+from lineage_service.store.engine import column, literal
+from lineage_service.store.patching import Ids
+from lineage_service.store.scan import RID
+from lineage_service.subjects.finding import declared_of
+from lineage_service.subjects.hashing import canonical, hashed
+from lineage_service.subjects.index import Declared, layers_of, owners
+from lineage_service.subjects.key import Key
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a place by rid, each once, with its role."""
+
+    rids: Ids
+    roles: Ids
+
+    @classmethod
+    def of(cls, rids: Ids, role: Role) -> Rows:
+        return cls(rids, np.full(len(rids), int(role), np.int64))
+
+    def of_role(self, role: Role) -> Ids:
+        found: Ids = self.rids[self.roles == int(role)]
+        return found
+
+    def merged(self, other: Rows) -> Rows:
+        """Both, the nearer role for a row that is in both."""
+        rids, roles = np.concatenate([self.rids, other.rids]), np.concatenate([self.roles, other.roles])
+        order = np.lexsort((roles, rids))
+        rids, roles = rids[order], roles[order]
+        first = np.concatenate([[True], rids[1:] != rids[:-1]]) if len(rids) else np.array([], bool)
+        return Rows(rids[first], roles[first])
+
+
+@dataclass
+class Reach:
+    """Follows rows ahead. rows: what was reached, starts included · before: the place that a place was reached from
+    · blind: what could not be followed, as run, dataset and reason."""
+
+    ask: Questions
+    rows: dict[Place, Rows] = field(default_factory=dict)
+    before: dict[Place, Place] = field(default_factory=dict)
+    blind: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    _ways: dict[Place, list[Way]] = field(default_factory=dict)
+    _closed: dict[Place, list[str]] = field(default_factory=dict)
+
+    def follow(self, starts: Mapping[Place, Ids]) -> None:
+        """From these rows to all that hold something of them."""
+        for place, rids in starts.items():
+            self._add(place, Rows.of(rids, Role.OWN), None)
+        for place in self._order(list(starts)):
+            here = self.rows.get(place)
+            if here is None or not len(here.rids):
+                continue
+            for reason in self._closed.get(place, ()):
+                self._note(place, reason)
+            for way in self._ways[place]:
+                self._go(way, here)
+
+    def way_to(self, place: Place) -> list[Place]:
+        """The places from a start to this one."""
+        found = [place]
+        while found[-1] in self.before:
+            found.append(self.before[found[-1]])
+        return found[::-1]
+
+    def _go(self, way: Way, here: Rows) -> None:
+        for role in Role:
+            rids = here.of_role(role)
+            if not len(rids):
+                continue
+            try:
+                found = rids if way.hop is None else self._ahead(way, rids)
+            except LineageError as error:
+                self._note(way.start, error.problems[0].message)
+                return
+            self._add(way.end, Rows.of(found, max(role, way.role)), way.start)
+
+    def _ahead(self, way: Way, rids: Ids) -> Ids:
+        engine = self.ask.engine
+        start = started(self.ask, rids)
+        try:
+            sql = self.ask.walk_sql([way], start, way.start, way.end, "forward", pairs=False)
+            found = engine.id_array(f"SELECT DISTINCT b FROM ({sql.text}) ORDER BY b", sql.parameters)
+        finally:
+            if start.table is not None:
+                engine.drop(start.table)
+        ids: Ids = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return ids
+
+    def _add(self, place: Place, rows: Rows, before: Place | None) -> None:
+        if not len(rows.rids):
+            return
+        if place in self.rows:
+            self.rows[place] = self.rows[place].merged(rows)
+            return
+        self.rows[place] = rows
+        if before is not None:
+            self.before[place] = before
+
+    def _note(self, place: Place, reason: str) -> None:
+        names = [each.full_name for each in self.ask.graph.datasets_at(place)]
+        self.blind[place.run_id, names[0] if names else "", reason] = None
+
+    def _order(self, starts: Sequence[Place]) -> list[Place]:
+        """Every place ahead, each before those behind it."""
+        reverse: list[Place] = []
+        seen: set[Place] = set()
+        for start in starts:
+            if start in seen:
+                continue
+            seen.add(start)
+            stack = [(start, iter(self._ways_from(start)))]
+            while stack:
+                place, pending = stack[-1]
+                for way in pending:
+                    if way.end not in seen:
+                        seen.add(way.end)
+                        stack.append((way.end, iter(self._ways_from(way.end))))
+                        break
+                else:
+                    reverse.append(place)
+                    stack.pop()
+        return reverse[::-1]
+
+    def _ways_from(self, place: Place) -> list[Way]:
+        """Ways ahead that can be followed; reasons for the others are kept until rows come here."""
+        graph, closed = self.ask.graph, self._closed.setdefault(place, [])
+        try:
+            hops = graph.ways_from(place, "forward", links=False, pruned=True)
+        except LineageError as error:
+            closed.append(error.problems[0].message)
+            hops = []
+        ways = []
+        for way in hops:
+            assert way.hop is not None
+            if is_pruned(way.hop, "forward"):
+                closed.append("lineage was pruned: the workload of the run declares other questions")
+            elif way.hop.form == "lazy":
+                closed.append("lineage is only captured when asked for, by Spark (capture lazy)")
+            else:
+                ways.append(way)
+        run = self.ask.reader.run(place.run_id)
+        if place.space.startswith("source:") and run is not None and run.capture == "off":
+            closed.append("the run was made with capture off: it has no lineage")
+        # All readers of a source's version are starts, or were reached from the output that it is.
+        links = [] if place.space.startswith("source:") else graph.links(place, "forward")
+        self._ways[place] = ways + links
+        return self._ways[place]
+
+
+def started(ask: Questions, rids: Ids) -> Start:
+    """A walk's start at these rids; a table of it is the caller's to drop."""
+    import pyarrow as pa
+
+    if len(rids) <= FEW:
+        return Start(rids=tuple(int(rid) for rid in rids))
+    return Start(table=ask.engine.keep_ids(pa.array(rids, pa.int64())))
+
+
+@dataclass(frozen=True)
+class Others:
+    """How many other persons are behind a row: all of them, and those that are more than peers of a window."""
+
+    all: int
+    own: int
+
+
+@dataclass
+class Company:
+    """Who else is behind rows, by keyed hashes; `asked` are those (hex, by kind) of the person who asks."""
+
+    ask: Questions
+    key: Key
+    asked: Mapping[str, Iterable[str]]
+
+    def of(self, place: Place, rids: Ids) -> dict[int, Others] | str:
+        """Per rid the other persons; or why that cannot be told."""
+        try:
+            return self._counted(place, rids)
+        except LineageError as error:
+            return error.problems[0].message
+
+    def _counted(self, place: Place, rids: Ids) -> dict[int, Others] | str:
+        graph, engine = self.ask.graph, self.ask.engine
+        walked = walk(graph, place, "backward", pruned=True)
+        places = {place, *walked.reached(absence=False)}
+        start = started(self.ask, rids)
+        tables: list[str] = [] if start.table is None else [start.table]
+        parts: list[str] = []
+        try:
+            for target in sorted(each for each in places if each.space.startswith("source:")):
+                dataset = graph.datasets_at(target)[0]
+                persons = self._owners(dataset)
+                if not persons:
+                    continue
+                ways = walked.toward(target, absence=False)
+                if any(way.hop and (way.hop.form == "lazy" or is_pruned(way.hop, "backward")) for way in ways):
+                    return f"lineage back to '{dataset.full_name}' was not kept"
+                if target == place:
+                    relation, parameters = start.relation("")
+                    query = f"SELECT b AS a, b, 0 AS role FROM ({relation})"
+                else:
+                    sql = self.ask.walk_sql(ways, start, place, target, "backward")
+                    query, parameters = sql.text, sql.parameters
+                pairs = engine.keep(query, parameters)
+                tables.append(pairs)
+                for kind, (relation, bound) in persons:
+                    joined = (
+                        f"SELECT p.a, {literal(kind)} AS kind, o.hash, p.role FROM {pairs} p "
+                        f"JOIN ({relation}) o ON o.rid = p.b"
+                    )
+                    tables.append(engine.keep(joined, bound))
+                    parts.append(f"SELECT * FROM {tables[-1]}")
+            if not parts:
+                return "no source behind it declares a subject"
+            query = (
+                f"SELECT a, count(DISTINCT (kind, hash)), count(DISTINCT (kind, hash)) FILTER (role = 0) "
+                f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._is_asked()} GROUP BY a"
+            )
+            counted = {int(a): Others(int(all_), int(own)) for a, all_, own in engine.rows(query)}
+        finally:
+            for table in tables:
+                engine.drop(table)
+        return {int(rid): counted.get(int(rid), Others(0, 0)) for rid in rids}
+
+    def _is_asked(self) -> str:
+        alike = [
+            f"(kind = {literal(kind)} AND hash = unhex('{value}'))"
+            for kind, values in self.asked.items()
+            for value in values
+        ]
+        return f"({' OR '.join(alike) or 'false'})"
+
+    def _owners(self, dataset: DatasetRecord) -> list[tuple[str, tuple[str, list[object]]]]:
+        """Per kind of person a query (hash, rid) of whose each row of a source is."""
+        noted = self.ask.reader.subjects(dataset.version_id)
+        known = {(each.kind, each.column) for each in noted if each.key_id == self.key.id}
+        found: list[tuple[str, tuple[str, list[object]]]] = [
+            (each.kind, (owners(layers_of(each), self.ask.home.absolute), []))
+            for each in noted
+            if each.key_id == self.key.id
+        ]
+        for reader in (dataset, *self.ask.reader.readers_of([dataset.version_id])):
+            for declared in declared_of(reader):
+                if (declared.kind, declared.column) not in known:
+                    known.add((declared.kind, declared.column))
+                    found.append((declared.kind, self._scanned(reader, declared)))
+        return found
+
+    def _scanned(self, dataset: DatasetRecord, declared: Declared) -> tuple[str, list[object]]:
+        """The same of a source that was read before persons were noted: from its rows, if they still are what they
+        were."""
+        scan = self.ask.scan(dataset)
+        if not self.ask.files.is_unchanged(Place(dataset.run_id, dataset.space)):
+            raise LineageError(f"the persons in '{dataset.full_name}' were not noted, and its files have changed")
+        own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
+        if own is None:
+            raise LineageError(f"'{dataset.full_name}' has no column '{declared.column}'")
+        text = canonical(column(own.name), own.type)
+        query = f"SELECT {hashed(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
+        return f"{query} WHERE {text} IS NOT NULL", list(self.key.pads)

@@ -1,0 +1,156 @@
+"""Runs past the `retention_days` of their workflow: what is held of them goes, rows and lineage.
+
+The catalog first, with the entry in the log, then the files: killed in between, the next time sweeps what is left. Runs
+share files, so only those go that no run which stays needs for rows of its own. A run that stays may have read an
+output that goes: it keeps what it made of it, and its lineage is cut there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lineage_catalog.records import DatasetRecord, RunRecord
+from lineage_catalog.writer import expire_runs
+
+from lineage_service.audit.actor import current_actor
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log import Entry, logged
+from lineage_service.audit.processing import content_of, held_since, privacy_of
+from lineage_service.query.ask import Questions
+from lineage_service.query.held_files import files_of_run
+from lineage_service.store.layout import COMMITTED, is_at_work, storing
+from lineage_service.store.versions import Version
+
+
+@dataclass(frozen=True)
+class ExpiredRuns:
+    """What retention did, or would do.
+
+    runs: those that expired · cut: versions that runs which stay have read, by the names they read them under
+    published: copies outside the home, which are not touched · files, bytes: removed from the home
+    notes: for people, anchors of the log that failed
+    """
+
+    runs: tuple[RunRecord, ...]
+    cut: tuple[str, ...]
+    published: tuple[str, ...]
+    files: int
+    bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None) -> ExpiredRuns:
+    """Removes what is held of runs whose term has ended, in one transaction with its entry in the log."""
+    ask = audit.ask
+    held = [*ask.reader.runs(), *ask.reader.runs(status="failed")]
+    gone = [run for run in held if is_expired(ask, run, at) and not is_at_work(ask.home.run_folder(run.id).path)]
+    expired = {run.id for run in gone}
+    staying = [run for run in held if run.id not in expired]
+    cut = _cut(ask, expired, staying)
+    needed = _needed(ask, staying, {each.version_id for each in cut})
+    folders = [run.id for run in (*gone, *ask.reader.runs(status="expired"))]
+    names = tuple(sorted({f"{each.full_name}@{each.run_id}" for each in cut}))
+    found = ExpiredRuns(tuple(gone), names, _published(ask, gone), *_size(ask, folders, needed))
+    if dry_run:
+        return found
+    notes: list[str] = []
+    if gone:
+        datasets = sorted({each.full_name for run in gone for each in ask.graph.datasets(run.id)})
+        versions = {each.version_id: _emptied(ask, each) for each in cut}
+        with logged(audit, current_actor(actor)) as writing:
+            expire_runs(writing.connection, sorted(expired), versions)
+            counts = {"runs": len(gone), "cut": len(cut), "files": found.files}
+            writing.append(Entry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
+        notes = writing.notes
+        audit.forget()
+    _sweep(ask, folders, needed)
+    return replace(found, notes=tuple(notes))
+
+
+def is_expired(ask: Questions, run: RunRecord, at: datetime | None = None) -> bool:
+    """Whether a run's data is older than its workflow said when it was run."""
+    days = privacy_of(content_of(ask, run.id))["retention_days"]
+    if days is None:
+        return False
+    since = held_since(run)
+    now = at or datetime.now(UTC)
+    since = since if since.tzinfo is not None else since.replace(tzinfo=UTC)
+    return since + timedelta(days=int(days)) < now
+
+
+def _cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord]) -> list[DatasetRecord]:
+    """Sources of runs that stay which are outputs of runs that go, and of no run that stays."""
+    found = []
+    for run in staying:
+        for dataset in ask.graph.datasets(run.id):
+            if dataset.role == "source":
+                makers = {each.run_id for each in ask.reader.makers_of([dataset.version_id])}
+                if makers and makers <= set(expired):
+                    found.append(dataset)
+    return found
+
+
+def _needed(ask: Questions, staying: Iterable[RunRecord], cut: Collection[str]) -> set[str]:
+    """The files that runs which stay need; the rows of what is cut are not theirs to keep."""
+    found: set[str] = set()
+    for run in staying:
+        found |= files_of_run(ask.reader, ask.home, run.id, without=cut)
+    return found
+
+
+def _emptied(ask: Questions, dataset: DatasetRecord) -> str:
+    """The body of a version whose rows go: row ids are still counted, rows are refused."""
+    record = ask.reader.version(dataset.version_id)
+    assert record is not None
+    version = Version.from_json(record.id, record.body)
+    return replace(version, kind="source", expired=record.run_id).to_json()
+
+
+def _published(ask: Questions, gone: Iterable[RunRecord]) -> tuple[str, ...]:
+    """Published copies of what the last run of a workflow wrote: they are not in the home."""
+    found = []
+    for run in gone:
+        latest = ask.reader.latest_run(run.workflow)
+        for dataset in ask.graph.datasets(run.id) if latest is not None and latest.id == run.id else ():
+            declared = json.loads(dataset.declared)
+            if dataset.role == "output" and declared.get("path") and declared.get("folder"):
+                found.append(str(Path(declared["folder"]) / declared["path"]))
+    return tuple(sorted(found))
+
+
+def _removable(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> list[Path]:
+    """Files in these runs' folders that nobody needs any more."""
+    found = []
+    for run_id in dict.fromkeys(run_ids):
+        folder = ask.home.run_folder(run_id).path
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        unneeded = [path for path in files if ask.home.relative(path) not in needed]
+        if len(unneeded) < len(files):  # what is shared stays, and so does the mark that keeps `gc` away from it
+            unneeded = [path for path in unneeded if path.name not in (COMMITTED, ".lock")]
+        found += unneeded
+    return found
+
+
+def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tuple[int, int]:
+    paths = _removable(ask, run_ids, needed)
+    return len(paths), sum(path.stat().st_size for path in paths)
+
+
+def _sweep(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> None:
+    with storing(ask.home.path):
+        for path in _removable(ask, run_ids, needed):
+            path.unlink(missing_ok=True)
+        for run_id in dict.fromkeys(run_ids):
+            folder = ask.home.run_folder(run_id)
+            for each in sorted(folder.path.rglob("*"), reverse=True) if folder.path.is_dir() else ():
+                if each.is_dir() and not any(each.iterdir()):
+                    each.rmdir()
+            if folder.path.is_dir():
+                if any(folder.path.iterdir()):
+                    folder.mark_committed()
+                else:
+                    folder.path.rmdir()
