@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, delete, insert, select, text, update
 
 from lineage_catalog import models
 from lineage_catalog.records import Commit
@@ -51,7 +51,7 @@ def switch(
         if commit is not None:
             supersede(connection, old, commit)
         else:
-            remove_run(connection, old, "superseded")
+            _remove_run(connection, old)
     failed = list(connection.execute(select(models.runs.c.id).where(models.runs.c.status == "failed")).scalars())
     clear_runs(connection, failed)
     connection.execute(delete(models.runs).where(models.runs.c.id.in_(failed)))
@@ -69,22 +69,16 @@ def switch(
             )
 
 
-def remove_run(connection: Connection, run_id: str, status: str) -> None:
+def _remove_run(connection: Connection, run_id: str) -> None:
     """Nothing but the name is left of a run."""
     emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
-    connection.execute(
-        update(models.runs).where(models.runs.c.id == run_id).values(status=status, superseded_by=None, **emptied)
-    )
+    connection.execute(update(models.runs).where(models.runs.c.id == run_id).values(status="removed", **emptied))
     clear_runs(connection, [run_id])
 
 
 def finish_erasure(connection: Connection, erasure_id: str, certificate: str) -> None:
     table = models.erasures
     connection.execute(update(table).where(table.c.id == erasure_id).values(state="done", certificate=certificate))
-
-
-def erased_count(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(models.erased_subjects)).scalar_one())
 
 
 # --- texts ----------------------------------------------------------------------------------------------------

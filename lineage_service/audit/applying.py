@@ -27,6 +27,7 @@ from lineage_catalog.erasures import (
     vacuum,
 )
 
+from lineage_service.audit.actor import Actor
 from lineage_service.audit.cases import case_closed, require_approval
 from lineage_service.audit.documents import sealed
 from lineage_service.audit.facade import Audit
@@ -54,6 +55,7 @@ class Applying:
     audit: Audit
     plan: Mapping[str, Any]
     corrected: Corrected | None
+    actor: Actor
     spark: IndexOptions
     stages: Stages
     stamp: tuple[int, int] = (0, 0)  # of the catalog, when runs were looked at
@@ -108,7 +110,8 @@ class Applying:
         options = Options(**self.plan["options"])
         rows = rows_of_hashes(ask, key, self.plan["subjects"])
         scope = scope_of(ask, rows, options, self.corrected)
-        append(self.audit, Entry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry))
+        intent = Entry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
+        append(self.audit, intent, actor=self.actor)
         _discard_waiting(self.plan)
         self.stamp = self.audit.reader.stamp()
         with ExitStack() as folders:
@@ -149,13 +152,14 @@ class Applying:
         is_erasure = self.plan["kind"] == ERASURE
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
-        with logged(self.audit) as writing:
+        with logged(self.audit, self.actor) as writing:
             overwrite_freed(writing.connection)
             if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
                 raise RunError(
                     f"the plan '{self.plan_id}' no longer fits: a run came in between",
                     hint="make it again; nothing was changed",
                 )
+            require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
             switch(writing.connection, record, [(each.old.id, each.commit) for each in made], persons, key.id)
             texts = redact(writing.connection, sorted(telling.values)) if is_erasure else 0
@@ -191,7 +195,7 @@ class Applying:
                 hint="a run has read them since; plan again",
             )
         certificate = sealed(self._certificate(key, known, body, swept.left), key)
-        with logged(self.audit) as writing:
+        with logged(self.audit, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
             digest = hashlib.sha256(text.encode()).hexdigest()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lineage_service.audit.actor import Actor
 from lineage_service.audit.applying import Applying
 from lineage_service.audit.cases import CaseOptions, case_planned
 from lineage_service.audit.documents import read, sealed, written
@@ -71,14 +72,16 @@ def plan(
     return sealed(document, key)
 
 
-def apply(audit: Audit, path: Path, spark: IndexOptions, tell: Tell, out: Path | None = None) -> dict[str, Any]:
+def apply(
+    audit: Audit, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
+) -> dict[str, Any]:
     """Carries a plan out; its certificate, also written to `out`."""
     key = required_key(audit.ask)
     document = read(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
         raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
     corrected = _kept_values(audit, str(document["plan_id"])) if document["kind"] == RECTIFICATION else None
-    certificate = Applying(audit, document, corrected, spark, Stages(tell)).apply()
+    certificate = Applying(audit, document, corrected, actor, spark, Stages(tell)).apply()
     _plan_folder(audit, str(document["plan_id"]), remove=True)
     if out is not None:
         written(certificate, out)

@@ -216,15 +216,17 @@ class Audit:
         plan: str | Path,
         *,
         out: str | Path | None = None,
+        actor: str | None = None,
         options: IndexOptions | None = None,
         progress: Tell | None = None,
     ) -> dict[str, Any]:
         """Carries out a plan, by its file: just that, or nothing. Its certificate, also written to `out`. Where it was
         interrupted, doing it again finishes it."""
+        from lineage_service.audit.actor import current_actor
         from lineage_service.audit.erasing import apply
 
-        target = None if out is None else Path(out)
-        return apply(self, Path(plan), options or IndexOptions(), progress or self.tell, target)
+        target, who = None if out is None else Path(out), current_actor(actor)
+        return apply(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
 
     def verify(
         self, certificate: str | Path, *, values: Iterable[str] | None = None, progress: Tell | None = None

@@ -110,7 +110,7 @@ class Superseding:
         concerned = [run for run in runs if self._may_be_concerned(run)]
         unanswerable = refuse_unanswerable_runs(self.ask, concerned, drop=self.wanted.drop)
         for number, run in enumerate(runs):
-            if not self._is_concerned(run):
+            if run.id not in unanswerable and not self._is_concerned(run):
                 continue
             with self.stages.stage(f"making '{run.workflow}' anew ({number + 1} of {len(runs)} runs looked at)"):
                 if run.id in unanswerable:
