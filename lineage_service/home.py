@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,7 @@ class Home:
         check_index_engine(index_engine)
         self._prepare()
         access = Access(
-            self.version_of, self._known_version, self.sizes, self._commit, self._settle,
+            self.version_of, self._known_version, self.sizes, self._committing(), self._settle,
             self._catalog.subjects, self._catalog.erased,
         )  # fmt: skip
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
@@ -313,7 +314,7 @@ class Home:
         latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
         self._prepare()
         run_id = self._consumer.save(
-            sql, save, limits, {flow: run.capture for flow, run in latest.items()}, self._commit
+            sql, save, limits, {flow: run.capture for flow, run in latest.items()}, self._committing()
         )
         answer = self.rows(f"{save}.{save}@{run_id}", limit=limit)
         answer.notes.append(f"saved as '{save}', run {run_id}")
@@ -338,7 +339,7 @@ class Home:
 
         asked = asked_for(datasets, removed, changed, added, _tuple(key) or ())
         options = IndexOptions(master, remote, dict(conf or {}))
-        return refresh(self.layout, self._ask, asked, options, self._commit, Stages(progress or self.progress))
+        return refresh(self.layout, self._ask, asked, options, self._committing(), Stages(progress or self.progress))
 
     def what_if(
         self,
@@ -632,13 +633,17 @@ class Home:
             finally:
                 engine.dispose()
 
-    def _commit(self, commit: Commit) -> None:
+    def _committing(self) -> Callable[[Commit], None]:
+        """What commits a run that begins to read now."""
+        return partial(self._commit, erasures=self._catalog.erasures())
+
+    def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import commit_run
 
         with catalog_errors(self.layout):
             engine = connect(self._url)
             try:
-                commit_run(engine, commit)
+                commit_run(engine, commit, erasures)
             finally:
                 engine.dispose()
 

@@ -35,14 +35,15 @@ from lineage_service.audit.log import Entry, append, logged, reading
 from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, same_work, scope_of
 from lineage_service.audit.published import put_in_place
 from lineage_service.audit.redacting import is_telling, redact
+from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
-from lineage_service.audit.telling import Telling, telling_values
+from lineage_service.audit.telling import Telling, personal_columns, telling_values
 from lineage_service.errors import LineageError, RunError, listed
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import storing
-from lineage_service.subjects.finding import required_key, rows_of_hashes
+from lineage_service.subjects.finding import SubjectRows, required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
 CERTIFICATES = "certificates"
@@ -127,12 +128,29 @@ class Applying:
                     )
                 held = {id(found) for found, _ in scope.retained}
                 telling = telling_values(ask, [each for each in rows.found if id(each) not in held])
+                self._try_canary(rows, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
             except BaseException:
                 _discard_waiting(self.plan)
                 raise
         self.audit.forget()
+
+    def _try_canary(self, rows: SubjectRows, telling: Telling, key: Key) -> None:
+        """The scan that is to prove the erasure must find a value while it is still there."""
+        hashes = frozenset(key.value(each) for each in telling.values if is_telling(each))
+        for found in rows.found if hashes and self.plan["kind"] == ERASURE else ():
+            if found.dataset.full_name in telling.unread or not set(personal_columns(found.dataset)):
+                continue
+            scan = self.audit.ask.scan(found.dataset)
+            paths = [Path(path) for path in scan.paths]
+            if any(Scan(Values(hashes=hashes, key=key)).finds(path) for path in paths):
+                return
+        if hashes and self.plan["kind"] == ERASURE:
+            raise RunError(
+                "the scan that is to prove the erasure does not find a value that is there",
+                hint="nothing was changed; is a source file encrypted, or damaged?",
+            )
 
     def _commit(self, key: Key, made: Sequence[Made], telling: Telling) -> None:
         folders = [each.folder for each in made if each.folder is not None]

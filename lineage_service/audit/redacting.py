@@ -16,12 +16,6 @@ from sqlalchemy import Connection
 
 SHORTEST_TEXT, SHORTEST_NUMBER = 4, 4  # shorter values occur by chance
 _MARK = "erased-"
-_TOKEN = re.compile(r"erased-[0-9a-f]{16}|-88[0-9]{16}")
-_EQUAL = re.compile(
-    r"(?:(?:=|<>|!=|<=>|\bIN\s*\(|,)\s*'?(?:erased-[0-9a-f]{16}|-88[0-9]{16})'?)(?=\s*(?:$|[),\s\"\\]))"
-    r"|'?(?:erased-[0-9a-f]{16}|-88[0-9]{16})'?\s*(?:=|<>|!=)",
-    re.IGNORECASE,
-)
 
 
 def is_telling(value: str) -> bool:
@@ -49,12 +43,6 @@ def _spellings(value: str) -> list[str]:
     for one in (value, value.replace("'", "''")):
         found += [one, json.dumps(one, ensure_ascii=False)[1:-1], json.dumps(one)[1:-1]]
     return list(dict.fromkeys(found))
-
-
-def is_computable(content: str) -> bool:
-    """Whether a run's text means what it meant: what was replaced in it is only compared for equality."""
-    tokens = len(_TOKEN.findall(content))
-    return tokens == 0 or len(_EQUAL.findall(content)) >= tokens
 
 
 def redactions(connection: Connection, values: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:

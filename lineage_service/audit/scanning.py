@@ -117,6 +117,10 @@ class Scan:
         except OSError as error:
             self.unreadable.append(f"'{name}' ({type(error).__name__})")
 
+    def finds(self, path: Path) -> bool:
+        """Whether a Parquet file holds what is looked for; it is read up to there."""
+        return any(self.values.in_texts(texts) for _, texts in decoded_values(path, self.decoded))
+
     def _parquet(self, path: Path, name: str) -> None:
         self.parquet += 1
         for where, texts in decoded_values(path, self.decoded):

@@ -26,6 +26,7 @@ from lineage_service.refresh.changes import Changed, Changing
 from lineage_service.refresh.finishing import failed_checks, publications
 from lineage_service.refresh.refreshed import Deleted, Refresh
 from lineage_service.settings import IndexOptions
+from lineage_service.spec.redacted import is_computable
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
@@ -35,6 +36,7 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     import pyarrow as pa
 
+REDACTED = "a value in its text was erased, so that it cannot be computed anew"
 CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed anew"
 
 
@@ -202,10 +204,12 @@ class Superseding:
         from lineage_service.audit.policies import policies
 
         rows = {f"source:{name}": change.gone for name, change in changes.items()}
+        everywhere = None
         if has_changed_sources(self.ask, refresh.run):
-            found = policies(self.ask, refresh, rows, CHANGED_SOURCES)
-        else:
-            found = policies(self.ask, refresh, rows)
+            everywhere = CHANGED_SOURCES
+        elif not is_computable(self.ask.reader.content(refresh.run.id) or "{}"):
+            everywhere = REDACTED
+        found = policies(self.ask, refresh, rows, everywhere)
         for record in refresh.records:
             rids = self.wanted.taken_out.get(record.version_id)
             step = record.space.removeprefix("step:")
