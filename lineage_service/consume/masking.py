@@ -47,7 +47,7 @@ def _by_name(tree: Any, relations: Columns) -> Shown:
     masks = {name.lower(): masked for shown in relations.values() for name, masked in shown if masked is not None}
     if not masks:
         return []
-    if columns_read(tree) is None:
+    if columns_read(tree) is None or tree.find(exp.PositionalColumn, exp.Pivot):
         raise QuestionError(
             f"whether the query computes with {next(iter(masks.values()))}, which is masked, cannot be told",
             hint=f"name the columns that it reads, without *; or {HINT}",
