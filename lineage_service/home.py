@@ -585,17 +585,15 @@ class Home:
         try:
             yield masks
         finally:
-            if masks.revealed:
-                self._log_reveal(verb, list(masks.revealed))
+            if revealed := masks.revealed():
+                self._log_reveal(verb, revealed)
 
     def _committing(self, verb: str) -> Callable[[Commit], None]:
         """Commits what a question makes, once what it reveals is logged: a run that is there cannot be taken back."""
 
         def commit(made: Commit) -> None:
-            revealed = self._ask.masks.revealed
-            if revealed:
-                self._log_reveal(verb, list(revealed))
-                revealed.clear()
+            if revealed := self._ask.masks.revealed():
+                self._log_reveal(verb, revealed)
             self._commit(made)
 
         return commit

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import date
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from lineage_cli.trace_page import page_of
 from sqlalchemy import select
 
 from lineage_service.errors import QuestionError, StoreError
+from lineage_service.query.rows import Shape
+from lineage_service.query.selection import Selection
 from tests.made_runs import Made, MadeHome
 
 MASK = "•••"
@@ -246,6 +249,28 @@ def test_a_revealed_predicate_that_finds_nothing_is_logged(made, home):
     with pytest.raises(Exception, match="no row"):
         home.trace("customers", key={"name": "Nobody"}, reveal=True)
     assert entries(made)[len(before) :] == [("trace", ["shop.customers@0002shop"])]
+
+
+def test_a_column_that_is_called_like_our_own_table_is_no_way_round(tmp_path):
+    made = MadeHome(tmp_path)
+    rows = pa.table({"name": ["Ann", "Bob"], "rows_asked": ["x", "y"]})
+    made.run("flow", {"a": Made(rows, "source", {"pii": ["name"]})})
+    with made.home as home:
+        for where in ("rows_asked.name = 'Ann'", "concat(rows_asked.*) LIKE 'Ann%'"):
+            with pytest.raises(QuestionError, match="is masked"):
+                home.rows("a", where=where)
+            with pytest.raises(QuestionError, match="is masked"):
+                home.rows("a", order_by=where)
+
+
+def test_questions_of_two_threads_are_told_apart(home):
+    masks = home._ask.masks
+    masks.start()
+    home._ask.rows("customers", Selection(all=True), Shape(reveal=True))
+    other = threading.Thread(target=masks.start)
+    other.start()
+    other.join()
+    assert masks.revealed() == ["shop.customers@0002shop"]
 
 
 # --- SQL ------------------------------------------------------------------------------------------------------------

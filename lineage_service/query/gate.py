@@ -87,9 +87,11 @@ def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[st
     for node in tree.walk():
         if isinstance(node, exp.Column):
             _resolve(node, columns)
-            if node.parts[0].name.lower() in masked:
+            # Any part: the first may be the name of a column and of the table alike.
+            hidden = next((part.name for part in node.parts if part.name.lower() in masked), None)
+            if hidden is not None or (masked and isinstance(node.this, exp.Star)):
                 raise QuestionError(
-                    f"column '{node.parts[0].name}' is masked: {'an' if what == 'order' else 'a'} {what} over it would "
+                    f"column '{hidden or '*'}' is masked: {'an' if what == 'order' else 'a'} {what} over it would "
                     "tell its values",
                     hint=HINT,
                 )

@@ -7,6 +7,7 @@ by the version's, or by the output that a source was read from. Any of them is e
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,18 +26,24 @@ NONE: Masked = frozenset()
 _TEXT = ("string", "varchar", "char")
 
 
+class _Ledger(threading.local):
+    """What the question at hand, of this thread, has hidden (columns), and shown in spite of a mask (datasets)."""
+
+    def __init__(self) -> None:
+        self.hid: dict[str, None] = {}
+        self.revealed: dict[str, None] = {}
+
+
 @dataclass
 class Masks:
     """The masks of a home's datasets, found once for each. `scan` gives a dataset's version under its own names.
 
-    `hid` and `revealed` tell what the question at hand has hidden (columns) and shown in spite of a mask (datasets);
-    whoever asks one empties them before. One question is asked at a time, as everywhere in a home.
+    What a question hides and reveals is noted here; whoever asks one calls `start` before.
     """
 
     reader: CatalogReader
     scan: Callable[[DatasetRecord], VersionScan]
-    hid: dict[str, None] = field(default_factory=dict)
-    revealed: dict[str, None] = field(default_factory=dict)
+    _ledger: _Ledger = field(default_factory=_Ledger)
     _known: dict[tuple[str, str], Masked] = field(default_factory=dict)
     _marked: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
@@ -55,20 +62,27 @@ class Masks:
         return NONE if reveal else masked
 
     def note_revealed(self, dataset: DatasetRecord) -> None:
-        self.revealed[f"{dataset.full_name}@{dataset.run_id}"] = None
+        self._ledger.revealed[f"{dataset.full_name}@{dataset.run_id}"] = None
 
     def note_hidden(self, names: Iterable[str]) -> None:
-        self.hid |= dict.fromkeys(names)
+        self._ledger.hid |= dict.fromkeys(names)
 
     def start(self) -> None:
         """Before a question."""
-        self.hid.clear()
-        self.revealed.clear()
+        self._ledger.hid.clear()
+        self._ledger.revealed.clear()
+
+    def revealed(self) -> list[str]:
+        """The datasets that a question has revealed and that were not told yet: each is told once."""
+        found = list(self._ledger.revealed)
+        self._ledger.revealed.clear()
+        return found
 
     @property
     def notes(self) -> list[str]:
         """What is said beside an answer that has masks in it."""
-        return [f"masked: {listed(self.hid)} (--reveal shows them, and is logged)"] if self.hid else []
+        hid = self._ledger.hid
+        return [f"masked: {listed(hid)} (--reveal shows them, and is logged)"] if hid else []
 
     def _found(self, dataset: DatasetRecord) -> Iterable[str]:
         declared = json.loads(dataset.declared)
