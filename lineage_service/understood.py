@@ -107,8 +107,11 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
         )
     loaded = loaded_again(content, f"run {run.id}")
     versions = versions_of(reader, run.id)
+    masked = {each.space: questions.masks.of(each) for each in questions.graph.datasets(run.id)}
     schemas = {
-        space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+        space.removeprefix("source:"): Schema(
+            tuple(Column(each.name, each.type, pii=each.name.lower() in masked[space]) for each in version.columns)
+        )
         for space, version in versions.items()
         if space.startswith("source:")
     }

@@ -86,7 +86,7 @@ def _asked(
         prefix = PREFIX
         while prefix in content["query"].lower():
             prefix += "_"
-        rewritten = Rewriting(asking, question, SECONDS, prefix).rewritten(rows=True)
+        rewritten = Rewriting(asking, question, SECONDS, prefix, reveal=True).rewritten(rows=True)
         made = Saving(asking, question, rewritten, run.workflow, SECONDS).made(folder)
     finally:
         then.close()
