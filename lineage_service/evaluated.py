@@ -19,6 +19,7 @@ from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import QuestionError, RunError, SourceError, WorkflowError
 from lineage_service.handover import handed_over, spark_rows
 from lineage_service.plan.build import Plan
+from lineage_service.plan.column_lineage import column_lineage
 from lineage_service.plan.nodes import (
     Aggregate,
     Filter,
@@ -34,6 +35,7 @@ from lineage_service.plan.rebuilt import nodes_below
 from lineage_service.progress import Stages
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.lost import StepLoss
+from lineage_service.query.masks import masked_item
 from lineage_service.query.tally import Tally
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
 @dataclass
 class Evaluated:
     """What was found out, and how to tell it. `tables` are the engine's, and go with the question; `notes` say what
-    could not be found out."""
+    could not be found out. Examples are masked unless they are to `reveal` personal data; `marked` are
+    their columns that show some."""
 
     engine: QueryEngine
     asked: Asked
@@ -64,6 +67,8 @@ class Evaluated:
     stages: Stages
     tables: list[str]
     notes: list[str] = field(default_factory=list)
+    reveal: bool = False
+    marked: list[str] = field(default_factory=list)
     _lost: str = ""
 
     def arrived(self) -> str:
@@ -189,13 +194,21 @@ class Evaluated:
         table = self._kept(
             rows.filter(col(self.reach.rid).isin(rids)).withColumnRenamed(self.reach.rid, "rid"), "groups"
         )
+        marks = column_lineage(_original(self.asked.plan, groups))
+        masked = {name for name in (*keys, *read) if marks[name].pii}
+        self.marked += sorted(masked)
+
+        def shown(name: str, row: dict[str, Any]) -> Any:
+            value = row[places[name]]
+            return masked_item(value) if name in masked and not self.reveal else value
+
         found: dict[int, dict[str, Any]] = {}
         for row in self.engine.stream(f"SELECT * FROM {table}").read_all().to_pylist():
             found.setdefault(
                 row["rid"],
                 {
-                    "group": {name: row[places[name]] for name in keys},
-                    "values": {name: row[places[name]] for name in read},
+                    "group": {name: shown(name, row) for name in keys},
+                    "values": {name: shown(name, row) for name in read},
                 },
             )
         return found
@@ -220,6 +233,8 @@ def evaluated(
     folder: Path,
     stages: Stages,
     tables: list[str],
+    *,
+    reveal: bool = False,
 ) -> Evaluated:
     """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known.
 
@@ -265,7 +280,7 @@ def evaluated(
     tables.append(verdicts)
     tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables)
     tally.count()
-    return Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages, tables)
+    return Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages, tables, reveal=reveal)
 
 
 # --- the plan -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction, Place, Way
+from lineage_service.query.masks import Masks
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.query.rows import Shape, Top
 from lineage_service.query.selection import Selection
@@ -104,7 +107,7 @@ class Home:
         check_index_engine(index_engine)
         self._prepare()
         access = Access(
-            self.version_of, self._known_version, self.sizes, self._commit, self._settle,
+            self.version_of, self._known_version, self.sizes, self._committing("run"), self._settle,
             self._catalog.subjects, self._catalog.erased,
         )  # fmt: skip
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
@@ -158,10 +161,18 @@ class Home:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
         order_by: Names = None,
+        reveal: bool = False,
     ) -> Answer:
-        """Rows of a dataset, with `_rid`."""
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or ())
-        return self._ask.rows(dataset, Selection.of(rid, key, where, all), shape)
+        """Rows of a dataset, with `_rid`.
+
+        Values of columns that are marked as personal data are masked, and keys, predicates and orders over them are
+        refused, unless `reveal` is given, which is logged. So it is for all questions.
+        """
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), reveal=reveal)
+        with self._masking("rows") as masks:
+            answer = self._ask.rows(dataset, Selection.of(rid, key, where, all, reveal), shape)
+        answer.notes += masks.notes
+        return answer
 
     def backward(
         self,
@@ -187,6 +198,7 @@ class Home:
         without: Mapping[str, str | int | Iterable[int]] | None = None,
         cost: Mapping[str, str | float] | None = None,
         trust: Mapping[str, str | float] | None = None,
+        reveal: bool = False,
     ) -> Answer:
         """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it.
 
@@ -204,14 +216,18 @@ class Home:
                 raise QuestionError(f"'{name}' goes with semantics which, not with {semantics}")
             from lineage_service.query.semantics import Evaluating, explained
 
-            evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {})
-            selection = Selection.of(rid, key, where, all)
-            return explained(self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns))
+            evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {}, reveal)
+            selection = Selection.of(rid, key, where, all, reveal)
+            with self._masking("backward"):
+                return explained(
+                    self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns)
+                )
         ranked = Top.of(top, by)
         if ranked is not None and to is None:
             raise QuestionError("top ranks rows of one dataset: say which, with to")
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked)
-        return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all), shape)
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked,
+                      reveal)  # fmt: skip
+        return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all, reveal), shape)
 
     def forward(
         self,
@@ -230,10 +246,12 @@ class Home:
         count: bool = False,
         roles: bool = False,
         influence: bool = False,
+        reveal: bool = False,
     ) -> Answer:
         """Rows of `to` that depend on rows of `source`; without `to`, how many in each dataset ahead."""
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence)
-        return self._lineage(source, "forward", to, Selection.of(rid, key, where, all), shape)
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence,
+                      reveal=reveal)  # fmt: skip
+        return self._lineage(source, "forward", to, Selection.of(rid, key, where, all, reveal), shape)
 
     def trace(
         self,
@@ -244,11 +262,15 @@ class Home:
         where: str | None = None,
         depth: int | None = None,
         rows: int = 3,
+        reveal: bool = False,
     ) -> Trace:
         """The whole way of one record, both directions, over workflows; `rows` are shown of each dataset."""
         from lineage_service.query.trace import trace
 
-        return trace(self._ask, dataset, Selection.of(rid, key, where, False), depth=depth, rows=rows)
+        selection = Selection.of(rid, key, where, False, reveal)
+        with self._masking("trace") as masks:
+            found = trace(self._ask, dataset, selection, depth=depth, rows=rows)
+        return replace(found, notes=(*found.notes, *masks.notes))
 
     def diff(
         self,
@@ -260,6 +282,7 @@ class Home:
         limit: int | None = None,
         rows: int = 3,
         behind: bool = True,
+        reveal: bool = False,
     ) -> Diff:
         """What changed between two runs of a dataset, by `key`, and `rows` of each source behind each change.
 
@@ -268,7 +291,9 @@ class Home:
         from lineage_service.query.diff import DiffOptions, diff
 
         keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
-        return diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind))
+        with self._masking("diff") as masks:
+            found = diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind, reveal))
+        return replace(found, notes=(*found.notes, *masks.notes))
 
     def why_not(
         self,
@@ -281,6 +306,7 @@ class Home:
         all: bool = False,
         limit: int | None = None,
         rids: bool = False,
+        reveal: bool = False,
     ) -> WhyNot:
         """Where rows of `source` are lost on their way to the output `to`, and why; `limit` row ids of each reason.
 
@@ -288,8 +314,11 @@ class Home:
         """
         from lineage_service.why_not import why_not
 
-        selection, stages = Selection.of(rid, key, where, all), Stages(self.progress)
-        return why_not(self.layout, self._ask, source, to, selection, stages, limit=limit, rids=rids)
+        selection, stages = Selection.of(rid, key, where, all, reveal), Stages(self.progress)
+        with self._masking("why-not") as masks:
+            found = why_not(self.layout, self._ask, source, to, selection, stages, limit=limit, rids=rids)
+        found.notes += masks.notes
+        return found
 
     def query(
         self,
@@ -299,23 +328,28 @@ class Home:
         limit: int | None = None,
         timeout: float | None = None,
         max_rows: int | None = None,
+        reveal: bool = False,
     ) -> Answer:
         """The answer to a lineage-consuming query: a SELECT over datasets and `backward`, `forward`, `workload`.
 
         It may take `timeout` seconds and give `max_rows` rows; an answer that is cut says so. With `save`, its rows
-        become a dataset of that name, with lineage of their own, and are given as rows of that.
+        become a dataset of that name, with lineage of their own, and are given as rows of that. Masked columns can be
+        shown as masks and nothing else: whatever else reads them, or saves them, needs `reveal`.
         """
         from lineage_service.consume.running import MOST_ROWS, SECONDS, Limits
 
         limits = Limits(SECONDS if timeout is None else timeout, MOST_ROWS if max_rows is None else max_rows)
         if save is None:
-            return self._consumer.query(sql, limits, limit)
+            with self._masking("query") as masks:
+                found = self._consumer.query(sql, limits, limit, reveal=reveal)
+            found.notes += masks.notes
+            return found
         latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
         self._prepare()
-        run_id = self._consumer.save(
-            sql, save, limits, {flow: run.capture for flow, run in latest.items()}, self._commit
-        )
-        answer = self.rows(f"{save}.{save}@{run_id}", limit=limit)
+        captures = {flow: run.capture for flow, run in latest.items()}
+        with self._masking("query"):
+            run_id = self._consumer.save(sql, save, limits, captures, self._committing("query"), reveal=reveal)
+        answer = self.rows(f"{save}.{save}@{run_id}", limit=limit, reveal=reveal)
         answer.notes.append(f"saved as '{save}', run {run_id}")
         return answer
 
@@ -330,15 +364,19 @@ class Home:
         remote: str | None = None,
         conf: Mapping[str, str] | None = None,
         progress: Tell | None = None,
+        reveal: bool = False,
     ) -> RefreshReport:
         """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
         (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
         the columns of `key`. Of several sources, each of these is a mapping by their names."""
         from lineage_service.refresh.ask import asked_for, refresh
 
-        asked = asked_for(datasets, removed, changed, added, _tuple(key) or ())
+        asked = asked_for(datasets, removed, changed, added, _tuple(key) or (), reveal=reveal)
         options = IndexOptions(master, remote, dict(conf or {}))
-        return refresh(self.layout, self._ask, asked, options, self._commit, Stages(progress or self.progress))
+        with self._masking("refresh"):
+            return refresh(
+                self.layout, self._ask, asked, options, self._committing("refresh"), Stages(progress or self.progress)
+            )
 
     def what_if(
         self,
@@ -353,13 +391,17 @@ class Home:
         remote: str | None = None,
         conf: Mapping[str, str] | None = None,
         progress: Tell | None = None,
+        reveal: bool = False,
     ) -> Answer:
         """Rows of outputs that would change, appear or vanish `without` these rows of a source; nothing is changed."""
         from lineage_service.refresh.what_if import what_if
 
         options = IndexOptions(master, remote, dict(conf or {}))
-        selection, stages = Selection.of(rid, key, where, all), Stages(progress or self.progress)
-        return what_if(self.layout, self._ask, without, selection, _tuple(on) or (), options, stages)
+        selection, stages = Selection.of(rid, key, where, all, reveal), Stages(progress or self.progress)
+        with self._masking("what-if") as masks:
+            found = what_if(self.layout, self._ask, without, selection, _tuple(on) or (), options, stages)
+        found.notes += masks.notes
+        return found
 
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
@@ -540,7 +582,40 @@ class Home:
         return None if record is None else Version.from_json(record.id, record.body)
 
     def _lineage(self, dataset: str, direction: Direction, to: Names, selection: Selection, shape: Shape) -> Answer:
-        return self._ask.lineage(dataset, direction, _tuple(to), selection, shape)
+        with self._masking(direction) as masks:
+            answer = self._ask.lineage(dataset, direction, _tuple(to), selection, shape)
+        answer.notes += masks.notes
+        return answer
+
+    # --- masks ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _masking(self, verb: str) -> Iterator[Masks]:
+        """Around a question: what it reveals is logged before its answer is given, also where that is an error, which
+        tells something too. Where it cannot be logged, there is no answer."""
+        masks = self._ask.masks
+        masks.start()
+        try:
+            yield masks
+        finally:
+            if revealed := masks.revealed():
+                self._log_reveal(verb, revealed)
+
+    def _committing(self, verb: str) -> Callable[[Commit], None]:
+        """Commits what begins to read now, once what it reveals is logged: a run that is there cannot be taken back."""
+        erasures = self._catalog.erasures()
+
+        def commit(made: Commit) -> None:
+            if revealed := self._ask.masks.revealed():
+                self._log_reveal(verb, revealed)
+            self._commit(made, erasures)
+
+        return commit
+
+    def _log_reveal(self, verb: str, datasets: Sequence[str]) -> None:
+        from lineage_service.audit.log import log_reveal
+
+        log_reveal(self.audit, verb, datasets)
 
     @property
     def _ask(self) -> Questions:
@@ -632,13 +707,13 @@ class Home:
             finally:
                 engine.dispose()
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import commit_run
 
         with catalog_errors(self.layout):
             engine = connect(self._url)
             try:
-                commit_run(engine, commit)
+                commit_run(engine, commit, erasures)
             finally:
                 engine.dispose()
 

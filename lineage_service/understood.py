@@ -19,6 +19,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.names import DatasetName, find_run
 from lineage_service.reindex import versions_of
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.spec.redacted import is_computable
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.versions import Version
 
@@ -98,10 +99,19 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
     if run.capture == "query":
         raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
     start = _start_in(questions, run, asked, source, found)
-    loaded = loaded_again(reader.content(run.id) or "{}", f"run {run.id}")
+    content = reader.content(run.id) or "{}"
+    if not is_computable(content):
+        raise QuestionError(
+            f"a value in the text of run '{run.id}' was erased: its steps can no longer be evaluated as they were",
+            hint="run the workflow again",
+        )
+    loaded = loaded_again(content, f"run {run.id}")
     versions = versions_of(reader, run.id)
+    masked = {each.space: questions.masks.of(each) for each in questions.graph.datasets(run.id)}
     schemas = {
-        space.removeprefix("source:"): Schema(tuple(Column(each.name, each.type) for each in version.columns))
+        space.removeprefix("source:"): Schema(
+            tuple(Column(each.name, each.type, pii=each.name.lower() in masked[space]) for each in version.columns)
+        )
         for space, version in versions.items()
         if space.startswith("source:")
     }

@@ -60,7 +60,7 @@ def why_not(
         if asked.target in pairs:
             _count_arrivals(answer, questions, pairs[asked.target])
         if asked.target not in pairs or answer.reached < total:
-            _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids)
+            _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
         else:
             answer.notes.append("all of them arrive, as the index tells: no step had to be evaluated again")
         if asked.target in pairs:
@@ -175,6 +175,7 @@ def _follow(
     stages: Stages,
     limit: int | None,
     rids: bool,
+    reveal: bool,
 ) -> None:
     """Follows the rows from step to step, and fills in where they are lost."""
     from lineage_service.evaluated import evaluated
@@ -184,12 +185,16 @@ def _follow(
     with storing(asked.home.path):
         folder.mkdir(parents=True)
     try:
-        found = evaluated(asked, questions.engine, rows, pairs, folder, stages, tables.names)
+        found = evaluated(asked, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)
         _tell(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
         if rids:
             answer.rows = found.listed(limit)
             answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
         answer.notes += found.notes
+        if found.marked and reveal:
+            questions.masks.note_revealed(asked.source)
+        elif found.marked:
+            questions.masks.note_hidden(found.marked)
         answer.notes.append(f"Spark has evaluated steps of run '{asked.run.id}' again for this")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

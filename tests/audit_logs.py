@@ -1,6 +1,7 @@
 """Homes with a log in them, for the tests of the log: entries as verbs write them, and hands that tamper with them."""
 
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lineage_catalog.engine import connect
@@ -50,3 +51,20 @@ def anchor_lines(home: Home) -> list[str]:
 
 def write_anchors(home: Home, lines: list[str]) -> None:
     (home.layout.path / "audit.anchors").write_text("".join(f"{line}\n" for line in lines))
+
+
+def taken(home: Home, number: int) -> dict:
+    """An entry as it stands in the database."""
+    with database(home) as execute:
+        return dict(execute("SELECT * FROM audit_log WHERE number = :number", number=number).one()._mapping)
+
+
+def put_back(home: Home, row: dict) -> None:
+    """An entry that was taken before, in the place of what is there now."""
+    names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+    by_hand(home, "DELETE FROM audit_log WHERE number = :number", number=row["number"])
+    by_hand(home, f"INSERT INTO audit_log ({names}) VALUES ({values})", **row)
+
+
+def in_days(days: int) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)

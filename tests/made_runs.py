@@ -28,6 +28,7 @@ class Made:
     """A dataset of a run: its rows (or the version that another run made), its role, what its workflow declares.
 
     `hops` are the dataset's ways back: to a dataset's name, by pairs (own rid, rid there) or, a form, without any.
+    `pii` are marks in its version.
     """
 
     rows: pa.Table | Version
@@ -35,6 +36,7 @@ class Made:
     declared: dict[str, Any] = field(default_factory=dict)
     hops: dict[str, list[tuple[int, int]] | str] = field(default_factory=dict)
     kind: str | None = None
+    pii: tuple[str, ...] = ()
 
 
 class MadeHome:
@@ -95,7 +97,10 @@ class MadeHome:
         state = file_state(str(path))
         shown = str(path) if kind == "source" else str(path.relative_to(self.folder))
         file = VersionFile(shown, state.size, state.mtime_ns, state.fingerprint, made.rows.num_rows, 0, {})
-        columns = tuple(VersionColumn(each.name, _spark_type(each.type), each.name) for each in made.rows.schema)
+        columns = tuple(
+            VersionColumn(each.name, _spark_type(each.type), each.name, pii=each.name in made.pii)
+            for each in made.rows.schema
+        )
         return Version(f"{name}-{run_id}", kind, (file,), columns)
 
     def _hop(self, run_id: str, start: str, end: str, pairs: list[tuple[int, int]] | str) -> HopRecord:

@@ -126,8 +126,10 @@ def test_columns_are_followed_through_other_workflows_down_to_files(home):
 
 
 def test_a_saved_query_carries_marks_on(home):
-    home.query("SELECT shop, lower(owner) AS o, count(first) AS c FROM flow.out GROUP BY ALL", save="kept")
-    home.query("SELECT x.o AS who, x.c FROM kept x JOIN letters USING (shop) WHERE initial = 'A'", save="again")
+    home.query("SELECT shop, lower(owner) AS o, count(first) AS c FROM flow.out GROUP BY ALL", save="kept", reveal=True)
+    home.query(
+        "SELECT x.o AS who, x.c FROM kept x JOIN letters USING (shop) WHERE initial = 'A'", save="again", reveal=True
+    )
     assert marked(home, "kept.kept") == ["o"]
     assert marked(home, "again.again") == ["who"]
     rows = {row["column"]: row for row in home.columns("again", through=True).to_pylist()}
@@ -156,7 +158,7 @@ def test_columns_of_runs_and_of_everything(home):
 
 
 def top(home, key: str, n: int, by: str, **options):
-    answer = home.backward("out", key={"shop": key}, to="flow.sales", top=n, by=by, **options)
+    answer = home.backward("out", key={"shop": key}, to="flow.sales", top=n, by=by, reveal=True, **options)
     return answer.to_pylist(), answer.parts[0].remaining
 
 
@@ -203,7 +205,7 @@ def test_several_start_rows_each_have_their_deciding_row(home):
 
 
 def test_kept_steps_are_ranked_too(home):
-    answer = home.backward("out", key={"shop": "a"}, to="named", top=1, by="x * q")
+    answer = home.backward("out", key={"shop": "a"}, to="named", top=1, by="x * q", reveal=True)
     assert [(row["_rid"], row["measure"], row["decides"]) for row in answer.to_pylist()] == [
         (4, 20.0, "cheapest"), (0, 10.0, "cheapest, first"), (2, 9.0, "dearest")
     ]  # fmt: skip
@@ -279,6 +281,6 @@ def test_all_ranked_rows_are_the_contributors(home):
 )
 def test_bad_questions_are_refused_in_one_line(home, options, message):
     with pytest.raises(QuestionError) as refused:
-        home.backward("out", key={"shop": "a"}, **{"to": "flow.sales", **options}).to_pylist()
+        home.backward("out", key={"shop": "a"}, **{"to": "flow.sales", "reveal": True, **options}).to_pylist()
     assert message in str(refused.value)
     assert "Ada" not in str(refused.value)

@@ -142,6 +142,11 @@ class CatalogReader:
         table = models.subject_rows
         return self._all(select(table).where(table.c.version_id == version_id), SubjectRecord)
 
+    def erasures(self) -> int:
+        """How many erasures and rectifications have changed runs."""
+        (row,) = self._rows(select(func.count()).select_from(models.erasures))
+        return int(row[0])
+
     def erased(self, kind: str) -> set[str]:
         """The keyed hashes of persons of a kind that were erased."""
         table = models.erased_subjects

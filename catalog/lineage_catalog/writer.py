@@ -13,10 +13,18 @@ from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit, HopRecord, Lineage, SubjectRecord
 
 
-def commit_run(engine: Engine, commit: Commit) -> None:
-    """Everything of one run, at once. What other runs already brought (a workflow, a version) is left as it is."""
+def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> None:
+    """Everything of one run, at once. What other runs already brought (a workflow, a version) is left as it is.
+
+    `erasures`: how many there were when the run began to read. One more in between, and it may hold what was erased.
+    """
     try:
         with engine.execution_options(writing=True).begin() as connection:
+            counted = connection.execute(select(func.count()).select_from(models.erasures)).scalar_one()
+            if erasures is not None and counted != erasures:
+                raise CatalogError(
+                    "the run could not be committed: data was erased or corrected while it was at work", "do it again"
+                )
             _write(connection, commit)
     except SQLAlchemyError as error:
         raise CatalogError(f"the run could not be committed: {short_message(error)}") from error

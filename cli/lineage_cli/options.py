@@ -258,6 +258,13 @@ def limit_option(function: F) -> F:
     )(function)
 
 
+def reveal_option(function: F) -> F:
+    """`--reveal`."""
+    return click.option(
+        "--reveal", is_flag=True, help="Personal data as it is, and predicates on it; this is logged. [default: masked]"
+    )(function)
+
+
 def row_options(function: Callable[..., None]) -> Callable[..., None]:
     """`--limit`, `--columns`, `--order-by`, the latter two as lists or None."""
 

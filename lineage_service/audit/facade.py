@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,10 @@ from sqlalchemy import Engine
 
 from lineage_service.progress import Tell
 from lineage_service.query.ask import Questions
+from lineage_service.settings import IndexOptions
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
+from lineage_service.subjects.given import MOST_SUBJECTS
 
 if TYPE_CHECKING:
     from lineage_service.audit.access import Access
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from lineage_service.audit.chain import LogVerdict
     from lineage_service.audit.decisions import CaseResult
     from lineage_service.audit.log_retention import Retained
+    from lineage_service.audit.planning import Options
     from lineage_service.audit.retention import ExpiredRuns
+    from lineage_service.audit.verifying import Verdict
     from lineage_service.query.answer import Answer
     from lineage_service.subjects.given import Given
 
@@ -140,3 +144,95 @@ class Audit:
         from lineage_service.audit.decisions import refuse
 
         return refuse(self, reference, reason, kind=kind, options=case)
+
+    # --- erasure and rectification ----------------------------------------------------------------------------
+
+    def plan_erasure(
+        self,
+        subjects: Any,
+        *,
+        rewrite_sources: bool = False,
+        drop_runs: bool = False,
+        most: int = MOST_SUBJECTS,
+        four_eyes: bool = False,
+        case: CaseOptions | None = None,
+        out: str | Path | None = None,
+        options: IndexOptions | None = None,
+        progress: Tell | None = None,
+    ) -> dict[str, Any]:
+        """What erasing these persons would do: a sealed plan, bound to the versions it was made from. Nothing is
+        changed. `subjects`: `"customer=42"`, a pair, or several of them."""
+        from lineage_service.audit.planning import ERASURE, Options
+
+        how = Options(rewrite_sources, drop_runs)
+        return self._planned(ERASURE, subjects, how, None, most, four_eyes, case, out, options, progress)
+
+    def plan_rectification(
+        self,
+        subjects: Any,
+        values: Mapping[str, str | None],
+        *,
+        drop_runs: bool = False,
+        most: int = MOST_SUBJECTS,
+        four_eyes: bool = False,
+        case: CaseOptions | None = None,
+        out: str | Path | None = None,
+        options: IndexOptions | None = None,
+        progress: Tell | None = None,
+    ) -> dict[str, Any]:
+        """The same for corrected values, by column, in every source that has the column and rows of the person."""
+        from lineage_service.audit.planning import RECTIFICATION, Options
+
+        how = Options(drop_runs=drop_runs)
+        return self._planned(RECTIFICATION, subjects, how, values, most, four_eyes, case, out, options, progress)
+
+    def _planned(
+        self,
+        kind: str,
+        subjects: Any,
+        how: Options,
+        values: Mapping[str, str | None] | None,
+        most: int,
+        four_eyes: bool,
+        case: CaseOptions | None,
+        out: str | Path | None,
+        options: IndexOptions | None,
+        progress: Tell | None,
+    ) -> dict[str, Any]:
+        from lineage_service.audit.cases import CaseOptions
+        from lineage_service.audit.documents import written
+        from lineage_service.audit.erasing import plan
+
+        document = plan(
+            self, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self.tell,
+            most=most, four_eyes=four_eyes, values=values,
+        )  # fmt: skip
+        if out is not None:
+            written(document, Path(out))
+        return document
+
+    def apply(
+        self,
+        plan: str | Path,
+        *,
+        out: str | Path | None = None,
+        actor: str | None = None,
+        options: IndexOptions | None = None,
+        progress: Tell | None = None,
+    ) -> dict[str, Any]:
+        """Carries out a plan, by its file: just that, or nothing. Its certificate, also written to `out`. Where it was
+        interrupted, doing it again finishes it."""
+        from lineage_service.audit.actor import current_actor
+        from lineage_service.audit.erasing import apply
+
+        target, who = None if out is None else Path(out), current_actor(actor)
+        return apply(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
+
+    def verify(
+        self, certificate: str | Path, *, values: Iterable[str] | None = None, progress: Tell | None = None
+    ) -> Verdict:
+        """Scans home, catalog and published copies anew for an erased person: by the keyed hashes in the certificate,
+        and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
+        from lineage_service.audit.verifying import verify
+
+        return verify(self, Path(certificate), values, progress or self.tell)

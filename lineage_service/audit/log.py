@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lineage_service.audit.actor import Actor, current_actor
 from lineage_service.audit.anchors import anchor
 from lineage_service.audit.facade import Audit
-from lineage_service.errors import LineageError, StoreError
+from lineage_service.errors import StoreError
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.key import NAME, VARIABLE, Key, existing_key, home_key
@@ -117,7 +117,7 @@ def anchored(audit: Audit, writing: Writing) -> list[str]:
 @contextmanager
 def reading(audit: Audit) -> Iterator[Connection]:
     """A connection to read log and cases with; NotFound where there is no catalog."""
-    with catalog_errors(audit.layout), log_errors(audit), audit.reader.engine.connect() as connection:
+    with log_errors(audit), audit.reader.engine.connect() as connection:
         yield connection
 
 
@@ -156,7 +156,8 @@ def _key(home: HomeLayout, connection: Connection) -> Key:
 def append(
     audit: Audit, entry: Entry, connection: Connection | None = None, *, actor: Actor | None = None
 ) -> tuple[LogRecord, list[str]]:
-    """The entry as written, and notes for people (anchors that failed).
+    """The entry as written, and notes for people (anchors that failed). An answer that changes nothing may leave once
+    this has returned: where the entry cannot be written, there is no answer.
 
     With a `connection` it becomes part of the caller's transaction, and is not anchored: call `anchor` (anchors.py)
     once that is committed, or use `writing_on` and `anchored`.
@@ -171,38 +172,3 @@ def append(
 def log_reveal(audit: Audit, verb: str, datasets: Sequence[str], *, actor: Actor | None = None) -> list[str]:
     """That `verb` shows personal data of these datasets; to be called before it does. Notes for people."""
     return append(audit, Entry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]
-
-
-@dataclass
-class Draft:
-    """An entry that is filled in while an answer is found. `notes` is there once it is written."""
-
-    verb: str
-    request: str | None = None
-    subjects: dict[str, list[str]] = field(default_factory=dict)
-    datasets: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    result: str = "done"
-    details: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def entry(self) -> Entry:
-        return Entry(self.verb, self.request, self.subjects, self.datasets, self.counts, self.result, self.details)
-
-
-@contextmanager
-def answering(audit: Audit, verb: str, *, request: str | None = None, actor: Actor | None = None) -> Iterator[Draft]:
-    """Log, then give the answer: what is found inside may leave once this context has ended, and its entry is written.
-
-    Where finding it fails, the entry says so (the kind of error alone: its words may be about the data).
-    """
-    draft = Draft(verb, request)
-    try:
-        yield draft
-    except LineageError as error:
-        draft.result = "failed"
-        draft.details["error"] = type(error).__name__
-        append(audit, draft.entry, actor=actor)
-        raise
-    draft.notes += append(audit, draft.entry, actor=actor)[1]

@@ -25,6 +25,7 @@ from lineage_service.query.ask import Questions, renamed
 from lineage_service.query.names import DatasetName
 from lineage_service.refresh.lineage import masked
 from lineage_service.refresh.rows import Brought, brought
+from lineage_service.spec.redacted import is_computable
 from lineage_service.store.engine import file_literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids, Patcher
@@ -72,7 +73,10 @@ def _asked(
     superseding: Superseding, run: RunRecord, folder: RunFolder, before: VersionScan
 ) -> tuple[Commit, Brought, Version]:
     ask = superseding.ask
-    content = json.loads(ask.reader.content(run.id) or "{}")
+    text = ask.reader.content(run.id) or "{}"
+    if not is_computable(text):
+        raise LineageError(NOT_AGAIN)
+    content = json.loads(text)
     switched = [(each.old.id, each.commit) for each in superseding.made if each.commit is not None]
     reader = rehearsed(ask.reader.engine, switched, before=run.id)
     then = _AsThen(ask.home, reader, ask.engine)
@@ -82,7 +86,7 @@ def _asked(
         prefix = PREFIX
         while prefix in content["query"].lower():
             prefix += "_"
-        rewritten = Rewriting(asking, question, SECONDS, prefix).rewritten(rows=True)
+        rewritten = Rewriting(asking, question, SECONDS, prefix, reveal=True).rewritten(rows=True)
         made = Saving(asking, question, rewritten, run.workflow, SECONDS).made(folder)
     finally:
         then.close()

@@ -6,7 +6,7 @@ is made by a refresh of the old one, in a folder of its own; nothing is committe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from lineage_service.refresh.changes import Changed, Changing
 from lineage_service.refresh.finishing import failed_checks, publications
 from lineage_service.refresh.refreshed import Deleted, Refresh
 from lineage_service.settings import IndexOptions
+from lineage_service.spec.redacted import is_computable
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
@@ -35,6 +36,7 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     import pyarrow as pa
 
+REDACTED = "a value in its text was erased, so that it cannot be computed anew"
 CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed anew"
 
 
@@ -101,7 +103,7 @@ class Superseding:
     folders: ExitStack
     versions: dict[str, VersionChange] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
-    republish: bool = True
+    waiting: str | None = None  # what the names of published copies that wait have in them; None: none are made
 
     def all(self) -> list[Made]:
         """Every run that is concerned, made anew, the oldest first."""
@@ -110,7 +112,7 @@ class Superseding:
         concerned = [run for run in runs if self._may_be_concerned(run)]
         unanswerable = refuse_unanswerable_runs(self.ask, concerned, drop=self.wanted.drop)
         for number, run in enumerate(runs):
-            if not self._is_concerned(run):
+            if run.id not in unanswerable and not self._is_concerned(run):
                 continue
             with self.stages.stage(f"making '{run.workflow}' anew ({number + 1} of {len(runs)} runs looked at)"):
                 if run.id in unanswerable:
@@ -152,8 +154,7 @@ class Superseding:
         changes = {each.name: change for each in sources if (change := self._change(refresh, each)) is not None}
         refresh.bring(changes, deleted=self._deleted(refresh, changes))
         warnings = _as_warnings(refresh) if changes else []
-        copies = publications(refresh, targets) if self.republish else []
-        self.folders.callback(_discard_waiting, copies)
+        copies = publications(refresh, targets, self.waiting) if self.waiting is not None else []
         changed = {each.space for each in sources if each.name in changes}
         states = {state.space: state for state in refresh.states.values()}
         changed |= {str(space) for space, state in states.items() if state.is_changed}
@@ -203,10 +204,12 @@ class Superseding:
         from lineage_service.audit.policies import policies
 
         rows = {f"source:{name}": change.gone for name, change in changes.items()}
+        everywhere = None
         if has_changed_sources(self.ask, refresh.run):
-            found = policies(self.ask, refresh, rows, CHANGED_SOURCES)
-        else:
-            found = policies(self.ask, refresh, rows)
+            everywhere = CHANGED_SOURCES
+        elif not is_computable(self.ask.reader.content(refresh.run.id) or "{}"):
+            everywhere = REDACTED
+        found = policies(self.ask, refresh, rows, everywhere)
         for record in refresh.records:
             rids = self.wanted.taken_out.get(record.version_id)
             step = record.space.removeprefix("step:")
@@ -225,10 +228,3 @@ def _as_warnings(refresh: Refresh) -> list[Problem]:
         return failed_checks(refresh)
     except RunError as error:
         return [replace(problem, severity="warning", hint=None) for problem in error.problems]
-
-
-def _discard_waiting(copies: Sequence[Publication]) -> None:
-    import shutil
-
-    for copy in copies:
-        shutil.rmtree(copy.waiting, ignore_errors=True)

@@ -32,10 +32,20 @@ def why_unanswerable(ask: Questions, run: RunRecord) -> str | None:
 
 
 def refuse_unanswerable_runs(ask: Questions, runs: Sequence[RunRecord], *, drop: bool) -> set[str]:
-    """The ids of runs that must go as a whole. LineageError, with all of them, unless that was asked for."""
+    """The ids of runs that must go as a whole: those, and the runs that read what they wrote. LineageError, with all of
+    them, unless that was asked for."""
     found = {run.id: reason for run in runs if (reason := why_unanswerable(ask, run)) is not None}
+    workflows = {run.id: run.workflow for run in runs}
+    pending = list(found)
+    while pending:
+        run_id = pending.pop()
+        made = [each.version_id for each in ask.graph.datasets(run_id) if each.role != "source"]
+        for reader in ask.reader.readers_of(made) if made else []:
+            if reader.run_id not in found:
+                found[reader.run_id] = f"it reads what run '{run_id}' wrote"
+                workflows[reader.run_id] = reader.workflow
+                pending.append(reader.run_id)
     if found and not drop:
-        workflows = {run.id: run.workflow for run in runs}
         raise LineageError(
             [
                 Problem(
@@ -50,11 +60,13 @@ def refuse_unanswerable_runs(ask: Questions, runs: Sequence[RunRecord], *, drop:
 
 
 def has_changed_sources(ask: Questions, run: RunRecord) -> bool:
-    """Whether a file that the run read in place is no longer what it was: the run cannot be computed anew."""
+    """Whether rows that the run read are no longer there, or a file is not what it was: it cannot be computed anew."""
     for record in ask.graph.datasets(run.id):
         if record.role != "source":
             continue
         scan = ask.scan(record)
+        if scan.version.expired is not None:
+            return True
         if scan.version.kind == "source" and any(
             has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True)
         ):

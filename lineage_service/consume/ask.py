@@ -14,7 +14,7 @@ from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting, Rewritten
 from lineage_service.consume.running import Limits, Running, apart
 from lineage_service.consume.saving import Saving, check_name
-from lineage_service.errors import LineageError, QuestionError
+from lineage_service.errors import LineageError, QuestionError, listed
 from lineage_service.query.answer import Answer, Part, records
 
 if TYPE_CHECKING:
@@ -27,25 +27,42 @@ class Consumer:
 
     asking: Asking
 
-    def query(self, text: str, limits: Limits, limit: int | None = None) -> Answer:
-        """The answer to a question; `limit` cuts it, and says how many rows more there are."""
+    def query(self, text: str, limits: Limits, limit: int | None = None, *, reveal: bool = False) -> Answer:
+        """The answer to a question; `limit` cuts it, and says how many rows more there are. Masked columns may be
+        shown, as masks, and nothing else, unless it is to `reveal` them."""
         if limit is not None and limit < 0:
             raise QuestionError("a limit cannot be negative")
         with _told_in_a_line():
             question = read_question(text)
-            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten()
-            return _explained(rewritten) if question.explain else self._answer(rewritten, limits, limit)
+            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text), reveal).rewritten()
+            if question.explain:
+                return _explained(rewritten)
+            self.asking.ask.masks.note_hidden(rewritten.masks)
+            return self._answer(rewritten, limits, limit)
 
     def save(
-        self, text: str, name: str, limits: Limits, workflows: Mapping[str, str], commit: Callable[[Commit], None]
+        self,
+        text: str,
+        name: str,
+        limits: Limits,
+        workflows: Mapping[str, str],
+        commit: Callable[[Commit], None],
+        *,
+        reveal: bool = False,
     ) -> str:
-        """Makes a question's rows a dataset of that name, with their lineage; the id of its run."""
+        """Makes a question's rows a dataset of that name, with their lineage; the id of its run. Masks are not data: a
+        question that shows masked columns is only saved with their values, to `reveal` which must be asked for."""
         with _told_in_a_line():
             check_name(name, workflows)
             question = read_question(text)
             if question.explain:
                 raise QuestionError("EXPLAIN cannot be saved")
-            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text)).rewritten(rows=True)
+            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text), reveal).rewritten(rows=True)
+            if rewritten.masks:
+                raise QuestionError(
+                    f"the query cannot be saved: {listed(rewritten.masks)} would be kept as masks",
+                    hint="leave masked columns out; --reveal keeps their values, marked as before, and is logged",
+                )
             return Saving(self.asking, question, rewritten, name, limits.seconds).save(self.asking.ask.home, commit)
 
     def _answer(self, rewritten: Rewritten, limits: Limits, limit: int | None) -> Answer:

@@ -14,6 +14,8 @@ from lineage_service.capture.workload import Declared
 from lineage_service.consume.finals import final
 from lineage_service.consume.running import apart
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.plan.carried import carried_columns
+from lineage_service.plan.expressions import Expression
 from lineage_service.query.ask import Questions
 from lineage_service.query.files import index_files, index_literal
 from lineage_service.query.names import DatasetName, find_run
@@ -39,6 +41,16 @@ class Prepared:
     def columns(self) -> list[str]:
         """The columns of the far rows that are carried along."""
         return list(self.body.get("columns", ()))
+
+    @property
+    def carried(self) -> set[str]:
+        """The columns of far rows that show in prepared groups, in lower case; numbers of values show none."""
+        texts = [text for _, text in self.question.keys]
+        texts += [each.argument for each in self.question.measures if each.argument and each.function != "count"]
+        trees = [Expression(text).tree for text in texts]
+        # A count of some of the values shows them.
+        trees += [Expression(each.text).tree for each in self.question.measures if each.function == "count"]
+        return {each.parts[0].name.lower() for tree in trees for each in carried_columns(tree)}
 
     def refuse_missing(self) -> None:
         if "missing" in self.body:
@@ -210,10 +222,14 @@ def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
 
 def witness_query(prepared: Prepared, path: str, start: Start) -> str:
     """Near rows and, under the names of the datasets, the row ids that were together in making them."""
-    names = {far.space: far.name for far in prepared.far}
-    met = apart([names[space] for space in prepared.body["met"]])
+    met = witness_columns(prepared)[1:]
     shown = [f"w{number} AS {column(name)}" for number, name in enumerate(met)]
     return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_of(path, start)}"
+
+
+def witness_columns(prepared: Prepared) -> list[str]:
+    names = {far.space: far.name for far in prepared.far}
+    return ["out_rid", *apart([names[space] for space in prepared.body["met"]])]
 
 
 def covered_ids(path: str, start: Start) -> str:

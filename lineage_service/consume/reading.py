@@ -74,7 +74,7 @@ class Question:
     @cached_property
     def columns_read(self) -> frozenset[str] | None:
         """Names of columns that it mentions anywhere, in lower case; None: it may read any column."""
-        return _columns_read(self.tree)
+        return columns_read(self.tree)
 
     @cached_property
     def names_alone(self) -> frozenset[str]:
@@ -124,7 +124,8 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
     )
 
 
-def _columns_read(tree: exp.Expr) -> frozenset[str] | None:
+def columns_read(tree: exp.Expr) -> frozenset[str] | None:
+    """Names of columns that a query mentions anywhere, in lower case; None: it may read any column."""
     from sqlglot import exp
 
     for star in tree.find_all(exp.Star):

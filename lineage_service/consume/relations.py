@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from lineage_service.consume.prepared import (
     grouped_query,
     groups_scan,
     selected_ids,
+    witness_columns,
     witness_query,
 )
 from lineage_service.errors import QuestionError
@@ -23,11 +24,12 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.engine import reading_index
 from lineage_service.query.files import index_files
 from lineage_service.query.graph import Direction, Place, Walk, Way
-from lineage_service.query.hop_sql import stored_file
+from lineage_service.query.hop_sql import key_columns, stored_file
+from lineage_service.query.masks import NONE, refuse_masked, shown_columns
 from lineage_service.query.rows import FEW_OF_ALL, Wanted, all_rows, wanted_rows
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
-from lineage_service.store.engine import literal
+from lineage_service.store.engine import column, literal
 from lineage_service.store.scan import RID, VersionScan
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ class Relation:
 
     paths: the files that it reads · tables: of ids (column b) that it joins, by name · dataset: whose rows they are
     ids: gives the row ids alone, where that takes no scan · told: what they are and how they are found
-    held: queries of few rows, each a table in memory that it reads
+    held: queries of few rows, each a table in memory that it reads · columns: its own · masked: those of them that
+    are masks, with what they are masks of
     """
 
     query: str
@@ -54,6 +57,8 @@ class Relation:
     ids: Callable[[], pa.Array] | None = None
     notes: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    masked: dict[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> str | None:
@@ -62,16 +67,21 @@ class Relation:
 
 @dataclass
 class Relations:
-    """Makes relations over a home. `name` gives each table of ids a name of its own."""
+    """Makes relations over a home. `name` gives each table of ids a name of its own.
+
+    Personal data is masked in them, unless they `reveal` it; `told`: their SQL is to be shown.
+    """
 
     ask: Questions
     name: Callable[[], str]
+    reveal: bool = False
+    told: bool = False
 
     def dataset(self, name: str) -> Relation:
         found = self.ask.find(name)
         scan = self.ask.scan(found)
         wanted = all_rows(found, scan)
-        return Relation(scan.nan_safe(wanted.query), scan.read, found, f"{name}: scan of all rows")
+        return self._of(found, wanted.query, scan.read, f"{name}: scan of all rows")
 
     def start(
         self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
@@ -83,7 +93,7 @@ class Relations:
                 self._refuse_unknown(found, ids)
                 start = self.ask.start_of(ids)
             else:
-                start = self.ask.start(found, Selection(where=where, all=where is None))
+                start = self.ask.start(found, Selection(where=where, all=where is None, reveal=self.reveal))
             starts.append((found, start))
         return starts
 
@@ -121,15 +131,20 @@ class Relations:
         kept, tables = self.kept(start)
         if question.kind == "witnesses":
             told = f"{called}: prepared witnesses ({prepared.record.rows:,} in all)"
-            return Relation(witness_query(prepared, path, kept), files_of(path), None, told, tables)
+            query = witness_query(prepared, path, kept)
+            return Relation(query, files_of(path), None, told, tables, columns=tuple(witness_columns(prepared)))
         if question.kind == "groups":
             told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
             place, held = groups_scan(prepared, path)
+            self._refuse_marked(prepared)
             query = grouped_query(prepared, place, kept)
-            return Relation(query, files_of(path), None, told, tables, held=held)
+            given = tuple(name for name, _ in question.keys) + tuple(each.name for each in question.measures)
+            return Relation(query, files_of(path), None, told, tables, held=held, columns=given)
         scan = self.ask.scan(far)
         types = [(each.name, each.type) for each in scan.version.columns]
-        query = scan.nan_safe(covered_query(prepared, path, kept, types), prepared.columns)
+        query = covered_query(prepared, path, kept, types)
+        if self._are_masked(far, question.parameters):
+            query = f"SELECT * FROM ({query}) ORDER BY {RID}"  # the order of the file would tell of masked values
         told = f"{called}: prepared rows of {far.full_name}, sorted by {', '.join(question.parameters) or RID}"
 
         def ids() -> pa.Array:
@@ -141,7 +156,7 @@ class Relations:
             finally:
                 self.ask.engine.drop(table)
 
-        return Relation(query, files_of(path), far, told, tables, ids)
+        return self._of(far, query, files_of(path), told, tables, ids, columns=prepared.columns)
 
     def _selected(self, prepared: Prepared, path: str, start: Start, called: str) -> Relation:
         far, direction = prepared.far[0], prepared.question.direction
@@ -151,7 +166,52 @@ class Relations:
         wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
         count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
         told = f"{called}: {count} from prepared pairs, {wanted.way}"
-        return Relation(scan.nan_safe(wanted.query), scan.read, far, told, tables, lambda: found)
+        return self._of(far, wanted.query, scan.read, told, tables, lambda: found)
+
+    def _of(
+        self,
+        dataset: DatasetRecord,
+        query: str,
+        paths: tuple[str, ...],
+        told: str,
+        tables: dict[str, pa.Array] | None = None,
+        ids: Callable[[], pa.Array] | None = None,
+        notes: tuple[str, ...] = (),
+        columns: Sequence[str] | None = None,
+    ) -> Relation:
+        """Rows of a dataset that a query gives, masked: whatever SQL is written over them, that is what it reads."""
+        scan, masked = self.ask.scan(dataset), self.ask.masks.over(dataset, reveal=self.reveal)
+        names = [each.name for each in scan.version.columns if columns is None or each.name in columns]
+        query = scan.nan_safe(query, columns)
+        hidden = [name for name in names if name.lower() in masked]
+        if hidden:
+            shown = shown_columns(names, scan, masked)
+            items = [RID, *(f"{sql} AS {column(name)}" for name, sql in shown.items())]
+            query = f"SELECT {', '.join(items)} FROM ({query})"
+            if self.told:
+                self._refuse_told(scan, hidden, dataset)
+        masks = {name: f"column '{name}' of '{dataset.full_name}'" for name in hidden}
+        return Relation(query, paths, dataset, told, tables or {}, ids, notes, columns=(RID, *names), masked=masks)
+
+    def _refuse_told(self, scan: VersionScan, hidden: Sequence[str], dataset: DatasetRecord) -> None:
+        """The SQL names files, whose folders may be named after values."""
+        for each in scan.version.columns:
+            if each.partition is not None and each.name in hidden:
+                what = "EXPLAIN would tell the names of its folders"
+                refuse_masked([each.name], frozenset([each.name.lower()]), dataset.full_name, what)
+
+    def _are_masked(self, dataset: DatasetRecord, names: Iterable[str]) -> bool:
+        masked = NONE if self.reveal else self.ask.masks.of(dataset)
+        return any(name.lower() in masked for name in names)
+
+    def _refuse_marked(self, prepared: Prepared) -> None:
+        """QuestionError where groups that were prepared show masked values of the rows in them."""
+        far = prepared.far[0]
+        found = [name for name in prepared.carried if name in self.ask.masks.of(far)]
+        if found:
+            masked = self.ask.masks.over(far, reveal=self.reveal)
+            what = f"workload('{prepared.question.name}') would tell its values"
+            refuse_masked(found, masked, far.full_name, what)
 
     def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
         """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
@@ -182,6 +242,8 @@ class Relations:
         keyed = None
         if direction == "backward" and len(ways) == 1 and start.few and start.rids:
             keyed = self.ask.by_key(ways[0], start.rids)
+            if self.told and self._are_masked(found, key_columns(ways[0]) or ()):
+                keyed = None  # its SQL spells out the keys
 
         def ids() -> pa.Array:
             return self._ids(walked, ways, start_again, place, direction)
@@ -196,7 +258,7 @@ class Relations:
             wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
-        return Relation(scan.nan_safe(wanted.query), scan.read, target, told, tables, ids, notes)
+        return self._of(target, wanted.query, scan.read, told, tables, ids, notes)
 
     def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
         """The row ids that a start leads to, distinct and in order."""
@@ -269,7 +331,7 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
-    return Relation(scan.nan_safe(wanted.query), scan.read, target, told, tables, lambda: ids, notes)
+    return relations._of(target, wanted.query, scan.read, told, tables, lambda: ids, notes)
 
 
 def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:
@@ -285,4 +347,13 @@ def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relatio
         {name: ids for _, part in parts for name, ids in part.tables.items()},
         None,
         tuple(note for _, part in parts for note in part.notes),
+        columns=_by_name(parts),
+        masked={name: masked for _, part in reversed(parts) for name, masked in part.masked.items()},
     )
+
+
+def _by_name(parts: Sequence[tuple[str, Relation]]) -> tuple[str, ...]:
+    """The columns of several relations, each once, whatever its case."""
+    found = {name.lower(): name for _, part in reversed(parts) for name in part.columns}
+    own = dict.fromkeys(name.lower() for _, part in parts for name in part.columns)
+    return ("dataset", *(found[lower] for lower in own))

@@ -6,7 +6,7 @@ Subqueries that say which rows to start from are answered on the way, the innerm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.consume.allowed import SERIALIZE, check_allowed
 from lineage_service.consume.groups import grouped_select, is_grouped
+from lineage_service.consume.masking import shown_masks
 from lineage_service.consume.origin import origin_of_rids
 from lineage_service.consume.prepared import (
     Preparations,
@@ -43,11 +44,13 @@ MOST_CHECKED = 1000
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A question over relations: `named` has a name in the place of each of them, `sql` their SQL."""
+    """A question over relations: `named` has a name in the place of each of them, `sql` their SQL. `masks` are the
+    columns of its answer that are masked."""
 
     named: str
     sql: str
     relations: dict[str, Relation]
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Asking:
 
     checked: set[tuple[object, ...]] = field(default_factory=set)
     selects: dict[tuple[object, ...], str | None] = field(default_factory=dict)
+    masks: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -72,6 +76,18 @@ class Asking:
             if len(self.checked) >= MOST_CHECKED:
                 self.checked.clear()
             self.checked.add(key)
+
+    def shown_masks(self, named: str, relations: dict[str, Relation]) -> tuple[str, ...]:
+        """The columns of an answer that are masks; QuestionError for SQL that does more with them than show them."""
+        if not any(each.masked for each in relations.values()):
+            return ()
+        columns = {name: tuple((own, each.masked.get(own)) for own in each.columns) for name, each in relations.items()}
+        key = (named, tuple(columns.items()))
+        if key not in self.masks:
+            if len(self.masks) >= MOST_CHECKED:
+                self.masks.clear()
+            self.masks[key] = tuple(shown_masks(named, columns))
+        return self.masks[key]
 
     def open(self, relations: dict[str, Relation]) -> list[str]:
         """Everything that relations read, in the guarded engine; the tables made for it."""
@@ -111,6 +127,7 @@ class Rewriting:
     question: Question
     seconds: float
     prefix: str
+    reveal: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     common: _Common = field(default_factory=_Common)
     relations: dict[str, Relation] = field(default_factory=dict)
@@ -123,7 +140,7 @@ class Rewriting:
             self._replace_all()
             found = Rewritten(self._text(1), self._text(2), self.relations)
         self._check(found.named)
-        return found
+        return replace(found, masks=self.asking.shown_masks(found.named, found.relations))
 
     def _replace_all(self) -> None:
         for part in self.question.parts:
@@ -139,7 +156,7 @@ class Rewriting:
 
     @property
     def _relations(self) -> Relations:
-        return Relations(self.asking.ask, self.asking.session.new_name)
+        return Relations(self.asking.ask, self.asking.session.new_name, self.reveal, self.question.explain)
 
     def _check(self, named: str) -> None:
         # Common tables around a subquery hold relations that got their names before.
@@ -237,10 +254,11 @@ class Rewriting:
             raise QuestionError("rows to start from are a SELECT, not EXPLAIN")
         # Its common tables read relations of the question around it.
         around = dict(self.relations)
-        below = Rewriting(self.asking, inner, self.seconds, self.prefix, self.numbers, common, around)
+        below = Rewriting(self.asking, inner, self.seconds, self.prefix, self.reveal, self.numbers, common, around)
         below._replace_all()
         named = _with(common.named, below._text(1)) if common.named else below._text(1)
         below._check(named)
+        self.asking.shown_masks(named, below.relations)
         wanted = self.asking.ask.find(dataset).version_id
         origin = origin_of_rids(named, {name: each.version for name, each in below.relations.items()})
         if origin.version is not None and origin.version != wanted:
@@ -307,6 +325,8 @@ class Rewriting:
         near = self.asking.ask.find(first[0])
         candidates = grouping(self.asking.preparations.of_run(near.run_id), near, second[0], _direction(call))
         for prepared in candidates:
+            if self._reads_masks(prepared.far[0]):
+                continue
             name = f"{self.prefix}1"
             select = self._select(call, prepared, name)
             if select is None:
@@ -325,6 +345,13 @@ class Rewriting:
             next(self.numbers)
             return Rewritten(select, f"WITH {name} AS ({relation.query}) {select}", self.relations)
         return None
+
+    def _reads_masks(self, far: DatasetRecord) -> bool:
+        """Whether the question may read masked columns, of which groups would tell; noted where it reveals them."""
+        read, masked = self.question.columns_read, self.asking.ask.masks.of(far)
+        if not masked or (read is not None and not read & masked):
+            return False
+        return bool(self.asking.ask.masks.over(far, reveal=self.reveal))
 
     def _select(self, call: Call, prepared: Prepared, name: str) -> str | None:
         """The SELECT over partial measures; found once for a text, wherever it starts from."""

@@ -232,10 +232,8 @@ class Saving:
         return _Columns(marked, tuple(records))
 
     def _marks(self, dataset: DatasetRecord) -> dict[str, bool]:
-        """Which columns of a dataset are personal data: as its run says, and as its version does."""
-        known = self.asking.ask.reader.columns(dataset.run_id)
-        declared = {name.lower(): True for name in json.loads(dataset.declared).get("pii") or ()}
-        return declared | {each.name.lower(): each.pii for each in known if each.dataset == dataset.name}
+        """Which columns of a dataset are personal data, in lower case."""
+        return dict.fromkeys(self.asking.ask.masks.of(dataset), True)
 
     # --- lineage ----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
+from lineage_service.query.masks import NONE, Masks
 from lineage_service.query.names import DatasetName, find_dataset
 from lineage_service.query.rows import Keyed, Shape, Top, id_part, refuse_changed, rows_part
 from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
@@ -68,6 +69,7 @@ class Questions:
         self.files = HomeFiles(home.absolute, self.scan_at)
         self.lookups = Lookups()
         self.session = Session(engine.spill)
+        self.masks = Masks(reader, self.scan)
         self.lazy: Lazily = lazily or _no_lazy
         self.members: Members = members or _no_members
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
@@ -151,7 +153,10 @@ class Questions:
 
     def _measures(self, targets: Sequence[DatasetRecord], shape: Shape) -> dict[DatasetRecord, Measure]:
         """What the rows of each target are ranked by: it must fit all of them before any is read."""
-        return {each: measure_of(shape.top.by, each, self.scan(each)) for each in targets} if shape.top else {}
+        if shape.top is None:
+            return {}
+        masked = {each: self.masks.over(each, reveal=shape.reveal) for each in targets}
+        return {each: measure_of(shape.top.by, each, self.scan(each), masked[each]) for each in targets}
 
     def _top(
         self,
@@ -169,9 +174,20 @@ class Questions:
         if not shape.influence:  # what has no match decides nothing
             deciding, note = deciding_columns(self.reader.columns(found.run_id), found, target)
             answer.notes += [note] if note else []
+        masked = self.masks.over(target, reveal=shape.reveal)
+        # Which row has the largest value would tell of a masked one.
+        beside = self.masks.over(found, reveal=shape.reveal) if deciding else NONE
+        hidden = [name for name, by in deciding.items() if name.lower() in beside or by.lower() in masked]
+        if hidden:
+            answer.notes.append(f"which rows decide {listed(hidden)} is not marked: it is masked")
+        deciding = {name: by for name, by in deciding.items() if name not in hidden}
         sql = self._walk_sql(walked, start, target, "backward", shape, pairs=bool(deciding))
-        ranked = Contributors(self.engine, found, self.scan(found), target, self.scan(target), measure, deciding)
-        return ranked.part(start, sql, top, shape)
+        ranked = Contributors(
+            self.engine, found, self.scan(found), target, self.scan(target), measure, deciding, masked
+        )
+        part, shown = ranked.part(start, sql, top, shape)
+        self.masks.note_hidden(name for name in shown if name.lower() in masked)
+        return part
 
     def _looked_up(
         self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape
@@ -419,11 +435,13 @@ class Questions:
         return self.start_of(self._where(dataset, scan, selection))
 
     def _where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> pa.Array:
-        """The rids that a predicate takes. A version never changes: of few rows, what was found once is kept."""
+        """The rids that a predicate takes. A version never changes: of few rows, what was found once is kept, apart for
+        questions that reveal."""
+        masked = self.masks.over(dataset, reveal=selection.reveal)
         key = (dataset.version_id, dataset.run_id, dataset.name, selection)
         if key in self._taken:
             return self._taken[key]
-        found = rids_where(self.engine, self.session, dataset, scan, selection)
+        found = rids_where(self.engine, self.session, dataset, scan, selection, masked)
         if scan.version.rows <= HELD and "current" not in (selection.where or "").lower():
             if len(self._taken) >= MOST_TAKEN:
                 self._taken.clear()
@@ -439,8 +457,14 @@ class Questions:
     def rows_of(
         self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None = None
     ) -> Part:
-        """Rows of a dataset. `keyed` makes a query that gives the same rows by a scan of the keys behind them."""
-        return rows_part(self.engine, dataset, scan, start, shape, keyed)
+        """Rows of a dataset, masked unless the shape reveals them.
+
+        `keyed` makes a query that gives the same rows by a scan of the keys behind them.
+        """
+        masked = self.masks.over(dataset, reveal=shape.reveal)
+        part = rows_part(self.engine, dataset, scan, start, shape, keyed, masked)
+        self.masks.note_hidden(name for name in part.columns if name.lower() in masked)
+        return part
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
         missing = [rid for rid in rids if rid < 0 or scan.position(rid) is None]

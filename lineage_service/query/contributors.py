@@ -17,6 +17,7 @@ from lineage_service.errors import QuestionError, listed
 from lineage_service.query.answer import Part
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_measure
+from lineage_service.query.masks import NONE, Masked, shown_columns
 from lineage_service.query.rows import Shape, Top, Wanted, chosen_columns, wanted_of, wanted_rows
 from lineage_service.query.walk_sql import Start, WalkSql
 from lineage_service.store.engine import column, literal
@@ -44,6 +45,7 @@ class Contributors:
     """Rows of `target` behind rows of `asked`, most important first.
 
     `deciding`: for each min or max of `asked` the column of `target` whose value decides it.
+    `masked`: the columns of `target` of which masks are shown.
     """
 
     engine: QueryEngine
@@ -53,10 +55,14 @@ class Contributors:
     scan: VersionScan
     measure: Measure
     deciding: Mapping[str, str]
+    masked: Masked = NONE
     _tables: list[str] = field(default_factory=list)
 
-    def part(self, start: Start, walked: WalkSql, top: Top, shape: Shape) -> Part:
-        """`walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide."""
+    def part(self, start: Start, walked: WalkSql, top: Top, shape: Shape) -> tuple[Part, list[str]]:
+        """The rows, and those of the target's columns that are among theirs.
+
+        `walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide.
+        """
         chosen = chosen_columns(self.target, self._names(), shape.columns)
         try:
             shown, total, extra = self._ranked(start, walked, top)
@@ -74,7 +80,8 @@ class Contributors:
         items = [f"t.{RID}"]
         if not shape.rids:
             items += [f"v.{name}" for name in extra]
-            items += [f"t.{column(name)} AS {column(alias)}" for name, alias in own]
+            shown_as = shown_columns(chosen, self.scan, self.masked, "t.")
+            items += [f"{shown_as[name]} AS {column(alias)}" for name, alias in own]
         ranks = f"SELECT *, row_number() OVER (ORDER BY {self.measure.order}) AS place FROM {shown}"
         text = f"SELECT {', '.join(items)} FROM ({wanted.query}) t JOIN ({ranks}) v ON v.b = t.{RID} ORDER BY v.place"
         names = [RID] if shape.rids else [RID, *extra, *(alias for _, alias in own)]
@@ -83,7 +90,7 @@ class Contributors:
         for table in (shown, wanted.table):
             if table is not None:
                 weakref.finalize(part, self.engine.drop, table)
-        return part
+        return part, [] if shape.rids else chosen
 
     def _ranked(self, start: Start, walked: WalkSql, top: Top) -> tuple[str, int, list[str]]:
         """A table of the rows to show, by id b, how many contribute in all, and the columns that it adds."""
@@ -160,10 +167,11 @@ class Contributors:
             self.engine.drop(self._tables.pop())
 
 
-def measure_of(by: str, target: DatasetRecord, scan: VersionScan) -> Measure:
-    """The measure that a user wrote, for the columns of one dataset. QuestionError where it does not fit them."""
+def measure_of(by: str, target: DatasetRecord, scan: VersionScan, masked: Masked) -> Measure:
+    """The measure that a user wrote, for the columns of one dataset. QuestionError where it does not fit them, or reads
+    one that is masked."""
     with fitting(target):
-        return Measure(*checked_measure(by, [*(each.name for each in scan.version.columns), RID]))
+        return Measure(*checked_measure(by, [*(each.name for each in scan.version.columns), RID], masked))
 
 
 @contextmanager

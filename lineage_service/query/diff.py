@@ -36,6 +36,7 @@ from lineage_service.query.diff_keys import (
     versions_of,
 )
 from lineage_service.query.diff_result import Behind, ChangedRows, Counts, Diff, RunSide, SourceIdentity
+from lineage_service.query.masks import refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import refuse_changed
 
@@ -51,13 +52,15 @@ _ORIGINS = {
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """How to compare: the key (found where None), keys of sources, how much to show, whether to look behind."""
+    """How to compare: the key (found where None), keys of sources, how much to show, whether to look behind; `reveal`:
+    values of masked columns as they are. Rows are matched by their real values in any case."""
 
     key: tuple[str, ...] | None = None
     source_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
     limit: int | None = None
     rows: int = 3
     behind: bool = True
+    reveal: bool = False
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 0:
@@ -80,6 +83,9 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
             _require_readable(questions, each, same=old.version_id == new.version_id)
     engine = questions.engine
     versions = versions_of(engine, questions.scan(old), questions.scan(new))
+    masks = [questions.masks.over(each, reveal=options.reveal) for each in (old, new)]
+    masked = masks[0] | masks[1]
+    refuse_masked(options.key or (), masked, new.full_name, "a key would tell its values")
     key = _key(questions, versions, old, new, runs, options.key)
     values = [each.name for each in versions.values(key.columns)]
     with kept_tables(engine) as tables:
@@ -87,7 +93,8 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
             changes = tables.keep(sql.NO_CHANGES)
         else:
             sides = versions.sides(key.columns, values)
-            changes = tables.keep(sql.changes_sql(*sides, len(key.columns), len(values)))
+            shown_in_order = not any(name.lower() in masked for name in key.columns)
+            changes = tables.keep(sql.changes_sql(*sides, len(key.columns), len(values), by_key=shown_in_order))
         counts = _counts(questions, changes, new)
         total = counts.added + counts.removed + counts.changed
         shown = total if options.limit is None else min(total, options.limit)
@@ -95,8 +102,12 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
             changes = tables.keep(f"SELECT * FROM {changes} WHERE n <= {shown} ORDER BY n")
         rows = ChangedRows(
             _lines(questions, changes),
-            rows_by_rid(questions, old, f"SELECT rid_before AS b FROM {changes} WHERE rid_before IS NOT NULL"),
-            rows_by_rid(questions, new, f"SELECT rid_after AS b FROM {changes} WHERE rid_after IS NOT NULL"),
+            rows_by_rid(
+                questions, old, f"SELECT rid_before AS b FROM {changes} WHERE rid_before IS NOT NULL", options.reveal
+            ),
+            rows_by_rid(
+                questions, new, f"SELECT rid_after AS b FROM {changes} WHERE rid_after IS NOT NULL", options.reveal
+            ),
         )
         behind = _behind(questions, old, new, runs, changes, options) if options.behind else _Behind()
     variables = {run.id: json.loads(run.variables) for run in runs}
@@ -247,7 +258,7 @@ def _behind(
         key=lambda pair: not (before.contributes(pair.before) or after.contributes(pair.after)),
     )
     keys = wanted_keys(options.source_key, pairs)
-    asking = BehindChanges(questions, before, after, changes, options.rows)
+    asking = BehindChanges(questions, before, after, changes, options.rows, reveal=options.reveal)
     sources, found = [], dict[int, list[Behind]]()
     numbers = questions.engine.ids(f"SELECT n FROM {changes} ORDER BY n")
     for pair in pairs if numbers else ():

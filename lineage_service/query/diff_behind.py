@@ -31,6 +31,7 @@ from lineage_service.query.diff_keys import (
 from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
+from lineage_service.query.masks import refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import Shape, refuse_changed
 from lineage_service.query.walk_sql import Start
@@ -128,10 +129,12 @@ def wanted_keys(given: Mapping[str, Sequence[str]], pairs: Sequence[SourcePair])
 class BehindChanges:
     """Asks for the rows behind the changes in a table (n, rid_before, rid_after), `rows` of them per source."""
 
-    def __init__(self, questions: Questions, before: Origins, after: Origins, changes: str, rows: int) -> None:
+    def __init__(
+        self, questions: Questions, before: Origins, after: Origins, changes: str, rows: int, *, reveal: bool
+    ) -> None:
         self.questions, self.engine = questions, questions.engine
         self.before, self.after = before, after
-        self.changes, self.rows = changes, rows
+        self.changes, self.rows, self.reveal = changes, rows, reveal
 
     def of_source(self, pair: SourcePair, key: Sequence[str] | None) -> tuple[SourceIdentity, dict[int, Behind]]:
         """By what rows are known again, and what is behind each change (by its number n)."""
@@ -182,6 +185,8 @@ class BehindChanges:
     def _key(self, name: str, source: DatasetRecord, versions: Versions, given: Sequence[str] | None) -> Key | None:
         if given is not None:
             key = given_key(versions, given, name)
+            masked = self.questions.masks.over(source, reveal=self.reveal)
+            refuse_masked(key.columns, masked, name, "a key would tell its values")
             require_unique(self.engine, versions, key, name, f"--source-key {source.name}=COLUMN,COLUMN")
             return key
         return subject_key(self.engine, versions, source.declared) or column_key(self.engine, versions)
@@ -286,14 +291,14 @@ class BehindChanges:
         if identity.note == NO_LONGER_THERE or not self._readable(source):
             return lambda number: None if number is None else {"_rid": number}
         wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
-        found = RowsByRid(rows_by_rid(self.questions, source, wanted))
+        found = RowsByRid(rows_by_rid(self.questions, source, wanted, self.reveal))
         return lambda number: found.get(number, with_rid=True)
 
 
-def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str) -> pa.Table:
-    """The rows whose rids a query gives as column b, in order of their rids."""
+def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str, reveal: bool) -> pa.Table:
+    """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed."""
     table = questions.engine.keep(wanted)
-    part = questions.rows_of(dataset, questions.scan(dataset), Start(table=table), Shape())
+    part = questions.rows_of(dataset, questions.scan(dataset), Start(table=table), Shape(reveal=reveal))
     return part.arrow()  # the part drops the table when it goes
 
 

@@ -82,10 +82,14 @@ def side_sql(scan: str, keys: Sequence[str], values: Sequence[str]) -> str:
     return f"SELECT {RID} AS rid, {', '.join(named)} FROM ({scan}) version_rows"
 
 
-def changes_sql(before: str, after: str, keys: int, values: int) -> str:
-    """Every row that differs: n (from 1, in order of the key), rid_before, rid_after, and what differs (see below)."""
+def changes_sql(before: str, after: str, keys: int, values: int, *, by_key: bool = True) -> str:
+    """Every row that differs: n (from 1, in order of the key), rid_before, rid_after, and what differs (see below).
+
+    Not `by_key`: in order of the row ids, where the order of a masked key would tell of it.
+    """
     keys = max(1, keys)
     order = ", ".join(f"coalesce(a.k{index}, b.k{index})" for index in range(keys))
+    order = order if by_key else "coalesce(a.rid, b.rid), a.rid IS NULL"
     return (
         f"SELECT row_number() OVER (ORDER BY {order}) AS n, b.rid AS rid_before, a.rid AS rid_after, "
         f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(values)} END AS differs "

@@ -7,10 +7,11 @@ generated from that tree: nothing of the user's text reaches the engine unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.query.masks import HINT
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,30 +33,31 @@ _PLAIN_FUNCTIONS = frozenset(
 )
 
 
-def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate") -> str:
-    """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate."""
-    return f"({_checked(text, columns, what).sql(dialect='duckdb', identify=True, comments=False)})"
+def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate", masked: Collection[str] = ()) -> str:
+    """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate, and for one
+    over a column that is masked (lower case)."""
+    return f"({_checked(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
 
 
-def checked_order(text: str, columns: Sequence[str]) -> str:
+def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> str:
     """One entry of an ORDER BY: an expression with asc or desc."""
     from sqlglot import exp
 
     cut = re.fullmatch(r"(.*?)(\s+(?:asc|desc))?(\s+nulls\s+(?:first|last))?\s*", text, re.DOTALL | re.IGNORECASE)
     parts = cut.groups(default="") if cut else (text, "", "")
-    core = _checked(parts[0], columns, "order")
+    core = _checked(parts[0], columns, "order", masked)
     if isinstance(core, exp.Literal):
         raise QuestionError("an order by number is not supported; name the column")
     return core.sql(dialect="duckdb", identify=True, comments=False) + parts[1] + parts[2]
 
 
-def checked_measure(text: str, columns: Sequence[str]) -> tuple[str, bool]:
+def checked_measure(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> tuple[str, bool]:
     """A measure of rows as SQL, and whether it ends in asc: else, or with desc, the largest come first."""
     from sqlglot import exp
 
     cut = re.fullmatch(r"(.*?)(?:\s+(asc|desc))?\s*", text, re.DOTALL | re.IGNORECASE)
     core, direction = (cut[1], cut[2]) if cut else (text, None)
-    tree = _checked(core, columns, "measure")
+    tree = _checked(core, columns, "measure", masked)
     if tree.find(exp.Column) is None:
         raise QuestionError(
             "a measure reads columns of the rows that it ranks", hint=f"columns here: {listed(columns)}"
@@ -63,7 +65,7 @@ def checked_measure(text: str, columns: Sequence[str]) -> tuple[str, bool]:
     return f"({tree.sql(dialect='duckdb', identify=True, comments=False)})", (direction or "").lower() == "asc"
 
 
-def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
+def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[str]) -> exp.Expr:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -85,6 +87,14 @@ def _checked(text: str, columns: Sequence[str], what: str) -> exp.Expr:
     for node in tree.walk():
         if isinstance(node, exp.Column):
             _resolve(node, columns)
+            # Any part: the first may be the name of a column and of the table alike.
+            hidden = next((part.name for part in node.parts if part.name.lower() in masked), None)
+            if hidden is not None or (masked and isinstance(node.this, exp.Star)):
+                raise QuestionError(
+                    f"column '{hidden or '*'}' is masked: {'an' if what == 'order' else 'a'} {what} over it would "
+                    "tell its values",
+                    hint=HINT,
+                )
         elif isinstance(node, exp.Anonymous):
             if node.name.lower() not in _PLAIN_FUNCTIONS:
                 raise QuestionError(f"function '{node.name}' is not allowed in a {what}")

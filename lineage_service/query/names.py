@@ -50,6 +50,11 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
             "corrected, and nothing is held under the old id",
             hint=f"ask for run '{run.superseded_by}'",
         )
+    if run.status == "removed":
+        raise NotFound(
+            f"run '{run.id}' in the home '{home}' was removed by an erasure: it could not be traced row by row",
+            hint="run the workflow again",
+        )
     if run.status == "expired":
         raise NotFound(
             f"run '{run.id}' in the home '{home}' is past the retention of its workflow '{run.workflow}': nothing is "

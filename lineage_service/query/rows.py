@@ -21,6 +21,7 @@ from lineage_service.errors import QuestionError, SourceError, did_you_mean, lis
 from lineage_service.query.answer import Part
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_order
+from lineage_service.query.masks import Masked, shown_columns
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
@@ -72,6 +73,7 @@ class Shape:
     roles: bool = False
     influence: bool = False
     top: Top | None = None
+    reveal: bool = False  # values of masked columns as they are
 
     def __post_init__(self) -> None:
         if sum((self.rids, self.pairs, self.count)) > 1:
@@ -92,17 +94,25 @@ class Shape:
 
 
 def rows_part(
-    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None
+    engine: QueryEngine,
+    dataset: DatasetRecord,
+    scan: VersionScan,
+    start: Start,
+    shape: Shape,
+    keyed: Keyed | None,
+    masked: Masked,
 ) -> Part:
-    """The rows that a start means, in the shape that was asked for."""
+    """The rows that a start means, in the shape that was asked for; `masked` columns as masks."""
     names = [each.name for each in scan.version.columns]
     chosen = chosen_columns(dataset, names, shape.columns)
+    order = ", ".join(checked_order(each, [*names, RID], masked) for each in shape.order_by)
     wanted = wanted_of(engine, dataset, scan, start, keyed)
-    order = ", ".join(checked_order(each, [*names, RID]) for each in shape.order_by)
     if not order and not wanted.in_order:
         order = RID
     limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
-    listed_columns = ", ".join(column(name) for name in [RID, *chosen])
+    shown = shown_columns(chosen, scan, masked)
+    items = (sql if sql == column(name) else f"{sql} AS {column(name)}" for name, sql in shown.items())
+    listed_columns = ", ".join([column(RID), *items])
     text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
     remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
     part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining)

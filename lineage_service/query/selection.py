@@ -12,6 +12,7 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_predicate
+from lineage_service.query.masks import NONE, Masked, refuse_masked
 from lineage_service.query.session import Session
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
@@ -25,12 +26,16 @@ HELD = 10_000  # a dataset of so few rows is held in memory once it was looked i
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone."""
+    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone.
+
+    `reveal`: keys and predicate may look at columns that are masked.
+    """
 
     rid: tuple[int, ...] | None = None
     key: tuple[tuple[str, str], ...] = ()
     where: str | None = None
     all: bool = False
+    reveal: bool = False
 
     @classmethod
     def of(
@@ -39,10 +44,11 @@ class Selection:
         key: Mapping[str, object] | Iterable[tuple[str, object]] | None,
         where: str | None,
         all: bool,
+        reveal: bool = False,
     ) -> Selection:
         rids = None if rid is None else ((rid,) if isinstance(rid, int) else tuple(dict.fromkeys(rid)))
         pairs = key.items() if isinstance(key, Mapping) else key or ()
-        chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all)
+        chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all, reveal)
         if all and (chosen.rid is not None or chosen.key or where is not None):
             raise QuestionError("`all` stands alone: leave rid, key and where away")
         return chosen
@@ -57,9 +63,17 @@ class Selection:
 
 
 def rids_where(
-    engine: QueryEngine, session: Session, dataset: DatasetRecord, scan: VersionScan, selection: Selection
+    engine: QueryEngine,
+    session: Session,
+    dataset: DatasetRecord,
+    scan: VersionScan,
+    selection: Selection,
+    masked: Masked = NONE,
 ) -> pa.Array:
-    """Rids of the rows that keys, predicate and rids all take, in order; found where nothing else can be done."""
+    """Rids of the rows that keys, predicate and rids all take, in order; found where nothing else can be done.
+
+    QuestionError where they look at a column that is `masked`.
+    """
     names = [each.name for each in scan.version.columns]
     conditions, parameters = [], []
     types = engine.types(scan.select()) if selection.key else {}
@@ -70,10 +84,11 @@ def rids_where(
                 f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
                 hint=did_you_mean(name, names),
             )
+        refuse_masked([known], masked, dataset.full_name, "a key would tell its values")
         conditions.append(_equals(engine, known, value, types[known]))
         parameters.append(value)
     if selection.where is not None:
-        conditions.append(checked_predicate(selection.where, [*names, RID]))
+        conditions.append(checked_predicate(selection.where, [*names, RID], masked=masked))
     if selection.rid is not None:
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
     where = " AND ".join(conditions)

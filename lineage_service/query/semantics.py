@@ -15,6 +15,7 @@ from lineage_service.query.answer import Answer, Part
 from lineage_service.query.derivations import Derivations
 from lineage_service.query.gate import checked_predicate
 from lineage_service.query.graph import Place
+from lineage_service.query.masks import Masked
 from lineage_service.query.polynomial import BOOLEAN, COUNT, INFINITE, MIN_COST, TRUST, Polynomial, Row, TooLarge
 from lineage_service.query.rows import refuse_changed
 from lineage_service.query.selection import SECONDS, Selection
@@ -39,12 +40,13 @@ Removed = str | int | Iterable[int]
 @dataclass(frozen=True)
 class Evaluating:
     """What a polynomial is evaluated to. `without`: the rows that are gone, by dataset, as rids or a predicate;
-    `cost` and `trust`: an expression over the columns of a dataset."""
+    `cost` and `trust`: an expression over the columns of a dataset; `reveal`: all of these over masked columns too."""
 
     into: str | None = None
     without: Mapping[str, Removed] = field(default_factory=dict)
     cost: Mapping[str, str | float] = field(default_factory=dict)
     trust: Mapping[str, str | float] = field(default_factory=dict)
+    reveal: bool = False
 
     def check(self, semantics: str) -> None:
         if self.into is not None and self.into not in EVALUATIONS:
@@ -236,17 +238,17 @@ def _evaluated(
         case "count":
             return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
-            gone = _gone(ask, derivations, evaluating.without)
+            gone = _gone(ask, derivations, evaluating.without, reveal=evaluating.reveal)
             Judging(derivations, {place for place, rids in gone.items() if rids}).refuse_unsure()
             names = derivations.wanted
             lost = {Row(names[place], rid) for place, rids in gone.items() if place in names for rid in rids}
             return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
         case "min-cost":
-            cost = _weights(ask, derivations, rows, evaluating.cost, 0.0 if evaluating.cost else 1.0, "cost")
+            cost = _weights(ask, derivations, rows, evaluating, 0.0 if evaluating.cost else 1.0, "cost")
             values = [each.evaluated(MIN_COST, cost.__getitem__) for each in polynomials.values()]
             return "min_cost", [None if value == INFINITE else value for value in values]
         case _:
-            trust = _weights(ask, derivations, rows, evaluating.trust, 1.0, "trust")
+            trust = _weights(ask, derivations, rows, evaluating, 1.0, "trust")
             return "trust", [each.evaluated(TRUST, trust.__getitem__) for each in polynomials.values()]
 
 
@@ -269,14 +271,16 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
     )
 
 
-def _gone(ask: Questions, derivations: Derivations, without: Mapping[str, Removed]) -> dict[Place, set[int]]:
+def _gone(
+    ask: Questions, derivations: Derivations, without: Mapping[str, Removed], *, reveal: bool
+) -> dict[Place, set[int]]:
     """The rows that are taken to be gone, by place."""
     found: dict[Place, set[int]] = {}
     for name, which in without.items():
         place = _place(derivations, name, "without", influencing=True)
         dataset = ask.graph.datasets_at(place)[0]
         if isinstance(which, str):
-            start = ask.start(dataset, Selection.of(None, None, which, False))
+            start = ask.start(dataset, Selection.of(None, None, which, False, reveal))
         else:
             start = ask.start(
                 dataset, Selection.of(which if isinstance(which, int) else tuple(which), None, None, False)
@@ -290,17 +294,19 @@ def _weights(
     ask: Questions,
     derivations: Derivations,
     rows: set[Row],
-    expressions: Mapping[str, str | float],
+    evaluating: Evaluating,
     default: float,
     what: str,
 ) -> dict[Row, float]:
     """A number for each row: what its dataset's expression gives, else the default."""
     weights = dict.fromkeys(rows, default)
-    for name, expression in expressions.items():
+    for name, expression in (evaluating.cost if what == "cost" else evaluating.trust).items():
         place = _place(derivations, name, what)
         shown = derivations.wanted[place]
         rids = sorted(row.rid for row in rows if row.dataset == shown)
-        for rid, value in _computed(ask, ask.graph.datasets_at(place)[0], rids, str(expression), what):
+        dataset = ask.graph.datasets_at(place)[0]
+        masked = ask.masks.over(dataset, reveal=evaluating.reveal)
+        for rid, value in _computed(ask, dataset, rids, str(expression), what, masked):
             weights[Row(shown, rid)] = _checked(value, what, shown)
     return weights
 
@@ -316,14 +322,14 @@ def _checked(value: float | None, what: str, dataset: str) -> float:
 
 
 def _computed(
-    ask: Questions, dataset: DatasetRecord, rids: Sequence[int], expression: str, what: str
+    ask: Questions, dataset: DatasetRecord, rids: Sequence[int], expression: str, what: str, masked: Masked
 ) -> list[tuple[int, float | None]]:
     if not rids:
         return []
     scan = ask.scan(dataset)
     refuse_changed(dataset, scan, range(len(scan.paths)))
     names = [each.name for each in scan.version.columns]
-    value = checked_predicate(expression, [*names, RID], what)
+    value = checked_predicate(expression, [*names, RID], what, masked)
     ask.session.allow(scan.paths)
     positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
     rows = scan.select_positions(positions)

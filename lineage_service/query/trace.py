@@ -24,17 +24,18 @@ from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start
 from lineage_service.spec.described import inputs_of, what_it_does
 from lineage_service.store.lines import places
+from lineage_service.store.scan import VersionScan
 
 DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
 MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
 
 
 def trace(questions: Questions, dataset: str, selection: Selection, *, depth: int | None, rows: int) -> Trace:
-    """The way of the one record that the selection means."""
+    """The way of the one record that the selection means; values are masked unless the selection reveals them."""
     if depth is not None and depth < 0:
         raise QuestionError("a depth cannot be negative")
     found = questions.find(dataset)
-    tracer = Tracer(questions, found.run_id, rows)
+    tracer = Tracer(questions, found.run_id, rows, selection.reveal)
     return tracer.trace(found, _only_rid(questions, found, selection), depth)
 
 
@@ -83,6 +84,7 @@ class Tracer:
     questions: Questions
     run_id: str
     rows: int
+    reveal: bool = False
     _tables: list[str] = field(default_factory=list)
     _met: dict[tuple[Direction, Place], list[_Met]] = field(default_factory=dict)
     _ahead: set[Place] = field(default_factory=set)
@@ -237,18 +239,23 @@ class Tracer:
             return (), None
         scan = self.questions.scan(record)
         try:
-            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), Shape())
+            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), Shape(reveal=self.reveal))
             values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
         except (SourceError, StoreError) as error:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
         where: Sequence[Any] = [None] * len(first)
-        if record.role == "source" and not scan.version.is_patched:
+        if record.role == "source" and not scan.version.is_patched and not self._tells(record, scan):
             positions = [int(scan.position(rid) or 0) for rid in first]
             where = places(scan.version, positions, self.questions.home.absolute)
         return tuple(
             TracedRow(rid, values[rid], place, rid in peers) for rid, place in zip(first, where, strict=True)
         ), None
+
+    def _tells(self, record: DatasetRecord, scan: VersionScan) -> bool:
+        """Whether the path of a file tells what is masked: a folder is named after a value."""
+        masked = self.questions.masks.over(record, reveal=self.reveal)
+        return any(each.partition is not None and each.name.lower() in masked for each in scan.version.columns)
 
     def _made_by(self, record: DatasetRecord) -> tuple[TracedStep, ...]:
         """The steps from the dataset's own down to the nearest datasets, in the order of reading."""

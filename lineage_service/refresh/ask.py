@@ -13,6 +13,7 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 from lineage_service.errors import QuestionError, listed
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
+from lineage_service.query.masks import refuse_masked
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
 from lineage_service.refresh.detect import Detecting
@@ -28,12 +29,14 @@ from lineage_service.store.publish import discarding, publish
 
 @dataclass(frozen=True)
 class Asked:
-    """What is said to have changed: rows removed, by a predicate or by rids; rows corrected; rows added."""
+    """What is said to have changed: rows removed, by a predicate or by rids; rows corrected; rows added. `reveal`: the
+    predicate and the key may be over masked columns."""
 
     removed: Selection | None = None
     changed: Rows | None = None
     added: Rows | None = None
     key: tuple[str, ...] = ()
+    reveal: bool = False
 
     @property
     def given(self) -> bool:
@@ -41,7 +44,7 @@ class Asked:
 
 
 def asked_for(
-    datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...]
+    datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...], *, reveal: bool = False
 ) -> dict[str, Asked]:
     """What is said of each dataset: a value is of the one that is named, a mapping has one for each."""
     given = {"removed": removed, "changed": changed, "added": added}
@@ -58,11 +61,11 @@ def asked_for(
     found = {}
     for name in names:
         own = {what: value.get(name) if what in several else value for what, value in given.items()}
-        found[name] = Asked(_selection(own["removed"]), own["changed"], own["added"], key)
+        found[name] = Asked(_selection(own["removed"], reveal), own["changed"], own["added"], key, reveal)
     return found
 
 
-def _selection(removed: Any) -> Selection | None:
+def _selection(removed: Any, reveal: bool) -> Selection | None:
     if removed is None:
         return None
     rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
@@ -70,7 +73,7 @@ def _selection(removed: Any) -> Selection | None:
         rid = [rid] if isinstance(rid, int | float) else list(rid)
         if any(isinstance(each, bool) or int(each) != each for each in rid):
             raise QuestionError("'removed' takes row ids, which are whole numbers, or a predicate")
-    return Selection.of(rid, None, where, False)
+    return Selection.of(rid, None, where, False, reveal)
 
 
 def refresh(
@@ -102,6 +105,9 @@ def refresh(
             refuse_other_output(refreshing, source)
             changing = Changing(ask.engine, refreshing.patcher, source.name, ask.scan(source))
             each = asked[name]
+            if each.key:
+                masked = ask.masks.over(source, reveal=each.reveal)
+                refuse_masked(each.key, masked, source.full_name, "a key would tell its values")
             removed = removed_rids(ask, source, each.removed)
             changes[source.name] = changing.changed(removed, each.changed, each.added, each.key)
         if not changes:

@@ -99,8 +99,11 @@ def _failing_query(scan: VersionScan, check: CheckSpec) -> str:
     return f"SELECT count(*) FROM ({rows.text}) t WHERE NOT {predicate(Expression(str(check.where)), rows)}"
 
 
-def publications(refresh: Refresh, targets: Collection[Path] | None = None) -> list[Publication]:
-    """New copies of published outputs that the refresh has touched (at these places), written beside their places."""
+def publications(
+    refresh: Refresh, targets: Collection[Path] | None = None, mark: str | None = None
+) -> list[Publication]:
+    """New copies of published outputs that the refresh has touched (at these places), written beside their places;
+    `mark` is in their names until they are put there."""
     found = []
     for record in refresh.records:
         output = refresh.loaded.spec.outputs.get(record.name)
@@ -116,7 +119,7 @@ def publications(refresh: Refresh, targets: Collection[Path] | None = None) -> l
             continue
         if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
             raise RunError(f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write")
-        waiting = target.with_name(f".{target.name}.{new_run_id()}.new")
+        waiting = target.with_name(f".{target.name}.{mark or new_run_id()}.new")
         publication = Publication(record.name, step, target, waiting)
         _write(refresh, publication)
         found.append(publication)

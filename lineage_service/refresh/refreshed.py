@@ -35,6 +35,7 @@ from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.spec.redacted import is_computable
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
@@ -110,6 +111,7 @@ class Refresh:
         deleted = deleted or {}
         if not all(step in deleted and not deleted[step].besides for step in self._steps(only)):
             refuse_unanswerable(self.run, before)
+            refuse_redacted(self.run, self.ask.reader.content(self.run.id))
             self._refuse_changed(changes)
         self.versions = {space: scan.version for space, scan in self.scans.items()}
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
@@ -405,6 +407,15 @@ UNLIKE = ("spark.sql.legacy.", "spark.sql.parquet.datetimeRebase", "spark.sql.pa
 def means_the_same(settings: Mapping[str, str]) -> bool:
     """Whether expressions that are alike to both engines are so under these settings of Spark."""
     return not any(key.startswith(UNLIKE) for key in settings)
+
+
+def refuse_redacted(run: RunRecord, content: str | None) -> None:
+    """LineageError where the run's text no longer means what it meant."""
+    if not is_computable(content or "{}"):
+        raise LineageError(
+            f"a value in the text of run '{run.id}' was erased: its steps can no longer be computed as they were",
+            hint="run the workflow again",
+        )
 
 
 def refuse_unanswerable(run: RunRecord, hops: Sequence[HopRecord]) -> None:

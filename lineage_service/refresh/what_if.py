@@ -14,6 +14,7 @@ from lineage_service.plan.identity import identity_columns
 from lineage_service.progress import Stages
 from lineage_service.query.answer import Answer, Part
 from lineage_service.query.ask import Questions
+from lineage_service.query.masks import shown_columns
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.ask import removed_rids
 from lineage_service.refresh.changes import Changing
@@ -36,7 +37,8 @@ def what_if(
     options: IndexOptions,
     stages: Stages,
 ) -> Answer:
-    """Rows of outputs that would change, appear or vanish without these rows of a source; before and after."""
+    """Rows of outputs that would change, appear or vanish without these rows of a source; before and after, masked
+    unless the selection reveals."""
     if not selection.given:
         raise QuestionError("say which rows are left out: where, key, rid or all")
     source = ask.find(without)
@@ -51,7 +53,7 @@ def what_if(
             refresh.bring({source.name: change}, {each.space.removeprefix("step:") for each in targets}, lineage=False)
             answer = Answer([], "rows")
             for target in targets:
-                part = _part(refresh, target)
+                part = _part(refresh, target, selection)
                 part.dataset = target.full_name if len(targets) > 1 else None
                 answer.parts.append(part)
         finally:
@@ -77,7 +79,7 @@ def _target(ask: Questions, source: DatasetRecord, name: str) -> DatasetRecord:
     return found
 
 
-def _part(refresh: Refresh, target: DatasetRecord) -> Part:
+def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part:
     """The rows that differ: keys once, other columns before and after."""
     step = target.space.removeprefix("step:")
     node = refresh.plan.steps[step]
@@ -91,8 +93,12 @@ def _part(refresh: Refresh, target: DatasetRecord) -> Part:
         f"AS {names_given.free('change', names)}",
         f"b.{NOW} AS {RID}",
     ]
+    masks = refresh.ask.masks
+    masked = masks.over(target, reveal=selection.reveal)
+    masks.note_hidden(name for name in names if name.lower() in masked)
+    old, new = (shown_columns(names, state.before, masked, table) for table in ("b.", "a."))
     for name in names:
-        mine, its = f"b.{column(name)}", f"a.{column(name)}"
+        mine, its = old[name], new[name]
         if name in keys or not keys:  # without keys rows only appear and vanish
             shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.free(name, ())}")
         else:

@@ -10,9 +10,13 @@ from lineage_catalog.engine import connect
 from sqlalchemy import func, select
 
 from lineage_service import Home
+from lineage_service.audit.actor import Actor
+from lineage_service.audit.cases import CaseOptions, case_closed, case_planned, require_approval
+from lineage_service.audit.decisions import approve
 from lineage_service.audit.log import Entry, append, logged, writing_on
+from lineage_service.audit.log_retention import retain_log
 from lineage_service.errors import StoreError
-from tests.audit_logs import by_hand, database, entry, home_with_entries, problems
+from tests.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
 
 COLUMNS = [column.name for column in models.audit_log.c]
 
@@ -170,3 +174,31 @@ def test_text_of_any_kind_verifies(home):
     append(home.audit, Entry("access", "Ärger – №7 😀", details={"note": 'quote " and \\ and \n'}))
     assert home.audit.verify_log().ok
     assert home.audit.log(request="Ärger – №7 😀").count() == 1
+
+
+def test_retention_and_cases_go_together(home):
+    for reference in ("DSR-1", "DSR-2"):
+        with logged(home.audit, Actor("ada")) as writing:
+            case_planned(writing, CaseOptions(reference), "erasure", "p1", four_eyes=True, recipients=["Auditor Ltd"])
+    assert approve(home.audit, "DSR-1", Actor("bob")).case.status == "approved"
+    require_approval(home.audit, "DSR-1", "p1")
+    with logged(home.audit) as writing:
+        case_closed(writing, "DSR-1")
+    assert [row["reference"] for row in home.audit.requests().to_pylist()] == ["DSR-2"]
+    assert home.audit.verify_log().ok
+    result = retain_log(home.audit, 1, today=in_days(2))
+    assert (result.entries, result.cases, result.up_to) == (9, 1, 9)
+    verdict = home.audit.verify_log()
+    assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 10, 10, 9)
+    assert [row["reference"] for row in home.audit.requests(all=True).to_pylist()] == ["DSR-2"]
+
+
+def test_sqlite_overwrites_what_it_removes(tmp_path):
+    """Many builds of SQLite do so anyway; ours must not depend on it."""
+    with home_with_entries(tmp_path, 2) as home:
+        engine = connect(home._url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("PRAGMA secure_delete = OFF")
+            assert catalog.remove_entries(connection, 1) == 1
+            assert connection.exec_driver_sql("PRAGMA secure_delete").scalar_one() == 1
+        engine.dispose()

@@ -246,6 +246,7 @@ def test_options_reach_the_home(call: Call) -> None:
     assert (verb, arguments) == ("diff", ("ranked@3f", "ranked@9c"))
     assert given == {
         "key": ["a", "b,c", "d"], "source_key": {"orders": ("x", "y", "z")}, "limit": 7, "rows": 0, "behind": True,
+        "reveal": False,
     }  # fmt: skip
     assert "… and 1 more change; use --limit to see more\n" in result.err
     assert home.closed
@@ -261,7 +262,7 @@ def test_defaults(call: Call, terminal: None) -> None:
     home = FakeHome(a_diff())
     call("diff ranked", home=home)
     assert home.asked[0][1] == ("ranked", None)
-    assert home.options == {"key": None, "source_key": None, "limit": 50, "rows": 3, "behind": True}
+    assert home.options == {"key": None, "source_key": None, "limit": 50, "rows": 3, "behind": True, "reveal": False}
     call("diff ranked --json", home=home)
     assert home.options["limit"] is None
 

@@ -24,7 +24,16 @@ def test_rows_defaults_to_all(call: Call) -> None:
         (
             "rows",
             ("revenue.totals@3f2a",),
-            {"rid": None, "key": None, "where": None, "all": True, "limit": None, "columns": None, "order_by": None},
+            {
+                "rid": None,
+                "key": None,
+                "where": None,
+                "all": True,
+                "limit": None,
+                "columns": None,
+                "order_by": None,
+                "reveal": False,
+            },
         )
     ]
 

@@ -9,6 +9,10 @@ import click
 # verb: its line in --help; its command is in audit_verbs/<verb>.py
 AUDIT_VERBS: dict[str, str] = {
     "access": "Tell a person what is held about them and what was derived from it.",
+    "plan-erasure": "Find out what erasing a person would do, everywhere.",
+    "plan-rectification": "Find out what correcting a person's values would do, everywhere.",
+    "apply": "Carry out a plan: just that, or nothing.",
+    "verify": "Scan anew for what was erased, and say whether it holds.",
     "log": "Show who asked what, when, with what result; verify that the log is whole.",
     "requests": "List open cases by due date.",
     "approve": "Approve the plan of a case.",
@@ -55,4 +59,8 @@ class AuditGroup(click.Group):
 def command() -> None:
     """Answer a person's request: what is held about them and derived from it, erase or correct it
     everywhere, and prove it. `smoke-lineage audit VERB --help` explains each verb.
+
+    \b
+    Example:
+      smoke-lineage audit access --subject customer=42 --html answer.html
     """

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lineage_cli.evaluation import Evaluation, evaluation_options
-from lineage_cli.options import Count, Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.options import (
+    Count,
+    Output,
+    Start,
+    home_options,
+    output_options,
+    reveal_option,
+    row_options,
+    start_options,
+)
 from lineage_cli.reach import Reach, reach_options
 
 if TYPE_CHECKING:
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 )
 @evaluation_options
 @row_options
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -45,6 +55,7 @@ def command(
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -88,6 +99,7 @@ def command(
             semantics=semantics,
             **evaluation.arguments(),
             **ranking,
+            reveal=reveal,
         )
 
     with answered(home, catalog, question) as answer:

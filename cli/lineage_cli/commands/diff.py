@@ -17,6 +17,7 @@ from lineage_cli.options import (
     WholeNumber,
     home_options,
     output_options,
+    reveal_option,
     split_names,
 )
 
@@ -46,6 +47,7 @@ BLOCK = 100  # changes written at a time
     type=WholeNumber(),
     help=f"At most N changes. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
 )
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -56,6 +58,7 @@ def command(
     rows: int,
     behind: bool,
     limit: int | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -88,6 +91,7 @@ def command(
             limit=output.limit(limit),
             rows=rows,
             behind=behind and not flat,
+            reveal=reveal,
         )
 
     with answered(home, catalog, question, "comparing") as found:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.options import Output, Start, home_options, output_options, reveal_option, row_options, start_options
 from lineage_cli.reach import Reach, reach_options
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @start_options(required=True)
 @reach_options
 @row_options
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -28,6 +29,7 @@ def command(
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -54,6 +56,7 @@ def command(
             limit=reach.limit(output, limit),
             columns=columns,
             order_by=order_by,
+            reveal=reveal,
         )
 
     with answered(home, catalog, question) as answer:

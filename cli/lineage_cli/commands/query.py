@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, home_options, limit_option, output_options
+from lineage_cli.options import Output, home_options, limit_option, output_options, reveal_option
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "--max-rows", type=click.IntRange(min=0), metavar="N", help="Cut the answer after so many rows. [default: 1000000]"
 )
 @limit_option
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -35,6 +36,7 @@ def command(
     timeout: float | None,
     max_rows: int | None,
     limit: int | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -58,7 +60,9 @@ def command(
     text = sys.stdin.read() if sql == "-" else sql
 
     def question(opened: Home) -> Answer:
-        return opened.query(text, save=save, limit=output.limit(limit), timeout=timeout, max_rows=max_rows)
+        return opened.query(
+            text, save=save, limit=output.limit(limit), timeout=timeout, max_rows=max_rows, reveal=reveal
+        )
 
     with answered(home, catalog, question, "asking") as answer:
         write_answer(answer, output)

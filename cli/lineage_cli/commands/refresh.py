@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lineage_cli import options
-from lineage_cli.options import as_mapping, home_options, session_options
+from lineage_cli.options import as_mapping, home_options, reveal_option, session_options
 
 FILE = click.Path(path_type=Path, exists=False)
 
@@ -27,6 +27,7 @@ FILE = click.Path(path_type=Path, exists=False)
 @click.option("--changed", metavar="FILE", type=FILE, help="Corrected rows: _rid, or columns of --key, and new values.")
 @click.option("--added", metavar="FILE", type=FILE, help="New rows, with all columns.")
 @click.option("--key", metavar="COLUMN", multiple=True, help="Column that tells which row is corrected; repeatable.")
+@reveal_option
 @session_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--verbose", is_flag=True, help="A line for each stage; also without a terminal.")
@@ -38,6 +39,7 @@ def command(
     changed: Path | None,
     added: Path | None,
     key: tuple[str, ...],
+    reveal: bool,
     master: str | None,
     remote: str | None,
     conf: tuple[tuple[str, str], ...],
@@ -77,6 +79,7 @@ def command(
             changed=changed,
             added=added,
             key=list(key) or None,
+            reveal=reveal,
             master=master,
             remote=remote,
             conf=as_mapping(conf),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, Start, home_options, output_options, row_options, start_options
+from lineage_cli.options import Output, Start, home_options, output_options, reveal_option, row_options, start_options
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.argument("dataset", metavar="DATASET")
 @start_options(required=False)
 @row_options
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -25,6 +26,7 @@ def command(
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -43,7 +45,14 @@ def command(
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
-        return opened.rows(dataset, **start.arguments(), limit=output.limit(limit), columns=columns, order_by=order_by)
+        return opened.rows(
+            dataset,
+            **start.arguments(),
+            limit=output.limit(limit),
+            columns=columns,
+            order_by=order_by,
+            reveal=reveal,
+        )
 
     with answered(home, catalog, question) as answer:
         write_answer(answer, output)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_cli import options
-from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options
+from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options, reveal_option
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -30,6 +30,7 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 @click.option("--where", metavar="PREDICATE", help="The record for which this holds; DuckDB SQL.")
 @click.option("--depth", type=WholeNumber(), help="At most N datasets away. [default: all the way]")
 @click.option("--rows", type=WholeNumber(), default=3, show_default=True, help="Rows shown of each dataset.")
+@reveal_option
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else text]"
 )
@@ -45,6 +46,7 @@ def command(
     where: str | None,
     depth: int | None,
     rows: int,
+    reveal: bool,
     format_: str | None,
     as_json: bool,
     out: Path | None,
@@ -71,7 +73,7 @@ def command(
     from lineage_cli.sink import open_sink
 
     def question(opened: Home) -> Trace:
-        return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows)
+        return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows, reveal=reveal)
 
     with answered(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
         sink.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))

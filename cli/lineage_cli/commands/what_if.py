@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, Start, as_mapping, home_options, output_options, session_options, start_options
+from lineage_cli.options import (
+    Output,
+    Start,
+    as_mapping,
+    home_options,
+    output_options,
+    reveal_option,
+    session_options,
+    start_options,
+)
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 @start_options(required=True)
 @click.option("--on", metavar="OUTPUT", multiple=True, required=True, help="The output to look at; repeatable.")
 @session_options
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -27,6 +37,7 @@ def command(
     master: str | None,
     remote: str | None,
     conf: tuple[tuple[str, str], ...],
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -48,6 +59,7 @@ def command(
             without=without,
             on=list(on),
             **start.arguments(),
+            reveal=reveal,
             master=master,
             remote=remote,
             conf=as_mapping(conf),

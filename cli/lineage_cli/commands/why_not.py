@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, Start, WholeNumber, home_options, output_options, start_options
+from lineage_cli.options import Output, Start, WholeNumber, home_options, output_options, reveal_option, start_options
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     type=WholeNumber(),
     help="At most N row ids of each reason [default: 10]; with --rids, at most N rows.",
 )
+@reveal_option
 @output_options
 @home_options
 def command(
@@ -31,6 +32,7 @@ def command(
     start: Start,
     rids: bool,
     limit: int | None,
+    reveal: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -52,7 +54,7 @@ def command(
 
     def question(opened: Home) -> WhyNot:
         shown = output.limit(limit) if rids else limit
-        return opened.why_not(source, to=to, **start.arguments(), limit=shown, rids=rids)
+        return opened.why_not(source, to=to, **start.arguments(), limit=shown, rids=rids, reveal=reveal)
 
     with answered(home, catalog, question, "following the rows") as found:
         if output.format == "json":

@@ -1,0 +1,127 @@
+"""Erasures in the catalog: one transaction that puts runs in the place of others, and what is left to do after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, delete, insert, select, text, update
+
+from lineage_catalog import models
+from lineage_catalog.records import Commit
+from lineage_catalog.writer import clear_runs, supersede
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRecord:
+    """An erasure or rectification whose runs were switched; `body` is JSON of what is to be done after that.
+
+    state: switched, as long as old bytes are still to be removed; done, with a certificate (JSON).
+    """
+
+    id: str
+    kind: str
+    state: str
+    at: str
+    body: str
+    certificate: str | None = None
+
+
+def erasure(connection: Connection, erasure_id: str) -> ErasureRecord | None:
+    row = connection.execute(select(models.erasures).where(models.erasures.c.id == erasure_id)).first()
+    return None if row is None else ErasureRecord(**row._mapping)
+
+
+def unfinished_erasures(connection: Connection) -> list[ErasureRecord]:
+    """Those that were switched and not finished, the oldest first."""
+    table = models.erasures
+    rows = connection.execute(select(table).where(table.c.state != "done").order_by(table.c.at))
+    return [ErasureRecord(**row._mapping) for row in rows]
+
+
+def switch(
+    connection: Connection,
+    record: ErasureRecord,
+    runs: Iterable[tuple[str, Commit | None]],
+    persons: Mapping[str, Sequence[str]],
+    key_id: str,
+) -> None:
+    """Puts runs in the place of others, the oldest first; a run without one goes. Notes the erasure and the erased."""
+    for old, commit in runs:
+        if commit is not None:
+            supersede(connection, old, commit)
+        else:
+            _remove_run(connection, old)
+    failed = list(connection.execute(select(models.runs.c.id).where(models.runs.c.status == "failed")).scalars())
+    clear_runs(connection, failed)
+    connection.execute(delete(models.runs).where(models.runs.c.id.in_(failed)))
+    connection.execute(
+        insert(models.erasures).values(
+            id=record.id, kind=record.kind, state=record.state, at=record.at, body=record.body, certificate=None
+        )
+    )
+    table = models.erased_subjects
+    for kind, hashes in persons.items():
+        for each in hashes:
+            connection.execute(delete(table).where(table.c.kind == kind, table.c.hash == each))
+            connection.execute(
+                insert(table).values(kind=kind, hash=each, key_id=key_id, erasure_id=record.id, at=record.at)
+            )
+
+
+def _remove_run(connection: Connection, run_id: str) -> None:
+    """Nothing but the name is left of a run."""
+    emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
+    connection.execute(update(models.runs).where(models.runs.c.id == run_id).values(status="removed", **emptied))
+    clear_runs(connection, [run_id])
+
+
+def finish_erasure(connection: Connection, erasure_id: str, certificate: str) -> None:
+    table = models.erasures
+    connection.execute(update(table).where(table.c.id == erasure_id).values(state="done", certificate=certificate))
+
+
+# --- texts ----------------------------------------------------------------------------------------------------
+
+# Texts that users wrote, and what was derived from them. Paths and files are not among them.
+TEXTS = (
+    (models.workflow_versions, "version", ("content",)),
+    (models.runs, "id", ("variables", "content", "report", "lineage_note")),
+)
+
+
+def texts(connection: Connection) -> Iterable[tuple[str, str, str, str]]:
+    """Every text that a user may have written a value into: table, column, key, text."""
+    for table, key, columns in TEXTS:
+        for name in columns:
+            for row in connection.execute(select(table.c[key], table.c[name]).where(table.c[name].is_not(None))):
+                yield table.name, name, str(row[0]), str(row[1])
+
+
+def replace_text(connection: Connection, table_name: str, column: str, key: str, new: str) -> None:
+    table, own, _ = next(each for each in TEXTS if each[0].name == table_name)
+    connection.execute(update(table).where(table.c[own] == key).values(**{column: new}))
+
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+
+def overwrite_freed(connection: Connection) -> None:
+    """Has SQLite overwrite what is deleted in this transaction."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+
+
+def vacuum(engine: Engine) -> None:
+    """Writes the catalog anew, so that no page, and no row version, holds what was deleted."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            raw.execute("PRAGMA secure_delete = ON")
+            raw.execute("VACUUM")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for table in models.metadata.sorted_tables:
+            connection.execute(text(f'VACUUM FULL "{table.name}"'))

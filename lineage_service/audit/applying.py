@@ -1,0 +1,292 @@
+"""A plan carried out: intent logged, runs made anew, one switch in the catalog, old bytes removed, a certificate.
+
+Killed before the switch, nothing has changed; killed after it, doing it again goes on from there. It is only told as
+done once nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lineage_catalog.erasures import (
+    ErasureRecord,
+    erasure,
+    finish_erasure,
+    overwrite_freed,
+    switch,
+    vacuum,
+)
+
+from lineage_service.audit.actor import Actor
+from lineage_service.audit.cases import case_closed, require_approval
+from lineage_service.audit.documents import sealed
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log import Entry, append, logged, reading
+from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, same_work, scope_of
+from lineage_service.audit.published import put_in_place
+from lineage_service.audit.redacting import is_telling, redact
+from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.superseding import Made, Superseding
+from lineage_service.audit.sweeping import sweep
+from lineage_service.audit.telling import Telling, personal_columns, telling_values
+from lineage_service.errors import LineageError, RunError, listed
+from lineage_service.progress import Stages
+from lineage_service.settings import IndexOptions
+from lineage_service.store.layout import storing
+from lineage_service.subjects.finding import SubjectRows, required_key, rows_of_hashes
+from lineage_service.subjects.key import Key
+
+CERTIFICATES = "certificates"
+
+
+@dataclass
+class Applying:
+    """One plan on its way."""
+
+    audit: Audit
+    plan: Mapping[str, Any]
+    corrected: Corrected | None
+    actor: Actor
+    spark: IndexOptions
+    stages: Stages
+    stamp: tuple[int, int] = (0, 0)  # of the catalog, when runs were looked at
+
+    @property
+    def plan_id(self) -> str:
+        return str(self.plan["plan_id"])
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What every entry of the log says of it."""
+        return {
+            "request": self.plan["request"],
+            "subjects": self.plan["subjects"],
+            "datasets": sorted({each["dataset"] for run in self.plan["runs"] for each in run["datasets"]}),
+            "counts": self.plan["totals"],
+        }
+
+    def apply(self) -> dict[str, Any]:
+        """Does what the plan says, or nothing. The certificate."""
+        key = required_key(self.audit.ask)
+        with alone(self.audit):
+            known = self._known()
+            if known is not None and known.state == "done":
+                raise RunError(
+                    f"the plan '{self.plan_id}' was applied already, at {known.at}",
+                    hint="`audit verify` shows that it holds; make a new plan for anything else",
+                )
+            if known is None:
+                require_approval(self.audit, self.plan["request"], self.plan_id)
+                self._refuse_moved()
+                self._switch(key)
+            return self._finish(key)
+
+    def _known(self) -> ErasureRecord | None:
+        with reading(self.audit) as connection:
+            return erasure(connection, self.plan_id)
+
+    def _refuse_moved(self) -> None:
+        wrong = moved(self.audit.ask, self.plan)
+        if wrong:
+            raise RunError(
+                f"the plan '{self.plan_id}' no longer fits: {listed(wrong)} or the files behind are not what they were "
+                "when it was made",
+                hint="make it again; nothing was changed",
+            )
+
+    # --- up to the switch -------------------------------------------------------------------------------------
+
+    def _switch(self, key: Key) -> None:
+        ask = self.audit.ask
+        options = Options(**self.plan["options"])
+        rows = rows_of_hashes(ask, key, self.plan["subjects"])
+        scope = scope_of(ask, rows, options, self.corrected)
+        intent = Entry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
+        append(self.audit, intent, actor=self.actor)
+        _discard_waiting(self.plan)
+        self.stamp = self.audit.reader.stamp()
+        with ExitStack() as folders:
+            superseding = Superseding(
+                ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id
+            )
+            try:
+                made = superseding.all()
+                if not same_work(self.plan, made):
+                    raise RunError(
+                        f"the plan '{self.plan_id}' no longer fits: what would be done now is not what it says",
+                        hint="make it again; nothing was changed",
+                    )
+                held = {id(found) for found, _ in scope.retained}
+                telling = telling_values(ask, [each for each in rows.found if id(each) not in held])
+                self._try_canary(rows, telling, key)
+                with self.stages.stage("switching"):
+                    self._commit(key, made, telling)
+            except BaseException:
+                _discard_waiting(self.plan)
+                raise
+        self.audit.forget()
+
+    def _try_canary(self, rows: SubjectRows, telling: Telling, key: Key) -> None:
+        """The scan that is to prove the erasure must find a value while it is still there."""
+        hashes = frozenset(key.value(each) for each in telling.values if is_telling(each))
+        for found in rows.found if hashes and self.plan["kind"] == ERASURE else ():
+            if found.dataset.full_name in telling.unread or not set(personal_columns(found.dataset)):
+                continue
+            scan = self.audit.ask.scan(found.dataset)
+            paths = [Path(path) for path in scan.paths]
+            if any(Scan(Values(hashes=hashes, key=key)).finds(path) for path in paths):
+                return
+        if hashes and self.plan["kind"] == ERASURE:
+            raise RunError(
+                "the scan that is to prove the erasure does not find a value that is there",
+                hint="nothing was changed; is a source file encrypted, or damaged?",
+            )
+
+    def _commit(self, key: Key, made: Sequence[Made], telling: Telling) -> None:
+        folders = [each.folder for each in made if each.folder is not None]
+        for folder in folders:
+            shutil.rmtree(folder.temporary, ignore_errors=True)
+            folder.sync()
+            folder.hand_over()
+        publications = [each for one in made for each in one.publications]
+        body = {
+            "publications": [[str(each.target), str(each.waiting)] for each in publications],
+            "switched": [[each.old.id, None if each.commit is None else each.commit.run.id] for each in made],
+            "values": sorted(key.value(each) for each in telling.values if is_telling(each)),
+            "short_values": sum(not is_telling(each) for each in telling.values),
+            "shared_values": telling.shared,
+            "unread": telling.unread,
+        }
+        is_erasure = self.plan["kind"] == ERASURE
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
+        with logged(self.audit, self.actor) as writing:
+            overwrite_freed(writing.connection)
+            if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
+                raise RunError(
+                    f"the plan '{self.plan_id}' no longer fits: a run came in between",
+                    hint="make it again; nothing was changed",
+                )
+            require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
+            persons = self.plan["subjects"] if is_erasure else {}
+            switch(writing.connection, record, [(each.old.id, each.commit) for each in made], persons, key.id)
+            texts = redact(writing.connection, sorted(telling.values)) if is_erasure else 0
+            details = {**self._details(), "texts_redacted": texts, "switched": body["switched"]}
+            writing.append(Entry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
+        for folder in folders:
+            folder.mark_committed()
+
+    def _details(self) -> dict[str, Any]:
+        return {"plan": self.plan_id}
+
+    # --- after the switch -------------------------------------------------------------------------------------
+
+    def _finish(self, key: Key) -> dict[str, Any]:
+        """What is left to do: published copies, old files, the catalog's pages. Each may be done twice."""
+        known = self._known()
+        assert known is not None
+        body = json.loads(known.body)
+        with self.stages.stage("replacing published copies"):
+            for target, waiting in body["publications"]:
+                put_in_place(Path(target), Path(waiting))
+        self.audit.forget()
+        with self.stages.stage("removing old files"):
+            swept = sweep(self.audit.layout, self.audit.reader)
+        self.audit.forget()
+        with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
+            vacuum(engine)
+        self.audit.forget()
+        left = self._left(key)
+        if left:
+            raise LineageError(
+                f"the plan '{self.plan_id}' is not finished: {listed(left)} still hold rows of the person",
+                hint="a run has read them since; plan again",
+            )
+        certificate = sealed(self._certificate(key, known, body, swept.left), key)
+        with logged(self.audit, self.actor) as writing:
+            text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
+            finish_erasure(writing.connection, self.plan_id, text)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            details = {**self._details(), "certificate": digest, "files_removed": swept.files}
+            writing.append(Entry(f"apply {self.plan['kind']}", result="done", details=details, **self.entry))
+            case_closed(writing, self.plan["request"])
+        return certificate
+
+    def _left(self, key: Key) -> list[str]:
+        """Datasets that still have rows of the persons, other than those that are retained."""
+        if self.plan["kind"] != ERASURE:
+            return []
+        retained = {each["dataset"] for each in self.plan["retained"]}
+        rows = rows_of_hashes(self.audit.ask, key, self.plan["subjects"])
+        return sorted({each.dataset.full_name for each in rows.found} - retained)
+
+    def _certificate(
+        self, key: Key, known: ErasureRecord, body: Mapping[str, Any], left: Sequence[str]
+    ) -> dict[str, Any]:
+        with reading(self.audit) as connection:
+            from lineage_catalog.audit import last_entry
+
+            head = last_entry(connection)
+        not_covered = [*self.plan["not_covered"]]
+        if left:
+            not_covered.append(f"folders of runs that were at work or belong to another catalog: {listed(list(left))}")
+        if body["unread"]:
+            not_covered.append(f"values in sources that can no longer be read: {listed(body['unread'])}")
+        return {
+            "not_covered": not_covered,
+            "certificate_of": self.plan["kind"],
+            "plan_id": self.plan_id,
+            "home": str(self.audit.layout.path),
+            "switched_at": known.at,
+            "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "request": self.plan["request"],
+            "subjects": self.plan["subjects"],
+            "persons": self.plan["persons"],
+            "totals": self.plan["totals"],
+            "runs": [
+                {"superseded": old, "by": new, "workflow": run["workflow"], "datasets": run["datasets"]}
+                for (old, new), run in zip(body["switched"], self.plan["runs"], strict=True)
+            ],
+            "retained": self.plan["retained"],
+            "published": self.plan["published"],
+            "recipients": self.plan["recipients"],
+            "values": {
+                "keyed_hashes": body["values"],
+                "too_short_to_search": body["short_values"],
+                "shared_with_others": body["shared_values"],
+            },
+            "log": None if head is None else {"number": head.number, "hash": head.hash},
+            "key": key.id,
+        }
+
+
+@contextmanager
+def alone(audit: Audit) -> Iterator[None]:
+    """One erasure at a time in a home."""
+    with storing(audit.layout.path):
+        lock = os.open(audit.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError("another erasure is at work in this home", hint="wait until it is done") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _discard_waiting(plan: Mapping[str, Any]) -> None:
+    """Copies that an earlier try of this plan has left waiting."""
+    for each in plan["published"]:
+        target = Path(each["path"])
+        shutil.rmtree(target.with_name(f".{target.name}.{plan['plan_id']}.new"), ignore_errors=True)

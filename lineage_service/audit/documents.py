@@ -1,0 +1,76 @@
+"""Plans and certificates as files: JSON that is sealed with the home's key, so that a changed byte shows."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lineage_service.errors import LineageError, NotFound, StoreError
+from lineage_service.store.layout import new_run_id
+from lineage_service.subjects.key import Key
+
+SEAL = "seal"
+MOST_BYTES = 64 * 1024 * 1024
+
+
+def sealed(document: Mapping[str, Any], key: Key) -> dict[str, Any]:
+    body = {name: value for name, value in document.items() if name != SEAL}
+    return {**body, SEAL: {"key": key.id, "hmac": key.seal(_bytes(body))}}
+
+
+def written(document: Mapping[str, Any], path: Path) -> None:
+    """Whole or not at all."""
+    waiting = path.with_name(f".{path.name}.{new_run_id()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with waiting.open("w", encoding="utf-8") as stream:
+            stream.write(_text(document))
+            stream.flush()
+            os.fsync(stream.fileno())
+        waiting.rename(path)
+    except OSError as error:
+        waiting.unlink(missing_ok=True)
+        raise StoreError(f"cannot write '{path}': {(error.strerror or 'failed').lower()}") from error
+
+
+def read(path: Path, key: Key, what: str) -> dict[str, Any]:
+    """A document as it was written. LineageError where it is not: edited, cut, of another home."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise LineageError(f"'{path}' is too large to be a {what}")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file '{path}'") from None
+    except OSError as error:
+        raise StoreError(f"cannot read '{path}': {(error.strerror or 'unreadable').lower()}") from None
+    return checked(raw, key, what, f"'{path}'")
+
+
+def checked(raw: bytes, key: Key, what: str, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(raw)
+        seal = document.pop(SEAL)
+        own, mac = seal["key"], seal["hmac"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LineageError(f"{where} is no {what} of smoke-lineage, or was changed") from None
+    if own != key.id:
+        raise LineageError(
+            f"the {what} {where} was made with another key than this home's", hint="is it of another home? see --home"
+        )
+    # The bytes of the file too: a change that JSON does not see, such as white space, is one.
+    intact = raw in (_text({**document, SEAL: seal}).encode(), _text({**document, SEAL: seal}).rstrip("\n").encode())
+    if not hmac.compare_digest(mac, key.seal(_bytes(document))) or not intact:
+        raise LineageError(f"the {what} {where} was changed since it was made", hint="make it again; nothing was done")
+    return dict(document)
+
+
+def _bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

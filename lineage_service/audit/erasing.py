@@ -1,0 +1,131 @@
+"""The verbs around a plan: made, kept with what must not leave the home, carried out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lineage_service.audit.actor import Actor
+from lineage_service.audit.applying import Applying
+from lineage_service.audit.cases import CaseOptions, case_planned
+from lineage_service.audit.documents import read, sealed, written
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log import Entry, logged
+from lineage_service.audit.planning import ERASURE, RECTIFICATION, Corrected, Options, planned, scope_of
+from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
+from lineage_service.progress import Stages, Tell
+from lineage_service.settings import IndexOptions
+from lineage_service.store.layout import storing
+from lineage_service.subjects.finding import SubjectRows, refuse_nobody, required_key, rows_of_subjects
+from lineage_service.subjects.given import MOST_SUBJECTS, subjects_of
+
+VALUES = "values.json"  # of a rectification, in the plan's folder in the home
+
+
+def plan(
+    audit: Audit,
+    kind: str,
+    subjects: Any,
+    options: Options,
+    case: CaseOptions,
+    spark: IndexOptions,
+    tell: Tell,
+    *,
+    most: int = MOST_SUBJECTS,
+    four_eyes: bool = False,
+    values: Mapping[str, str | None] | None = None,
+) -> dict[str, Any]:
+    """A sealed plan. It is logged, and noted in its case, before it is given."""
+    persons = subjects_of(subjects, most)
+    ask = audit.ask
+    key = required_key(ask)
+    rows = rows_of_subjects(ask, key, persons)
+    refuse_nobody(rows, persons)
+    corrected = None
+    if kind == RECTIFICATION:
+        _refuse_unknown_columns(audit, rows, values or {})
+        corrected = Corrected(dict(values or {}))
+    scope = scope_of(ask, rows, options, corrected)
+    document = planned(audit, kind, scope, options, spark, Stages(tell))
+    document["request"] = case.request
+    if corrected is not None:
+        document["columns"] = sorted(corrected.values)
+        _keep_values(audit, str(document["plan_id"]), corrected)
+    with logged(audit, case.who) as writing:
+        datasets = sorted({each["dataset"] for run in document["runs"] for each in run["datasets"]})
+        writing.append(
+            Entry(
+                f"plan {kind}",
+                case.request,
+                document["subjects"],
+                datasets,
+                document["totals"],
+                details={"plan": document["plan_id"]},
+            )
+        )
+        case_planned(
+            writing, case, kind, str(document["plan_id"]), four_eyes=four_eyes, recipients=document["recipients"]
+        )
+    return sealed(document, key)
+
+
+def apply(
+    audit: Audit, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
+) -> dict[str, Any]:
+    """Carries a plan out; its certificate, also written to `out`."""
+    key = required_key(audit.ask)
+    document = read(path, key, "plan")
+    if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
+        raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
+    corrected = _kept_values(audit, str(document["plan_id"])) if document["kind"] == RECTIFICATION else None
+    certificate = Applying(audit, document, corrected, actor, spark, Stages(tell)).apply()
+    _plan_folder(audit, str(document["plan_id"]), remove=True)
+    if out is not None:
+        written(certificate, out)
+    return certificate
+
+
+def _refuse_unknown_columns(audit: Audit, rows: SubjectRows, values: Mapping[str, str | None]) -> None:
+    if not values:
+        raise QuestionError("say what is to be corrected: --set COLUMN=VALUE")
+    names = {each.name for found in rows.found for each in audit.ask.scan(found.dataset).version.columns}
+    for name in values:
+        if name.lower() not in {each.lower() for each in names}:
+            raise NotFound(
+                f"no source with rows of the person has a column '{name}'; columns: {listed(sorted(names))}",
+                hint=did_you_mean(name, names),
+            )
+
+
+# --- what must not leave the home -----------------------------------------------------------------------------
+
+
+def _plan_folder(audit: Audit, plan_id: str, *, remove: bool = False) -> Path:
+    folder = audit.layout.path / "plans" / plan_id
+    if remove and folder.is_dir():
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    return folder
+
+
+def _keep_values(audit: Audit, plan_id: str, corrected: Corrected) -> None:
+    folder = _plan_folder(audit, plan_id)
+    with storing(audit.layout.path):
+        folder.mkdir(parents=True, mode=0o700)
+        handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(dict(corrected.values), stream)
+
+
+def _kept_values(audit: Audit, plan_id: str) -> Corrected:
+    path = _plan_folder(audit, plan_id) / VALUES
+    try:
+        return Corrected(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Corrected({})  # applied already, or told so a little later
+    except (OSError, ValueError):
+        raise LineageError(f"the values of the plan '{plan_id}' cannot be read", hint="make the plan again") from None

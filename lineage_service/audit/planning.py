@@ -1,0 +1,310 @@
+"""A plan: what an erasure or rectification would do, found out by doing it without committing it.
+
+The plan leaves the home, so it holds names, counts and keyed hashes. It is bound to the versions it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.published import target_of
+from lineage_service.audit.superseding import DatasetChange, Made, Superseding, Wanted
+from lineage_service.errors import LineageError, NotFound
+from lineage_service.progress import Stages
+from lineage_service.query.ask import Questions
+from lineage_service.settings import IndexOptions
+from lineage_service.store.layout import new_run_id
+from lineage_service.store.patching import Ids
+from lineage_service.store.versions import file_state
+from lineage_service.subjects.finding import Found, SubjectRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ERASURE, RECTIFICATION = "erasure", "rectification"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a plan is carried out: source files rewritten too; runs that cannot be traced removed as a whole."""
+
+    rewrite_sources: bool = False
+    drop_runs: bool = False
+
+    def to_json(self) -> dict[str, bool]:
+        return {"rewrite_sources": self.rewrite_sources, "drop_runs": self.drop_runs}
+
+
+@dataclass
+class Scope:
+    """What a request is about. rows: the persons' · retained: those that a legal hold keeps, with the ground ·
+    wanted: what is to be done to versions."""
+
+    rows: SubjectRows
+    retained: list[tuple[Found, Mapping[str, Any]]] = field(default_factory=list)
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Corrected | None = None) -> Scope:
+    """What is to be done: rows of the persons go, unless a hold keeps them; or get corrected values.
+
+    Rows of another workflow's output that a source declares as the person's are taken out where they were made.
+    """
+    if rows.unlooked:
+        raise LineageError(
+            [
+                _unlooked(each.dataset, each.reason)
+                for each in {(e.dataset.version_id, e.reason): e for e in rows.unlooked}.values()
+            ]
+        )
+    scope = Scope(rows)
+    gone: dict[str, Ids] = {}
+    taken_out: dict[str, Ids] = {}
+    tables: dict[str, pa.Table] = {}
+    for found in rows.found:
+        declared = json.loads(found.dataset.declared)
+        hold = active_hold(declared.get("legal_hold"))
+        if hold is not None and corrected is None:
+            scope.retained.append((found, hold))
+            continue
+        version = found.dataset.version_id
+        if corrected is not None:
+            if declared.get("output") is None and (table := corrected.rows(ask, found)) is not None:
+                tables[version] = table
+            continue
+        place = taken_out if declared.get("output") is not None else gone
+        place[version] = np.union1d(place.get(version, np.array([], np.int64)), found.rids)
+    scope.wanted = Wanted(gone, tables, taken_out, options.drop_runs)
+    return scope
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """New values of columns, for every row of a person in sources that have the columns."""
+
+    values: Mapping[str, str | None]
+
+    def rows(self, ask: Questions, found: Found) -> pa.Table | None:
+        import pyarrow as pa
+
+        names = {each.name.lower(): each.name for each in ask.scan(found.dataset).version.columns}
+        own = {names[name.lower()]: value for name, value in self.values.items() if name.lower() in names}
+        if not own:
+            return None
+        columns: dict[str, pa.Array] = {"_rid": pa.array(found.rids, pa.int64())}
+        columns |= {name: pa.array([value] * len(found.rids), pa.string()) for name, value in own.items()}
+        return pa.table(columns)
+
+
+def active_hold(hold: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A legal hold that holds today."""
+    if hold is None:
+        return None
+    until = hold.get("until")
+    return hold if until is None or str(until) >= datetime.now(UTC).date().isoformat() else None
+
+
+def _unlooked(dataset: DatasetRecord, reason: str) -> Any:
+    from lineage_service.errors import Problem
+
+    return Problem(
+        f"'{dataset.full_name}@{dataset.run_id}' cannot be looked into for the person: {reason}",
+        hint="remove that run (`gc --retention`), or bring the files back",
+    )
+
+
+# --- the document ---------------------------------------------------------------------------------------------
+
+
+def planned(
+    audit: Audit, kind: str, scope: Scope, options: Options, spark: IndexOptions, stages: Stages
+) -> dict[str, Any]:
+    """The plan, found out by making all runs anew in folders that are then removed."""
+    ask = audit.ask
+    with ExitStack() as folders:
+        superseding = Superseding(audit.layout, ask, spark, stages, scope.wanted, folders)
+        try:
+            made = superseding.all()
+            document = _document(ask, kind, scope, options, made)
+        finally:
+            for folder in {each.folder for each in superseding.made if each.folder is not None}:
+                folder.remove()
+    return document
+
+
+def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: Sequence[Made]) -> dict[str, Any]:
+    runs = [_run(each) for each in made]
+    if not made:
+        raise NotFound("no run is concerned: every row of the person is under a legal hold")
+    return {
+        "plan_id": new_run_id(),
+        "kind": kind,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "not_covered": not_covered(ask, scope, options),
+        "persons": sum(len(hashes) for hashes in scope.rows.hashes.values()),
+        "subjects": {each: sorted(hashes) for each, hashes in sorted(scope.rows.hashes.items())},
+        "request": None,
+        "options": options.to_json(),
+        "totals": _totals(runs),
+        "runs": runs,
+        "retained": [
+            {
+                "dataset": found.dataset.full_name,
+                "run": found.dataset.run_id,
+                "rows": len(found.rids),
+                "ground": hold.get("ground"),
+                "until": hold.get("until"),
+            }
+            for found, hold in scope.retained
+        ],
+        "published": [
+            {"dataset": record.full_name, "run": record.run_id, "path": str(target)}
+            for record, target in _published(ask, made)
+        ],
+        "recipients": recipients(ask, [each.old for each in made]),
+        "bound_to": bound(ask, [each.old for each in made]),
+    }
+
+
+def _run(made: Made) -> dict[str, Any]:
+    return {
+        "run": made.old.id,
+        "workflow": made.old.workflow,
+        "action": "remove" if made.commit is None else "supersede",
+        "datasets": [_dataset(each) for each in made.datasets],
+        **({"warnings": [str(each) for each in made.warnings]} if made.warnings else {}),
+    }
+
+
+def _dataset(change: DatasetChange) -> dict[str, Any]:
+    """Rows deleted, computed anew with other values, and come into being; which, as a hash of their ids."""
+    ids = hashlib.sha256(np.sort(change.gone).tobytes() + b"|" + np.sort(change.came).tobytes()).hexdigest()[:32]
+    found = {
+        "dataset": change.dataset.full_name,
+        "version": change.dataset.version_id,
+        "role": change.dataset.role,
+        "way": change.way,
+        "delete": change.counts["removed"],
+        "recompute": change.counts["changed"],
+        "insert": change.counts["added"],
+        "rows_after": change.rows,
+        "rows_hash": ids,
+    }
+    return {**found, "reason": change.reason} if change.reason else found
+
+
+def _totals(runs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    datasets = [each for run in runs for each in run["datasets"]]
+    return {
+        "runs": len(runs),
+        "datasets": sum(1 for each in datasets if each["delete"] or each["recompute"] or each["insert"]),
+        **{what: sum(each[what] for each in datasets) for what in ("delete", "recompute", "insert")},
+    }
+
+
+def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[DatasetRecord, Path]]:
+    from lineage_service.audit.published import last_publishers
+
+    publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
+    for each in made:
+        for change in each.datasets:
+            target = target_of(change.dataset)
+            touched = len(change.gone) or len(change.came)
+            if target is not None and touched and publishers.get(target) == each.old.id:
+                yield change.dataset, target
+
+
+def not_covered(ask: Questions, scope: Scope, options: Options) -> list[str]:
+    """What is out of reach, plainly: it is the first thing that a plan and a certificate say."""
+    told = []
+    files = sorted({path for found in scope.rows.found for path in _read_in_place(ask, found.dataset)})
+    if files and not options.rewrite_sources:
+        shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
+        told.append(
+            f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they come "
+            "from, or plan with --rewrite-sources"
+        )
+    if scope.retained:
+        grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
+        told.append(f"rows that a legal hold retains ({', '.join(grounds)})")
+    told.append("backups and snapshots of disks, earlier versions of files that a file system or bucket keeps")
+    told.append("copies that others took of outputs, reports or answers: tell the recipients (Art. 19)")
+    told.append("what a database server keeps beside its tables: write-ahead logs, replicas, its own backups")
+    told.append("unused blocks of a disk after files were removed; a disk that is encrypted, or trimmed, keeps none")
+    return told
+
+
+def _read_in_place(ask: Questions, dataset: DatasetRecord) -> list[str]:
+    """Files outside of the home that hold a source's rows: read in place, or copied from."""
+    version = ask.scan(dataset).version
+    if json.loads(dataset.declared).get("output") is not None:
+        return []
+    own = [file.path for file in version.files if Path(file.path).is_absolute()]
+    return [*own, *(origin.path for origin in version.origins)]
+
+
+def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:
+    """Whom the workflows name as recipients of what is erased or corrected."""
+    found: set[str] = set()
+    for run in runs:
+        privacy = json.loads(ask.reader.content(run.id) or "{}").get("privacy") or {}
+        found |= set(privacy.get("recipients") or ())
+    return sorted(found)
+
+
+def bound(ask: Questions, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """The versions that a plan was made from, and the state of the files that they are read from in place."""
+    return {run.id: _bound_run(ask, run.id) for run in runs}
+
+
+def _bound_run(ask: Questions, run_id: str) -> str:
+    parts = []
+    for record in sorted(ask.reader.datasets(run_id), key=lambda each: each.name):
+        parts.append(f"{record.name} {record.version_id}")
+        version = ask.scan(record).version
+        for file in version.files:
+            if Path(file.path).is_absolute():
+                parts.append(_state(file.path))
+        parts += [_state(origin.path) for origin in version.origins]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _state(path: str) -> str:
+    try:
+        state = file_state(path)
+    except LineageError:
+        return f"{path} gone"
+    return f"{path} {state.size} {state.mtime_ns} {state.fingerprint}"
+
+
+def moved(ask: Questions, plan: Mapping[str, Any]) -> list[str]:
+    """Runs of a plan that are not what they were when it was made."""
+    wrong = []
+    for run_id, digest in plan["bound_to"].items():
+        run = ask.reader.run(run_id)
+        if run is None or run.status != "committed" or _bound_run(ask, run_id) != digest:
+            wrong.append(run_id)
+    return wrong
+
+
+def same_work(plan: Mapping[str, Any], made: Sequence[Made]) -> bool:
+    """Whether what was made is just what a plan says."""
+
+    def told(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
+        names = ("dataset", "version", "delete", "recompute", "insert", "rows_after", "rows_hash")
+        return [
+            (run["run"], run["action"], [[each[name] for name in names] for each in run["datasets"]]) for run in runs
+        ]
+
+    return json.dumps(told(plan["runs"])) == json.dumps(told([_run(each) for each in made]))

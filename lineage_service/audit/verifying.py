@@ -1,0 +1,178 @@
+"""Whether an erasure holds: everything scanned anew for the person's values, and their rows looked for once more."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lineage_service.audit.documents import read
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log import Entry, append
+from lineage_service.audit.published import target_of
+from lineage_service.audit.redacting import is_telling
+from lineage_service.audit.scanning import Scan, Values
+from lineage_service.errors import LineageError, listed
+from lineage_service.progress import Stages, Tell
+from lineage_service.store.layout import storing
+from lineage_service.subjects.finding import required_key, rows_of_hashes
+from lineage_service.subjects.key import Key
+
+CANARY = "a canary that must be found 7b1f"
+
+
+@dataclass
+class Verdict:
+    """covered, not_covered: in words, to be said first · problems: what was found, or could not be looked at."""
+
+    covered: list[str] = field(default_factory=list)
+    not_covered: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.found and not self.incomplete
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "covered": self.covered,
+            "not_covered": self.not_covered,
+            "found": self.found,
+            "incomplete": self.incomplete,
+            "holds": self.holds,
+        }
+
+
+def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
+    """Scans home, catalog and published copies for the values given again, and for the hashes in the certificate."""
+    key = required_key(audit.ask)
+    certificate = read(path, key, "certificate")
+    if "certificate_of" not in certificate:
+        raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
+    stages = Stages(tell)
+    hashes = frozenset(certificate["values"]["keyed_hashes"])
+    values = Values(frozenset(each for each in given or () if each), hashes, key)
+    verdict = Verdict(not_covered=list(certificate["not_covered"]))
+    with stages.stage("trying the scan on a canary"):
+        if not _finds_canary(audit, key):
+            verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
+    with stages.stage("scanning files"):
+        scan = Scan(values)
+        _scan_files(audit, scan)
+    with stages.stage("scanning the catalog"):
+        scan.catalog(audit.reader.engine)
+    with stages.stage("looking for rows of the person"):
+        _look_for_rows(audit, key, certificate, verdict)
+    verdict.found += scan.found
+    verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
+    _say_cover(certificate, values, scan, verdict, audit)
+    result = "holds" if verdict.holds else "does not hold" if verdict.found else "incomplete"
+    append(
+        audit,
+        Entry(
+            "verify",
+            certificate["request"],
+            certificate["subjects"],
+            counts={"files": scan.files, "found": len(verdict.found), "incomplete": len(verdict.incomplete)},
+            result=result,
+            details={"plan": certificate["plan_id"]},
+        ),
+    )
+    return verdict
+
+
+def _scan_files(audit: Audit, scan: Scan) -> None:
+    home = audit.layout.path
+    database = audit.reader.engine.url.database if audit.reader.engine.dialect.name == "sqlite" else None
+    # The catalog is taken apart by itself.
+    own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
+    scan.folder(home, lambda path: str(path.relative_to(home)), own)
+    for target in published_copies(audit):
+        if target.exists():
+            scan.folder(target, str)
+
+
+def published_copies(audit: Audit) -> list[Path]:
+    """Every folder that a run in the catalog has published to."""
+    reader = audit.reader
+    targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
+    return list(dict.fromkeys(target for target in targets if target is not None))
+
+
+def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:
+    """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
+    if certificate["certificate_of"] != "erasure":
+        return
+    rows = rows_of_hashes(audit.ask, key, certificate["subjects"])
+    retained = {each["dataset"] for each in certificate["retained"]}
+    for each in rows.found:
+        if each.dataset.full_name not in retained:
+            verdict.found.append(
+                f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
+            )
+    for unlooked in rows.unlooked:
+        verdict.incomplete.append(f"'{unlooked.dataset.full_name}@{unlooked.dataset.run_id}': {unlooked.reason}")
+
+
+def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdict: Verdict, audit: Audit) -> None:
+    told = certificate["values"]
+    whole = len(values.hashes)
+    given = sum(is_telling(each) for each in values.given)
+    verdict.covered += [
+        f"{scan.files:,} files of the home and of published copies, {scan.parquet:,} of them Parquet: "
+        f"{scan.decoded.columns:,} columns, {scan.decoded.dictionaries:,} dictionary pages and "
+        f"{scan.decoded.statistics:,} statistics decoded",
+        f"{scan.rows_of_catalog:,} rows of the catalog"
+        + (f", and {scan.pages:,} pages of its file with those that are free" if scan.pages else ""),
+        f"looked for {whole:,} values by their keyed hashes, whole, and {given:,} given again, also inside of others",
+        "rows of the person in every held run, by the index of persons",
+    ]
+    if audit.reader.engine.dialect.name != "sqlite":
+        verdict.not_covered.append("pages of the database server: only its rows can be read")
+    if told["too_short_to_search"]:
+        verdict.not_covered.append(
+            f"{told['too_short_to_search']} values that are too short to be searched for: they occur by chance"
+        )
+    if told["shared_with_others"]:
+        verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
+    if not whole and not given:
+        verdict.incomplete.append("no value to look for: give the person's values again on standard input")
+
+
+def _finds_canary(audit: Audit, key: Key) -> bool:
+    """Whether the scan finds a value that is surely there, compressed, as a text and as a number, by value and hash."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with storing(audit.layout.path):
+        audit.layout.spill.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=audit.layout.spill) as folder:
+            path = Path(folder) / "canary.parquet"
+            texts = [f"filler {number}" for number in range(500)] + [CANARY]
+            pq.write_table(pa.table({"text": texts, "number": [*range(500), 4711_0815]}), path, compression="zstd")
+            for values in (
+                Values(frozenset([CANARY])),
+                Values(frozenset(["47110815"])),
+                Values(hashes=frozenset([key.value(CANARY)]), key=key),
+            ):
+                scan = Scan(values)
+                scan.file(path, "canary")
+                if not scan.found:
+                    return False
+    return True
+
+
+def told(verdict: Verdict) -> str:
+    """In words: what was covered before whether it holds."""
+    lines = ["covered:", *(f"  {each}" for each in verdict.covered)]
+    lines += ["not covered:", *(f"  {each}" for each in verdict.not_covered)]
+    if verdict.found:
+        lines += ["found:", *(f"  {each}" for each in verdict.found[:50])]
+        lines += [f"  and {len(verdict.found) - 50} more"] if len(verdict.found) > 50 else []
+    if verdict.incomplete:
+        lines += ["incomplete:", f"  {listed(verdict.incomplete, 20)}"]
+    lines.append(f"verdict: {'holds' if verdict.holds else 'does not hold' if verdict.found else 'incomplete'}")
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""Masks over personal data: which columns of a dataset have one, what is shown in their place, what a question hid.
+
+A column is masked where its workflow declares it as `pii`, or where its mark was carried there: by the run's columns,
+by the version's, or by the output that a source was read from. Any of them is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError, listed
+from lineage_service.store.engine import column, literal
+from lineage_service.store.scan import VersionScan
+
+MASK = "•••"
+HINT = "--reveal allows it, and is logged"
+Masked = frozenset[str]  # names of columns, in lower case
+NONE: Masked = frozenset()
+_TEXT = ("string", "varchar", "char")
+
+
+class _Ledger(threading.local):
+    """What the question at hand, of this thread, has hidden (columns), and shown in spite of a mask (datasets)."""
+
+    def __init__(self) -> None:
+        self.hid: dict[str, None] = {}
+        self.revealed: dict[str, None] = {}
+
+
+@dataclass
+class Masks:
+    """The masks of a home's datasets, found once for each. `scan` gives a dataset's version under its own names.
+
+    What a question hides and reveals is noted here; whoever asks one calls `start` before.
+    """
+
+    reader: CatalogReader
+    scan: Callable[[DatasetRecord], VersionScan]
+    _ledger: _Ledger = field(default_factory=_Ledger)
+    _known: dict[tuple[str, str], Masked] = field(default_factory=dict)
+    _marked: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+
+    def of(self, dataset: DatasetRecord) -> Masked:
+        """The masked columns of a dataset, whoever asks: the one place that decides it."""
+        key = (dataset.run_id, dataset.name)
+        if key not in self._known:
+            self._known[key] = frozenset(self._found(dataset))
+        return self._known[key]
+
+    def over(self, dataset: DatasetRecord, *, reveal: bool) -> Masked:
+        """The columns to be masked in a question that looks into a dataset; none where it reveals, which is noted."""
+        masked = self.of(dataset)
+        if masked and reveal:
+            self.note_revealed(dataset)
+        return NONE if reveal else masked
+
+    def note_revealed(self, dataset: DatasetRecord) -> None:
+        self._ledger.revealed[f"{dataset.full_name}@{dataset.run_id}"] = None
+
+    def note_hidden(self, names: Iterable[str]) -> None:
+        self._ledger.hid |= dict.fromkeys(names)
+
+    def start(self) -> None:
+        """Before a question."""
+        self._ledger.hid.clear()
+        self._ledger.revealed.clear()
+
+    def revealed(self) -> list[str]:
+        """The datasets that a question has revealed and that were not told yet: each is told once."""
+        found = list(self._ledger.revealed)
+        self._ledger.revealed.clear()
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said beside an answer that has masks in it."""
+        hid = self._ledger.hid
+        return [f"masked: {listed(hid)} (--reveal shows them, and is logged)"] if hid else []
+
+    def _found(self, dataset: DatasetRecord) -> Iterable[str]:
+        declared = json.loads(dataset.declared)
+        yield from (name.lower() for name in declared.get("pii") or ())
+        yield from self._recorded(dataset.run_id).get(dataset.name, ())
+        yield from (each.name.lower() for each in self.scan(dataset).version.columns if each.pii)
+        if dataset.role == "source":
+            renamed = {old.lower(): new.lower() for old, new in (declared.get("rename") or {}).items()}
+            for maker in self.reader.makers_of([dataset.version_id]):
+                yield from (renamed.get(name, name) for name in self.of(maker))
+
+    def _recorded(self, run_id: str) -> dict[str, set[str]]:
+        if run_id not in self._marked:
+            found: dict[str, set[str]] = {}
+            for each in self.reader.columns(run_id):
+                if each.pii:
+                    found.setdefault(each.dataset, set()).add(each.name.lower())
+            self._marked[run_id] = found
+        return self._marked[run_id]
+
+
+def masked_value(expression: str, spark_type: str) -> str:
+    """SQL of what is shown in the place of a value: a text for a text, else a null of the same type."""
+    if spark_type.lower().startswith(_TEXT):
+        return f"CASE WHEN {expression} IS NOT NULL THEN {literal(MASK)} END"
+    return f"CASE WHEN false THEN {expression} END"
+
+
+def masked_item(value: Any) -> str | None:
+    """The same for a value that is there already."""
+    return MASK if isinstance(value, str) else None
+
+
+def shown_columns(names: Collection[str], scan: VersionScan, masked: Masked, table: str = "") -> dict[str, str]:
+    """The SQL of each of these columns of a version, masked where they are to be; `table` is what stands before."""
+    kinds = {each.name: each.type for each in scan.version.columns}
+    return {
+        name: masked_value(f"{table}{column(name)}", kinds[name])
+        if name.lower() in masked
+        else f"{table}{column(name)}"
+        for name in names
+    }
+
+
+def refuse_masked(names: Iterable[str], masked: Masked, dataset: str, what: str) -> None:
+    """QuestionError where one of these columns is masked: an answer that depends on its values would tell them."""
+    for name in names:
+        if name.lower() in masked:
+            raise QuestionError(f"column '{name}' of '{dataset}' is masked: {what}", hint=HINT)
