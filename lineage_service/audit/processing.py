@@ -41,12 +41,8 @@ def kept_until(run: RunRecord, privacy: Mapping[str, Any]) -> str | None:
 
 def personal_columns(ask: Questions, dataset: DatasetRecord) -> set[str]:
     """Columns with personal data, in lower case: declared, carried there, or identifying a person."""
-    declared = json.loads(dataset.declared)
-    found = {name.lower() for name in (*(declared.get("pii") or ()), *(declared.get("subject") or {}).values())}
-    found |= {each.name.lower() for each in ask.scan(dataset).version.columns if each.pii}
-    return found | {
-        each.name.lower() for each in ask.reader.columns(dataset.run_id) if each.dataset == dataset.name and each.pii
-    }
+    subject = json.loads(dataset.declared).get("subject") or {}
+    return {*ask.masks.of(dataset), *(name.lower() for name in subject.values())}
 
 
 def missing_of(privacy: Mapping[str, Any], needed: Iterable[str]) -> list[str]:
