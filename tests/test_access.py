@@ -160,6 +160,33 @@ def test_a_run_that_reads_the_same_rows_without_naming_persons_is_found(tmp_path
     assert rows_of(told(made, "person=4"), "other.o")[0]["values"] == {"id": 4, "name": "d"}
 
 
+@pytest.mark.parametrize("how", ["off", "expired", "pruned"])
+def test_where_lineage_behind_a_row_ends_too_early_it_is_not_taken_for_the_persons_alone(tmp_path, how):
+    made = MadeHome(tmp_path / "home")
+    spec = {"privacy": {"retention_days": 1}} if how == "expired" else {}
+    hops = {} if how == "off" else {"people": [(0, n) for n in range(6)]}
+    first = made.run(
+        "first",
+        {"people": Made(PEOPLE, "source", SUBJECT), "out": Made(pa.table({"n": [6]}), hops=hops)},
+        capture="off" if how == "off" else "stage",
+        spec=spec,
+    )
+    people = pa.table({"id": [1], "name": ["a"]})
+    both = Made(pa.table({"secret": [1]}), hops={"p": [(0, 0)], "n": [(0, 0)]})
+    made.run(
+        "second", {"p": Made(people, "source", SUBJECT), "n": Made(made.versions[first, "out"], "source"), "o": both}
+    )
+    if how == "pruned":
+        engine = connect(made.url)
+        with engine.begin() as connection:
+            connection.execute(text('UPDATE hops SET body = \'{"only": "forward"}\' WHERE run_id = :r'), {"r": first})
+        engine.dispose()
+    with made.home as home:
+        home.gc(retention=True)
+    (row,) = rows_of(told(made, "person=1"), "second.o")
+    assert (row["about"], row["persons"], row["values"]) == ("unknown", None, None)
+
+
 def test_nothing_held_is_an_answer_too(tmp_path):
     made, _ = shop(tmp_path)
     document = told(made, "person=99")

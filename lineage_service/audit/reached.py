@@ -203,6 +203,13 @@ class Company:
         graph, engine = self.ask.graph, self.ask.engine
         walked = walk(graph, place, "backward", pruned=True)
         places = {place, *walked.reached(absence=False)}
+        # Persons behind a way that ends too early would not be counted, and their data taken for the asker's.
+        for note in self.ask.cut(walked):
+            return note
+        for made in (each for each in places if each.space.startswith("step:")):
+            run = self.ask.reader.run(made.run_id)
+            if run is not None and run.capture == "off":
+                return f"run '{run.id}' was made with capture off: who is behind its rows is not known"
         start = started(self.ask, rids)
         tables: list[str] = [] if start.table is None else [start.table]
         parts: list[str] = []
