@@ -67,11 +67,14 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
         yield "" if document["complete"] else " Some of them could not be looked into: they are named at the end."
         yield "</p>"
         return
+    alone = f"{summary['alone']:,} of them {'is' if summary['alone'] == 1 else 'are'} about you alone."
+    if summary["alone"] == summary["rows"]:
+        alone = "No other person is in them."
     where = _many(summary["datasets"], "collection")
     yield (
         f"<p class=card>We hold <b>{_many(summary['rows'], 'record')}</b> in {where} that are "
         "about you, or were made from data about you. "
-        f"{_many(summary['alone'], 'record')} of them {'is' if summary['alone'] == 1 else 'are'} about you alone.</p>"
+        f"{alone}</p>"
     )
 
 

@@ -204,10 +204,17 @@ def test_schema(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gc(call: Call) -> None:
     home = FakeHome({"removed": 3, "bytes": 12_345_678})
     assert call("gc", home=home).out == "removed 3 folders, 12.3 MB\n"
-    assert home.options == {"dry_run": False}
+    assert home.options == {"dry_run": False, "retention": False, "actor": None}
     assert call("gc --dry-run", home=home).out == "would remove 3 folders, 12.3 MB\n"
     assert call("gc --json", home=home).json == {"removed": 3, "bytes": 12345678}
     assert call("gc", {"removed": 1, "bytes": 7}).out == "removed 1 folder, 7 bytes\n"
+
+
+def test_gc_tells_what_retention_took_and_what_it_did_not(call: Call) -> None:
+    told = {"expired": ["r1"], "cut": ["b.in@r2"], "published": ["/out"], "files": 4, "notes": ["no anchor"]}
+    done = call("gc --retention", {"removed": 0, "bytes": 7, **told})
+    assert done.out == "1 run past its retention\n  r1\nremoved 0 folders, 7 bytes\n"
+    assert "cut at b.in@r2" in done.err and "'/out' is outside the home" in done.err and "no anchor" in done.err
 
 
 @pytest.mark.parametrize("verb", [None, *VERBS, *ALIASES])

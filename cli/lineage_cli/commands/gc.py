@@ -52,8 +52,9 @@ def command(
 def _tell_expired(result: dict[str, Any], *, dry_run: bool) -> None:
     from lineage_cli.sink import print_text
 
-    runs = f"{len(result['expired']):,} {'run' if len(result['expired']) == 1 else 'runs'}"
-    print_text(f"{runs} past their retention{', which would go' if dry_run else ''}")
+    one = len(result["expired"]) == 1
+    runs = f"{len(result['expired']):,} {'run past its' if one else 'runs past their'} retention"
+    print_text(f"{runs}{', which would go' if dry_run else ''}")
     for run_id in result["expired"]:
         print_text(f"  {run_id}")
     for name in result["cut"]:
