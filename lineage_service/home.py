@@ -615,7 +615,7 @@ class Home:
     def _log_reveal(self, verb: str, datasets: Sequence[str]) -> None:
         from lineage_service.audit.log import log_reveal
 
-        log_reveal(self.audit, verb, datasets)
+        self._ask.masks.note_logged(log_reveal(self.audit, verb, datasets))
 
     @property
     def _ask(self) -> Questions:

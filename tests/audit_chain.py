@@ -196,5 +196,14 @@ def texts_in(folder: Path) -> str:
 
 
 def _texts_of(path: Path) -> list[str]:
-    schema = pq.read_schema(path)
-    return [each.name for each in schema if pa.types.is_string(each.type)]
+    """Columns of text that have dictionaries in each part of the file."""
+    metadata = pq.read_metadata(path)
+    texts = [each.name for each in pq.read_schema(path) if pa.types.is_string(each.type)]
+    chunks = [
+        metadata.row_group(group).column(number)
+        for group in range(metadata.num_row_groups)
+        for number in range(metadata.num_columns)
+    ]
+    plain = {chunk.path_in_schema for chunk in chunks if "RLE_DICTIONARY" not in chunk.encodings or
+             any(encoding.startswith("DELTA") for encoding in chunk.encodings)}  # fmt: skip
+    return [name for name in texts if name not in plain]

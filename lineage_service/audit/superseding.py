@@ -158,6 +158,10 @@ class Superseding:
         changed = {each.space for each in sources if each.name in changes}
         states = {state.space: state for state in refresh.states.values()}
         changed |= {str(space) for space, state in states.items() if state.is_changed}
+        for space, scan in refresh.scans.items():
+            if space not in changed and space in refresh.versions:
+                # Rows that were computed anew and are what they were: who reads them reads the same version.
+                refresh.versions[space] = replace(refresh.versions[space], id=scan.version.id)
         purging = Purging(self.ask.engine, folder, refresh.versions, frozenset(changed))
         refresh.hops = purging.hops(refresh.hops)
         refresh.versions = {space: purging.version(space) for space in refresh.versions}

@@ -32,6 +32,7 @@ class _Ledger(threading.local):
     def __init__(self) -> None:
         self.hid: dict[str, None] = {}
         self.revealed: dict[str, None] = {}
+        self.told: list[str] = []  # what became of logging that
 
 
 @dataclass
@@ -71,6 +72,11 @@ class Masks:
         """Before a question."""
         self._ledger.hid.clear()
         self._ledger.revealed.clear()
+        self._ledger.told.clear()
+
+    def note_logged(self, notes: Iterable[str]) -> None:
+        """What is to be said of the log in which a reveal was noted, such as an anchor that failed."""
+        self._ledger.told += notes
 
     def revealed(self) -> list[str]:
         """The datasets that a question has revealed and that were not told yet: each is told once."""
@@ -82,7 +88,8 @@ class Masks:
     def notes(self) -> list[str]:
         """What is said beside an answer that has masks in it."""
         hid = self._ledger.hid
-        return [f"masked: {listed(hid)} (--reveal shows them, and is logged)"] if hid else []
+        masked = [f"masked: {listed(hid)} (--reveal shows them, and is logged)"] if hid else []
+        return [*masked, *self._ledger.told]
 
     def _found(self, dataset: DatasetRecord) -> Iterable[str]:
         declared = json.loads(dataset.declared)
