@@ -17,13 +17,15 @@ Kind = Literal["rows", "rids", "pairs", "count", "counts", "records"]
 
 @dataclass
 class Part:
-    """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off."""
+    """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off;
+    `masked` columns are masks."""
 
     columns: list[str]
     open: Callable[[], pa.RecordBatchReader]
     dataset: str | None = None
     remaining: int | None = None
     absent: bool = False  # reached only by the absence of a match
+    masked: tuple[str, ...] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch; at least one batch, so that the columns' types are always told."""

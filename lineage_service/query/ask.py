@@ -90,7 +90,9 @@ class Questions:
         found = self.find(dataset)
         start = self.start(found, selection)
         scan = self.scan(found)
-        return Answer([self.rows_of(found, scan, start, shape)], "rows")
+        part = self.rows_of(found, scan, start, shape)
+        self.masks.note_hidden(part.masked)
+        return Answer([part], "rows")
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
@@ -115,6 +117,7 @@ class Questions:
                     part = self._part(walked, start, target, direction, shape)
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
+                self.masks.note_hidden(part.masked)
                 answer.parts.append(part)
         if to is None or list(to) == ["all"]:
             if direction == "forward":
@@ -185,9 +188,7 @@ class Questions:
         ranked = Contributors(
             self.engine, found, self.scan(found), target, self.scan(target), measure, deciding, masked
         )
-        part, shown = ranked.part(start, sql, top, shape)
-        self.masks.note_hidden(name for name in shown if name.lower() in masked)
-        return part
+        return ranked.part(start, sql, top, shape)
 
     def _looked_up(
         self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape
@@ -462,9 +463,7 @@ class Questions:
         `keyed` makes a query that gives the same rows by a scan of the keys behind them.
         """
         masked = self.masks.over(dataset, reveal=shape.reveal)
-        part = rows_part(self.engine, dataset, scan, start, shape, keyed, masked)
-        self.masks.note_hidden(name for name in part.columns if name.lower() in masked)
-        return part
+        return rows_part(self.engine, dataset, scan, start, shape, keyed, masked)
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
         missing = [rid for rid in rids if rid < 0 or scan.position(rid) is None]

@@ -58,11 +58,8 @@ class Contributors:
     masked: Masked = NONE
     _tables: list[str] = field(default_factory=list)
 
-    def part(self, start: Start, walked: WalkSql, top: Top, shape: Shape) -> tuple[Part, list[str]]:
-        """The rows, and those of the target's columns that are among theirs.
-
-        `walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide.
-        """
+    def part(self, start: Start, walked: WalkSql, top: Top, shape: Shape) -> Part:
+        """`walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide."""
         chosen = chosen_columns(self.target, self._names(), shape.columns)
         try:
             shown, total, extra = self._ranked(start, walked, top)
@@ -86,11 +83,12 @@ class Contributors:
         text = f"SELECT {', '.join(items)} FROM ({wanted.query}) t JOIN ({ranks}) v ON v.b = t.{RID} ORDER BY v.place"
         names = [RID] if shape.rids else [RID, *extra, *(alias for _, alias in own)]
         remaining = total - self.engine.scalar(f"SELECT count(*) FROM {shown}")
-        part = Part(names, lambda: self.engine.stream(text), remaining=remaining)
+        hidden = () if shape.rids else tuple(name for name in chosen if name.lower() in self.masked)
+        part = Part(names, lambda: self.engine.stream(text), remaining=remaining, masked=hidden)
         for table in (shown, wanted.table):
             if table is not None:
                 weakref.finalize(part, self.engine.drop, table)
-        return part, [] if shape.rids else chosen
+        return part
 
     def _ranked(self, start: Start, walked: WalkSql, top: Top) -> tuple[str, int, list[str]]:
         """A table of the rows to show, by id b, how many contribute in all, and the columns that it adds."""

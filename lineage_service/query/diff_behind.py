@@ -299,7 +299,9 @@ def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str, revea
     """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed."""
     table = questions.engine.keep(wanted)
     part = questions.rows_of(dataset, questions.scan(dataset), Start(table=table), Shape(reveal=reveal))
-    return part.arrow()  # the part drops the table when it goes
+    found = part.arrow()  # the part drops the table when it goes
+    questions.masks.note_hidden(part.masked if found.num_rows else ())
+    return found
 
 
 @dataclass

@@ -115,7 +115,8 @@ def rows_part(
     listed_columns = ", ".join([column(RID), *items])
     text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
     remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
-    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining)
+    hidden = tuple(name for name in chosen if name.lower() in masked)
+    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining, masked=hidden)
     for table in (start.table, wanted.table):
         if table is not None:
             weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone

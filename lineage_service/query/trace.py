@@ -241,6 +241,7 @@ class Tracer:
         try:
             part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), Shape(reveal=self.reveal))
             values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
+            self.questions.masks.note_hidden(part.masked)
         except (SourceError, StoreError) as error:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
