@@ -239,10 +239,13 @@ def not_covered(ask: Questions, scope: Scope) -> list[str]:
     files = [path for path in files if path not in scope.cut]
     if files:
         shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
-        told.append(
-            f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they come "
-            "from, or plan with --rewrite-sources"
-        )
+        if scope.wanted.corrected:
+            told.append(f"source files that are only read: {shown}; they hold the old values. Correct them there too")
+        else:
+            told.append(
+                f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they "
+                "come from, or plan with --rewrite-sources"
+            )
     if scope.retained:
         grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
         told.append(f"rows that a legal hold retains ({', '.join(grounds)})")
