@@ -119,6 +119,12 @@ def _of_refresh(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
                 yield Verdict(each, "seconds to those of the full run", each.ratio, aim, aim=True)
 
 
+def _of_audit(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    for name in ("access, home just opened", "access, as a command"):
+        if (each := named(group, name)) is not None:
+            yield Verdict(each, "seconds", each.total_s, 1.0)
+
+
 def _of_whatif(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
     yield from (Verdict(each, "p95 in ms", each.p95_ms, 300.0) for each in group)
 
@@ -134,6 +140,7 @@ DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "skipping": _of_skipping,
     "cube": _of_cube,
     "refresh": _of_refresh,
+    "audit": _of_audit,
     "whatif": _of_whatif,
     "semantics": _of_semantics,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, delete, insert, select, text, update
+from sqlalchemy import Connection, Engine, Table, delete, insert, select, text, update
 
 from lineage_catalog import models
 from lineage_catalog.records import Commit
@@ -84,23 +84,36 @@ def finish_erasure(connection: Connection, erasure_id: str, certificate: str) ->
 # --- texts ----------------------------------------------------------------------------------------------------
 
 # Texts that users wrote, and what was derived from them. Paths and files are not among them.
-TEXTS = (
-    (models.workflow_versions, "version", ("content",)),
-    (models.runs, "id", ("variables", "content", "report", "lineage_note")),
+TEXTS: tuple[tuple[Table, tuple[str, ...], tuple[str, ...]], ...] = (
+    (models.workflow_versions, ("version",), ("content",)),
+    (models.runs, ("id",), ("variables", "content", "report", "lineage_note")),
+    (models.run_datasets, ("run_id", "name"), ("declared",)),
+    (models.run_steps, ("run_id", "node"), ("reason",)),
 )
 
 
-def texts(connection: Connection) -> Iterable[tuple[str, str, str, str]]:
-    """Every text that a user may have written a value into: table, column, key, text."""
-    for table, key, columns in TEXTS:
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """Where a text stands: a table, a column, and the key of the row."""
+
+    table: Table
+    column: str
+    key: tuple[tuple[str, str], ...]
+
+
+def texts(connection: Connection) -> Iterable[tuple[TextPlace, str]]:
+    """Every text that a user may have written a value into."""
+    for table, keys, columns in TEXTS:
         for name in columns:
-            for row in connection.execute(select(table.c[key], table.c[name]).where(table.c[name].is_not(None))):
-                yield table.name, name, str(row[0]), str(row[1])
+            query = select(*(table.c[key] for key in keys), table.c[name]).where(table.c[name].is_not(None))
+            for row in connection.execute(query):
+                key = tuple((own, str(value)) for own, value in zip(keys, row[:-1], strict=True))
+                yield TextPlace(table, name, key), str(row[-1])
 
 
-def replace_text(connection: Connection, table_name: str, column: str, key: str, new: str) -> None:
-    table, own, _ = next(each for each in TEXTS if each[0].name == table_name)
-    connection.execute(update(table).where(table.c[own] == key).values(**{column: new}))
+def replace_text(connection: Connection, place: TextPlace, new: str) -> None:
+    same = [place.table.c[name] == value for name, value in place.key]
+    connection.execute(update(place.table).where(*same).values(**{place.column: new}))
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------

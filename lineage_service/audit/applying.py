@@ -32,23 +32,24 @@ from lineage_service.audit.cases import case_closed, require_approval
 from lineage_service.audit.documents import sealed
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append, logged, reading
-from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, same_work, scope_of
-from lineage_service.audit.published import put_in_place
-from lineage_service.audit.redacting import is_telling, redact
+from lineage_service.audit.planning import ERASURE, Corrected, Options, Scope, moved, same_work, scope_of
+from lineage_service.audit.published import published_copies, put_in_place, remove_leftovers
+from lineage_service.audit.redacting import redact
+from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.source_files import put_in_place as put_source_in_place
 from lineage_service.audit.source_files import rewritten, waiting_for
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
-from lineage_service.audit.telling import Telling, personal_columns, telling_values
+from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
 from lineage_service.errors import LineageError, RunError, listed
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import storing
-from lineage_service.subjects.finding import SubjectRows, required_key, rows_of_hashes
+from lineage_service.subjects.finding import required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
-CERTIFICATES = "certificates"
+PLANS = "plans"  # the folder in the home of what plans must not take out of it
 
 
 @dataclass
@@ -124,14 +125,14 @@ class Applying:
                     rewritten=rewritten(scope.cut, self.plan_id),
                 )  # fmt: skip
                 made = superseding.all()
+                scope.check(ask, superseding)
                 if not same_work(self.plan, made):
                     raise RunError(
                         f"the plan '{self.plan_id}' no longer fits: what would be done now is not what it says",
                         hint="make it again; nothing was changed",
                     )
-                held = {id(found) for found, _ in scope.retained}
-                telling = telling_values(ask, [each for each in rows.found if id(each) not in held])
-                self._try_canary(rows, telling, key)
+                telling = self._telling(scope)
+                self._try_canary(scope, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
             except BaseException:
@@ -139,17 +140,32 @@ class Applying:
                 raise
         self.audit.forget()
 
-    def _try_canary(self, rows: SubjectRows, telling: Telling, key: Key) -> None:
-        """The scan that is to prove the erasure must find a value while it is still there."""
-        hashes = frozenset(key.value(each) for each in telling.values if is_telling(each))
-        for found in rows.found if hashes and self.plan["kind"] == ERASURE else ():
-            if found.dataset.full_name in telling.unread or not set(personal_columns(found.dataset)):
+    def _telling(self, scope: Scope) -> Telling:
+        ask, retained = self.audit.ask, [found for found, _ in scope.retained]
+        if self.corrected is None:
+            return telling_values(ask, scope.going, retained=retained)
+        new = [value for value in self.corrected.values.values() if value is not None]
+        return telling_values(ask, scope.going, only=self.corrected.values, retained=retained, new=new)
+
+    def _try_canary(self, scope: Scope, telling: Telling, key: Key) -> None:
+        """The scan that is to prove the erasure must find a text of the person while it is still there."""
+        hashes = frozenset(key.value(each) for each in telling.texts if is_telling(each))
+        if not hashes or self.corrected is not None:
+            return
+        ask, values = self.audit.ask, Values(hashes=hashes, key=key)
+        looked = False
+        for found in scope.going:
+            own = {name.lower() for name in personal_columns(found.dataset)}
+            scan = ask.scan(found.dataset)
+            stored = any(
+                each.stored and each.type == "string" and each.name.lower() in own for each in scan.version.columns
+            )
+            if not stored or is_changed(ask, found.dataset):
                 continue
-            scan = self.audit.ask.scan(found.dataset)
-            paths = [Path(path) for path in scan.paths]
-            if any(Scan(Values(hashes=hashes, key=key)).finds(path) for path in paths):
+            looked = True
+            if any(Scan(values).finds(Path(path)) for path in scan.paths):
                 return
-        if hashes and self.plan["kind"] == ERASURE:
+        if looked:
             raise RunError(
                 "the scan that is to prove the erasure does not find a value that is there",
                 hint="nothing was changed; is a source file encrypted, or damaged?",
@@ -166,10 +182,13 @@ class Applying:
             "sources": [[each["path"], str(waiting_for(each["path"], self.plan_id))] for each in self.plan["sources"]],
             "publications": [[str(each.target), str(each.waiting)] for each in publications],
             "switched": [[each.old.id, None if each.commit is None else each.commit.run.id] for each in made],
-            "values": sorted(key.value(each) for each in telling.values if is_telling(each)),
-            "short_values": sum(not is_telling(each) for each in telling.values),
+            "values": sorted(key.value(each) for each in telling.texts if is_telling(each)),
+            "numbers": sorted(key.value(each) for each in telling.numbers),
+            "columns": sorted(telling.columns),
+            "short_values": sum(not is_telling(each) for each in telling.texts),
             "shared_values": telling.shared,
-            "unread": telling.unread,
+            "odd_values": telling.odd,
+            "unread": len(telling.unread),
         }
         is_erasure = self.plan["kind"] == ERASURE
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -184,7 +203,7 @@ class Applying:
             require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
             switch(writing.connection, record, [(each.old.id, each.commit) for each in made], persons, key.id)
-            texts = redact(writing.connection, sorted(telling.values)) if is_erasure else 0
+            texts = redact(writing.connection, telling) if is_erasure else 0
             details = {**self._details(), "texts_redacted": texts, "switched": body["switched"]}
             writing.append(Entry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
         for folder in folders:
@@ -205,15 +224,17 @@ class Applying:
         with self.stages.stage("replacing published copies"):
             for target, waiting in body["publications"]:
                 put_in_place(Path(target), Path(waiting))
+            remove_leftovers(self.audit.layout, published_copies(self.audit))
         self.audit.forget()
         with self.stages.stage("removing old files"):
             swept = sweep(self.audit.layout, self.audit.reader)
+        shutil.rmtree(self.audit.layout.path / PLANS, ignore_errors=True)  # values of plans that no longer fit
         self.audit.forget()
         with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
             vacuum(engine)
         self.audit.forget()
-        left = self._left(key)
-        if left:
+        left = sorted({each.dataset.full_name for each in rows_left(self.audit, key, self.plan).found})
+        if left and self.plan["kind"] == ERASURE:
             raise LineageError(
                 f"the plan '{self.plan_id}' is not finished: {listed(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
@@ -228,14 +249,6 @@ class Applying:
             case_closed(writing, self.plan["request"])
         return certificate
 
-    def _left(self, key: Key) -> list[str]:
-        """Datasets that still have rows of the persons, other than those that are retained."""
-        if self.plan["kind"] != ERASURE:
-            return []
-        retained = {each["dataset"] for each in self.plan["retained"]}
-        rows = rows_of_hashes(self.audit.ask, key, self.plan["subjects"])
-        return sorted({each.dataset.full_name for each in rows.found} - retained)
-
     def _certificate(
         self, key: Key, known: ErasureRecord, body: Mapping[str, Any], left: Sequence[str]
     ) -> dict[str, Any]:
@@ -247,7 +260,7 @@ class Applying:
         if left:
             not_covered.append(f"folders of runs that were at work or belong to another catalog: {listed(list(left))}")
         if body["unread"]:
-            not_covered.append(f"values in sources that can no longer be read: {listed(body['unread'])}")
+            not_covered.append("values in sources that have changed since: they could not be read to be searched for")
         return {
             "not_covered": not_covered,
             "certificate_of": self.plan["kind"],
@@ -269,8 +282,11 @@ class Applying:
             "recipients": self.plan["recipients"],
             "values": {
                 "keyed_hashes": body["values"],
+                "keyed_hashes_of_numbers": body["numbers"],
+                "columns_of_numbers": body["columns"],
                 "too_short_to_search": body["short_values"],
                 "shared_with_others": body["shared_values"],
+                "of_other_types": body["odd_values"],
             },
             "log": None if head is None else {"number": head.number, "hash": head.hash},
             "key": key.id,

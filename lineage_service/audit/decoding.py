@@ -29,9 +29,19 @@ class Decoded:
     statistics: int = 0
 
 
-def decoded_values(path: Path, count: Decoded) -> Iterator[tuple[str, set[str]]]:
-    """Texts of a file by where they are: column, dictionary page or statistics of one, footer. StoreError where the
-    file cannot be read as a whole."""
+@dataclass(frozen=True)
+class Part:
+    """Values of a file: where they are, and of which column; whether they are texts."""
+
+    where: str
+    column: str | None
+    is_text: bool
+    values: set[str]
+
+
+def decoded_values(path: Path, count: Decoded) -> Iterator[Part]:
+    """All values of a file by where they are: columns, dictionary pages and statistics of them, footer. StoreError
+    where the file cannot be read as a whole."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -43,38 +53,48 @@ def decoded_values(path: Path, count: Decoded) -> Iterator[tuple[str, set[str]]]
                 for index in range(metadata.num_columns):
                     chunk = metadata.row_group(group).column(index)
                     name = chunk.path_in_schema
-                    yield f"statistics of '{name}'", _statistics(chunk, count)
+                    is_text = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+                    yield Part(f"statistics of '{name}'", name, is_text, _statistics(chunk, count))
                     if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
                         count.dictionaries += 1
-                        yield f"dictionary of '{name}'", _dictionary(stream, chunk)
+                        yield Part(f"dictionary of '{name}'", name, is_text, _dictionary(stream, chunk))
                 table = opened.read_row_group(group)
                 for name, column in zip(table.column_names, table.columns, strict=True):
                     count.columns += 1
-                    yield f"column '{name}'", set(_leaves(column))
+                    for leaf, is_text, values in _leaves(name, column):
+                        yield Part(f"column '{leaf}'", leaf, is_text, values)
         notes = {**(metadata.metadata or {})}
-        yield "notes in the footer", {part.decode("utf-8", "replace") for pair in notes.items() for part in pair}
+        texts = {part.decode("utf-8", "replace") for pair in notes.items() for part in pair}
+        yield Part("names of columns", None, True, {name for leaf in _names(metadata) for name in leaf.split(".")})
+        yield Part("notes in the footer", None, True, texts)
     except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
         raise StoreError(f"'{path}' cannot be decoded ({type(error).__name__})") from None
 
 
-def _leaves(column: pa.ChunkedArray) -> Iterator[str]:
-    """All distinct values inside a column, however deep, as text."""
+def _names(metadata: Any) -> list[str]:
+    return [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+
+
+def _leaves(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, bool, set[str]]]:
+    """All distinct values inside a column, however deep, as text; whether they are texts there."""
     import pyarrow as pa
 
     for chunk in column.chunks:
         kind = chunk.type
+        inside: list[tuple[str, Any]] = []
         if pa.types.is_struct(kind):
-            for number in range(kind.num_fields):
-                yield from _leaves(pa.chunked_array([chunk.field(number)]))
+            inside = [(f"{name}.{kind.field(number).name}", chunk.field(number)) for number in range(kind.num_fields)]
         elif pa.types.is_map(kind):
-            yield from _leaves(pa.chunked_array([chunk.keys]))
-            yield from _leaves(pa.chunked_array([chunk.items]))
+            inside = [(f"{name}.key", chunk.keys), (f"{name}.value", chunk.items)]
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            yield from _leaves(pa.chunked_array([chunk.flatten()]))
+            inside = [(name, chunk.flatten())]
         elif pa.types.is_dictionary(kind):
-            yield from _leaves(pa.chunked_array([chunk.dictionary]))
+            inside = [(name, chunk.dictionary)]
         else:
-            yield from (_text(value) for value in chunk.unique().to_pylist() if value is not None)
+            values = {_text(value) for value in chunk.unique().to_pylist() if value is not None}
+            yield name, not pa.types.is_primitive(kind) and not pa.types.is_decimal(kind), values
+        for leaf, values_inside in inside:
+            yield from _leaves(leaf, pa.chunked_array([values_inside]))
 
 
 def _text(value: Any) -> str:

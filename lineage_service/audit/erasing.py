@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.applying import Applying
+from lineage_service.audit.applying import PLANS, Applying
 from lineage_service.audit.cases import CaseOptions, case_planned
 from lineage_service.audit.documents import read, sealed, written
 from lineage_service.audit.facade import Audit
@@ -19,7 +19,7 @@ from lineage_service.errors import LineageError, NotFound, QuestionError, did_yo
 from lineage_service.progress import Stages, Tell
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import storing
-from lineage_service.subjects.finding import SubjectRows, refuse_nobody, required_key, rows_of_subjects
+from lineage_service.subjects.finding import SubjectRows, refuse_nobody, required_key, rows_of_hashes, rows_of_subjects
 from lineage_service.subjects.given import MOST_SUBJECTS, subjects_of
 
 VALUES = "values.json"  # of a rectification, in the plan's folder in the home
@@ -44,6 +44,7 @@ def plan(
     key = required_key(ask)
     rows = rows_of_subjects(ask, key, persons)
     refuse_nobody(rows, persons)
+    rows = rows_of_hashes(ask, key, rows.hashes)  # as `apply` will find them
     corrected = None
     if kind == RECTIFICATION:
         _refuse_unknown_columns(audit, rows, values or {})
@@ -104,7 +105,7 @@ def _refuse_unknown_columns(audit: Audit, rows: SubjectRows, values: Mapping[str
 
 
 def _plan_folder(audit: Audit, plan_id: str, *, remove: bool = False) -> Path:
-    folder = audit.layout.path / "plans" / plan_id
+    folder = audit.layout.path / PLANS / plan_id
     if remove and folder.is_dir():
         for path in folder.iterdir():
             path.unlink()

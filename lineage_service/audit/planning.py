@@ -50,18 +50,43 @@ class Options:
 @dataclass
 class Scope:
     """What a request is about. rows: the persons' · retained: those that a legal hold keeps, with the ground ·
-    wanted: what is to be done to versions."""
+    wanted: what is to be done to versions · going: rows of sources that go, or are corrected · in_outputs: the person's
+    rows in other workflows' outputs, which follow from those."""
 
     rows: SubjectRows
     retained: list[tuple[Found, Mapping[str, Any]]] = field(default_factory=list)
     wanted: Wanted = field(default_factory=Wanted)
+    going: list[Found] = field(default_factory=list)
+    in_outputs: list[Found] = field(default_factory=list)
     cut: dict[str, Cut] = field(default_factory=dict)  # source files to be rewritten
+
+    def check(self, ask: Questions, done: Superseding) -> None:
+        """LineageError where the person's rows stay in an output, since the sources that it was made from do not say
+        that they are theirs: taken out there alone, they would be back with the next run."""
+        if self.retained or self.wanted.corrected:
+            return
+        for found in self.in_outputs:
+            change = done.versions.get(found.dataset.version_id)
+            removed = {each.old.id for each in done.made if each.commit is None}
+            makers = {each.run_id for each in ask.reader.makers_of([found.dataset.version_id])}
+            left = (
+                len(found.rids)
+                if change is None
+                else len(np.setdiff1d(found.rids, np.setdiff1d(change.gone, change.came)))
+            )
+            if left and not makers <= removed:
+                output = json.loads(found.dataset.declared)["output"]
+                raise LineageError(
+                    f"'{found.dataset.full_name}' has {left:,} rows of the person that stay in '{output}': the sources "
+                    "of that workflow do not declare them as theirs",
+                    hint="declare the subject at the sources that the rows come from, and run that workflow again",
+                )
 
 
 def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Corrected | None = None) -> Scope:
     """What is to be done: rows of the persons go, unless a hold keeps them; or get corrected values.
 
-    Rows of another workflow's output that a source declares as the person's are taken out where they were made.
+    Rows of another workflow's output that a source declares as the person's follow from that workflow's own sources.
     """
     if rows.unlooked:
         raise LineageError(
@@ -72,26 +97,28 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
         )
     scope = Scope(rows)
     gone: dict[str, Ids] = {}
-    taken_out: dict[str, Ids] = {}
     tables: dict[str, pa.Table] = {}
+    held: set[tuple[str, str]] = set()
     for found in rows.found:
-        declared = json.loads(found.dataset.declared)
+        declared, version = json.loads(found.dataset.declared), found.dataset.version_id
         hold = active_hold(declared.get("legal_hold"))
-        if hold is not None and corrected is None:
+        if declared.get("output") is not None:
+            scope.in_outputs.append(found)
+        elif hold is not None and corrected is None:
             scope.retained.append((found, hold))
-            continue
-        version = found.dataset.version_id
-        if corrected is not None:
-            if declared.get("output") is None and (table := corrected.rows(ask, found)) is not None:
-                tables[version] = table
-            continue
-        place = taken_out if declared.get("output") is not None else gone
-        place[version] = np.union1d(place.get(version, np.array([], np.int64)), found.rids)
+            held.add((found.dataset.run_id, found.dataset.name))
+        elif corrected is None:
+            scope.going.append(found)
+            gone[version] = np.union1d(gone.get(version, np.array([], np.int64)), found.rids)
+        elif (table := corrected.rows(ask, found)) is not None:
+            scope.going.append(found)
+            tables[version] = table
     if options.rewrite_sources:
-        scope.cut = cuts(ask, gone)
+        kept = cuts(ask, {found.dataset.version_id: found.rids for found, _ in scope.retained})
+        scope.cut = {path: cut for path, cut in cuts(ask, gone).items() if path not in kept}
         refuse_unwritable(scope.cut)
         gone = spread(ask, gone, scope.cut)
-    scope.wanted = Wanted(gone, tables, taken_out, options.drop_runs)
+    scope.wanted = Wanted(gone, tables, frozenset(held), options.drop_runs)
     return scope
 
 
@@ -142,6 +169,7 @@ def planned(
         superseding = Superseding(audit.layout, ask, spark, stages, scope.wanted, folders)
         try:
             made = superseding.all()
+            scope.check(ask, superseding)
             document = _document(ask, kind, scope, options, made)
         finally:
             for folder in {each.folder for each in superseding.made if each.folder is not None}:
@@ -235,8 +263,8 @@ def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[DatasetRe
 def not_covered(ask: Questions, scope: Scope) -> list[str]:
     """What is out of reach, plainly: it is the first thing that a plan and a certificate say."""
     told = []
-    files = sorted({path for found in scope.rows.found for path in _read_in_place(ask, found.dataset)})
-    files = [path for path in files if path not in scope.cut]
+    read = {path: called for found in scope.rows.found for path, called in _read_in_place(ask, found.dataset).items()}
+    files = sorted({called for path, called in read.items() if path not in scope.cut})
     if files:
         shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
         if scope.wanted.corrected:
@@ -256,13 +284,16 @@ def not_covered(ask: Questions, scope: Scope) -> list[str]:
     return told
 
 
-def _read_in_place(ask: Questions, dataset: DatasetRecord) -> list[str]:
-    """Files outside of the home that hold a source's rows: read in place, or copied from."""
+def _read_in_place(ask: Questions, dataset: DatasetRecord) -> dict[str, str]:
+    """Files outside of the home that hold a source's rows, read in place or copied from; and what the workflow calls
+    them, since a folder's name may be a value."""
+    declared = json.loads(dataset.declared)
     version = ask.scan(dataset).version
-    if json.loads(dataset.declared).get("output") is not None:
-        return []
+    if declared.get("output") is not None:
+        return {}
     own = [file.path for file in version.files if Path(file.path).is_absolute()]
-    return [*own, *(origin.path for origin in version.origins)]
+    called = str(Path(str(declared.get("folder") or "")) / str(declared.get("path")))
+    return dict.fromkeys([*own, *(origin.path for origin in version.origins)], called)
 
 
 def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:

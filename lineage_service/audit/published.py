@@ -9,9 +9,10 @@ from pathlib import Path
 
 from lineage_catalog.records import DatasetRecord, RunRecord
 
+from lineage_service.audit.facade import Audit
 from lineage_service.errors import StoreError
 from lineage_service.query.ask import Questions
-from lineage_service.store.layout import new_run_id
+from lineage_service.store.layout import HomeLayout, is_at_work, new_run_id
 from lineage_service.store.publish import MARK
 
 
@@ -47,3 +48,19 @@ def put_in_place(target: Path, waiting: Path) -> None:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise StoreError(f"the published copy '{target}' could not be replaced: {reason}") from error
+
+
+def published_copies(audit: Audit) -> list[Path]:
+    """Every folder that a run in the catalog has published to."""
+    reader = audit.reader
+    targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
+    return list(dict.fromkeys(target for target in targets if target is not None))
+
+
+def remove_leftovers(home: HomeLayout, targets: Sequence[Path]) -> None:
+    """Copies beside published ones that killed runs left; none where a run is at work, which may want its own."""
+    if home.runs.is_dir() and any(is_at_work(folder) for folder in home.runs.iterdir()):
+        return
+    for target in targets:
+        for left in (*target.parent.glob(f".{target.name}.*.new"), *target.parent.glob(f".{target.name}.*.old")):
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Values in texts that users wrote: workflow files, variables, saved queries. They are replaced where they stand.
 
-A value is replaced by one that nobody has, so that a comparison for equality goes on to mean what it meant without the
-person; a run whose text uses it otherwise is no longer computed anew (`is_computable`).
+A text that a personal column is compared with for equality is replaced by one that nobody has: the comparison goes on
+to mean what it meant, now that nobody has the old value either. Used for anything else, it is replaced too, and the run
+is no longer computed anew (spec/redacted.py). Names, keys and paths are left alone: they are the workflow's own.
 """
 
 from __future__ import annotations
@@ -9,54 +10,114 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from lineage_catalog.erasures import replace_text, texts
 from sqlalchemy import Connection
 
-SHORTEST_TEXT, SHORTEST_NUMBER = 4, 4  # shorter values occur by chance
-_MARK = "erased-"
+from lineage_service.audit.telling import Telling, is_telling
+from lineage_service.spec.redacted import NUMBER, SAFE, UNSAFE
+
+# What a workflow's parts are called, and where they are: no text of a user's about anybody.
+STRUCTURE = frozenset(
+    {
+        *("name", "op", "input", "inputs", "left", "right", "using", "how", "as", "column", "step", "path", "output"),
+        *("format", "options", "schema", "rename", "subject", "pii", "keep", "capture", "to", "backward", "forward"),
+        *("semantics", "partition_by", "distinct", "severity", "not_null", "unique", "parameters", "run_id", "folder"),
+        *("workflow", "status", "strategy", "on_erased", "on_erasure", "snapshot", "n", "version"),
+    }
+)
+EXPRESSIONS = frozenset({"where", "on", "having", "columns", "measures", "by", "order_by", "query", "checks"})
+VARIABLES = "vars"  # whatever they are called
+_LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"")
 
 
-def is_telling(value: str) -> bool:
-    """Whether a value is long enough that finding it in a text is no chance."""
-    return len(value) >= (SHORTEST_NUMBER if value.isdigit() else SHORTEST_TEXT)
+def redact(connection: Connection, telling: Telling) -> int:
+    """Replaces values in all texts of the catalog; how many texts that were."""
+    count = 0
+    for place, text in list(texts(connection)):
+        new = redacted(text, telling, (VARIABLES,) if place.column == "variables" else ())
+        if new != text:
+            replace_text(connection, place, new)
+            count += 1
+    return count
 
 
-def redacted(text: str, values: Iterable[str]) -> str:
-    """The text with these values replaced, as they are and as JSON spells them."""
-    for value in sorted(set(values), key=len, reverse=True):
-        if not is_telling(value):
-            continue
-        if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value):
-            number = str(int(hashlib.sha256(value.encode()).hexdigest()[:14], 16) % 10**16).zfill(16)
-            text = re.sub(rf"(?<![\w.\-]){re.escape(value)}(?![\w.])", f"-88{number}", text)
-            continue
-        for spelled in _spellings(value):
-            text = text.replace(spelled, _MARK + hashlib.sha256(value.encode()).hexdigest()[:16])
+def redacted(text: str, telling: Telling, path: tuple[str, ...] = ()) -> str:
+    """A text of the catalog, JSON or prose, with the person's values replaced; `path` is where the JSON stands."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return _in_prose(text, telling)
+    new = _leaves(body, path, telling)
+    return text if new == body else json.dumps(new, ensure_ascii=False)
+
+
+def _leaves(value: Any, path: tuple[str, ...], telling: Telling) -> Any:
+    if isinstance(value, dict):
+        return {key: _leaves(each, (*path, key), telling) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_leaves(each, path, telling) for each in value]
+    if not isinstance(value, str) or _is_structure(path):
+        return value
+    if any(key in EXPRESSIONS for key in path):
+        return _in_expression(value, telling)
+    return _in_prose(value, telling)
+
+
+def _is_structure(path: Sequence[str]) -> bool:
+    """Whether a leaf names a part: its key does, and no expression is above it (a column may be called `name`)."""
+    if VARIABLES in path:
+        return False
+    above = next((number for number, key in enumerate(path) if key in EXPRESSIONS), len(path))
+    return any(key in STRUCTURE for key in path[: above + 1][-1:]) or any(key in STRUCTURE for key in path[:above])
+
+
+def _in_prose(text: str, telling: Telling) -> str:
+    for value in _longest_first(telling.texts):
+        text = text.replace(value, SAFE + _digest(value))
+    return SAFE + _digest(text) if text in telling.numbers and is_telling(text) else text
+
+
+def _in_expression(text: str, telling: Telling) -> str:
+    names = "|".join(re.escape(name) for name in sorted(telling.columns, key=len, reverse=True))
+    if names:
+        column = rf"(?<![\w`])`?(?:{names})`?"
+        for value in _longest_first(telling.texts):
+            spelled = re.escape(value.replace("'", "''"))
+            text = _compared(text, column, rf"['\"]{spelled}['\"]", f"'{SAFE}{_digest(value)}'")
+        for value in sorted(telling.numbers):
+            number = rf"(?<![\w.\-'])'?{re.escape(value)}'?(?![\w.'])"
+            text = _compared(text, column, number, f"{NUMBER}{int(_digest(value), 16) % 10**16:016d}")
+
+    def literal(found: re.Match[str]) -> str:
+        inside = found[0]
+        for value in _longest_first(telling.texts):
+            for spelled in dict.fromkeys((value, value.replace("'", "''"))):
+                inside = inside.replace(spelled, UNSAFE + _digest(value))
+        return inside
+
+    return _LITERAL.sub(literal, text)
+
+
+def _compared(text: str, column: str, value: str, new: str) -> str:
+    """The value replaced where a personal column is compared with it for equality."""
+    equal = r"\s*(?:(?<![<>!=])=(?!=)|<>|!=|<=>|==)\s*"
+    end = r"(?=\s*(?:\Z|[),]|AND\b|OR\b|THEN\b|GROUP\b|ORDER\b|HAVING\b|LIMIT\b|QUALIFY\b|UNION\b))"
+    begin = r"(\A|[(,]|\b(?:AND|OR|NOT|WHEN|WHERE|ON|HAVING)\b)(\s*)"
+    flags = re.IGNORECASE
+    text = re.sub(rf"({begin}(?:\w+\.)?{column}{equal}){value}{end}", rf"\g<1>{new}", text, flags=flags)
+    text = re.sub(rf"{begin}{value}({equal}(?:\w+\.)?{column}){end}", rf"\g<1>\g<2>{new}\g<3>", text, flags=flags)
+    listed = rf"({begin}(?:\w+\.)?{column}\s+(?:NOT\s+)?IN\s*\([^()]*?){value}(?=[^()]*\))"
+    while (again := re.sub(listed, rf"\g<1>{new}", text, flags=flags)) != text:
+        text = again
     return text
 
 
-def _spellings(value: str) -> list[str]:
-    """A value as it may stand in JSON of SQL: quotes doubled, escaped, non-ASCII letters spelled out."""
-    found = []
-    for one in (value, value.replace("'", "''")):
-        found += [one, json.dumps(one, ensure_ascii=False)[1:-1], json.dumps(one)[1:-1]]
-    return list(dict.fromkeys(found))
+def _longest_first(values: set[str]) -> list[str]:
+    return sorted((each for each in values if is_telling(each)), key=len, reverse=True)
 
 
-def redactions(connection: Connection, values: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Texts of the catalog that hold one of the values: table, column, key, and what they become."""
-    for table, column, key, text in list(texts(connection)):
-        new = redacted(text, values)
-        if new != text:
-            yield table, column, key, new
-
-
-def redact(connection: Connection, values: Sequence[str]) -> int:
-    """Replaces values in all texts of the catalog; how many texts that were."""
-    count = 0
-    for table, column, key, new in redactions(connection, values):
-        replace_text(connection, table, column, key, new)
-        count += 1
-    return count
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()[:16]

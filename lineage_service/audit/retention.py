@@ -7,7 +7,7 @@ output that goes: it keeps what it made of it, and its lineage is cut there.
 
 from __future__ import annotations
 
-import json
+import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,9 +20,11 @@ from lineage_service.audit.actor import current_actor
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.processing import content_of, held_since, privacy_of
+from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
 from lineage_service.query.held_files import files_of_run
 from lineage_service.store.layout import COMMITTED, is_at_work, storing
+from lineage_service.store.publish import MARK
 from lineage_service.store.versions import Version
 
 
@@ -31,7 +33,7 @@ class ExpiredRuns:
     """What retention did, or would do.
 
     runs: those that expired · cut: versions that runs which stay have read, by the names they read them under
-    published: copies outside the home, which are not touched · files, bytes: removed from the home
+    published: copies of theirs outside the home, which go too · files, bytes: removed from the home
     notes: for people, anchors of the log that failed
     """
 
@@ -68,6 +70,9 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
         notes = writing.notes
         audit.forget()
     _sweep(ask, folders, needed)
+    for path in found.published:
+        if (Path(path) / MARK).exists():
+            shutil.rmtree(path, ignore_errors=True)
     return replace(found, notes=tuple(notes))
 
 
@@ -110,16 +115,11 @@ def _emptied(ask: Questions, dataset: DatasetRecord) -> str:
     return replace(version, kind="source", expired=record.run_id).to_json()
 
 
-def _published(ask: Questions, gone: Iterable[RunRecord]) -> tuple[str, ...]:
-    """Published copies of what the last run of a workflow wrote: they are not in the home."""
-    found = []
-    for run in gone:
-        latest = ask.reader.latest_run(run.workflow)
-        for dataset in ask.graph.datasets(run.id) if latest is not None and latest.id == run.id else ():
-            declared = json.loads(dataset.declared)
-            if dataset.role == "output" and declared.get("path") and declared.get("folder"):
-                found.append(str(Path(declared["folder"]) / declared["path"]))
-    return tuple(sorted(found))
+def _published(ask: Questions, gone: Collection[RunRecord]) -> tuple[str, ...]:
+    """Published copies that hold rows of runs which go."""
+    expired = {run.id for run in gone}
+    publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
+    return tuple(sorted(str(target) for target, run_id in publishers.items() if run_id in expired))
 
 
 def _removable(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> list[Path]:

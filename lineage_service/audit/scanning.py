@@ -5,7 +5,6 @@ By another way than an erasure takes: nothing here knows of runs, versions or li
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,32 +15,46 @@ from typing import Any
 from lineage_catalog import models
 from sqlalchemy import Engine, select, text
 
-from lineage_service.audit.decoding import Decoded, decoded_values
-from lineage_service.audit.redacting import is_telling
+from lineage_service.audit.decoding import Decoded, Part, decoded_values
+from lineage_service.audit.redacting import STRUCTURE
+from lineage_service.audit.telling import is_telling
 from lineage_service.errors import StoreError
 from lineage_service.subjects.key import NAME, Key
 
 CHUNK = 1 << 24
+WRITTEN = ("content", "variables", "declared")  # columns of the catalog with texts that users wrote
 _WORDS = re.compile(r"[^\s\"'`,;()\[\]{}=<>\\]+")
+_SMALLER = re.compile(r"[/|:]")  # what may stand between values, or be in one
+_WORD = re.compile(r"[A-Za-z_]+\Z|[0-9]+\Z")
 _PRINTED = re.compile(rb"[\x20-\x7e\x80-\xff]{4,}")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
 
 
 @dataclass
 class Values:
-    """What is looked for: values given again, or keyed hashes of values, which are found whole only."""
+    """What is looked for: values given again, or keyed hashes of values, which are found whole only. Numbers, and days,
+    occur by chance: those are looked for in columns of these names alone."""
 
     given: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    columns: frozenset[str] = frozenset()
     key: Key | None = None
 
     def __post_init__(self) -> None:
         self._long = sorted(value for value in self.given if is_telling(value))
         self._known: dict[str, bool] = {}
 
-    def in_texts(self, texts: Iterable[str]) -> bool:
-        """Whether one of these texts is, or has in it, what is looked for."""
-        return any(self.is_one(each) or self.inside(each) for each in texts)
+    def in_part(self, part: Part) -> bool:
+        """Whether values of a file are, or have in them, what is looked for."""
+        if part.is_text:
+            return any(self.is_one(each) or self.inside(each) for each in part.values)
+        if part.column is None or part.column.rpartition(".")[2].lower() not in self.columns:
+            return False
+        return any(
+            each in self.given or (self.key is not None and bool(self.numbers) and self.key.value(each) in self.numbers)
+            for each in part.values
+        )
 
     def is_one(self, value: str) -> bool:
         if value in self.given:
@@ -57,21 +70,23 @@ class Values:
     def inside(self, value: str) -> bool:
         return any(each in value for each in self._long)
 
-    def in_prose(self, prose: str) -> bool:
-        """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes."""
-        if self.inside(prose):
+    def in_prose(self, prose: str, *, words: bool = True) -> bool:
+        """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes. Without `words`, values that are
+        plain words are passed over: names and keys are words too."""
+        if any(each in prose for each in self._long if not each.isdigit() and (words or not _WORD.match(each))):
             return True
-        words = set(_WORDS.findall(prose))
-        words |= {part for pair in _QUOTED.findall(prose) for part in pair if part}
-        return any(self.is_one(word) for word in words)
+        parts = set(_WORDS.findall(prose))
+        parts |= {part for word in parts for part in _SMALLER.split(word)}
+        parts |= {part for pair in _QUOTED.findall(prose) for part in pair if part}
+        return any(self.is_one(part) for part in parts if not part.isdigit() and (words or not _WORD.match(part)))
 
-    def in_bytes(self, raw: bytes) -> bool:
-        """Whether it is among raw bytes, as text."""
-        if any(each.encode() in raw for each in self._long):
+    def in_bytes(self, raw: bytes, *, words: bool = True) -> bool:
+        """Whether it is among raw bytes, as text; without `words`, no plain word is looked for."""
+        if any(each.encode() in raw for each in self._long if not each.isdigit() and (words or not _WORD.match(each))):
             return True
-        return bool(self.hashes) and any(
-            self.in_prose(part.decode("utf-8", "replace")) for part in _PRINTED.findall(raw)
-        )
+        if not self.hashes:
+            return False
+        return any(self.in_prose(part.decode("utf-8", "replace"), words=words) for part in _PRINTED.findall(raw))
 
 
 @dataclass
@@ -89,14 +104,17 @@ class Scan:
 
     def folder(self, folder: Path, named: Callable[[Path], str], left_out: Iterable[Path] = ()) -> None:
         """Every file below a folder."""
-        skipped = set(left_out)
+        skipped = {*left_out, folder / NAME}
         try:
-            paths = sorted(path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+            paths = sorted(folder.rglob("*"))
         except OSError as error:
             self.unreadable.append(f"'{folder}' ({type(error).__name__})")
             return
         for path in paths:
-            if path not in skipped and path.name != NAME:
+            if path.is_dir() and not path.is_symlink():
+                if self.values.in_prose(named(path), words=False):
+                    self.found.append(f"the name of '{named(path)}'")
+            elif path not in skipped:
                 self.file(path, named(path))
 
     def file(self, path: Path, name: str) -> None:
@@ -104,7 +122,7 @@ class Scan:
             return
         self.files += 1
         try:
-            if self.values.in_prose(name):
+            if self.values.in_prose(name, words=False):
                 self.found.append(f"the name of '{name}'")
             with path.open("rb") as stream:
                 is_parquet = stream.read(4) == b"PAR1"
@@ -119,22 +137,23 @@ class Scan:
 
     def finds(self, path: Path) -> bool:
         """Whether a Parquet file holds what is looked for; it is read up to there."""
-        return any(self.values.in_texts(texts) for _, texts in decoded_values(path, self.decoded))
+        return any(self.values.in_part(part) for part in decoded_values(path, self.decoded))
 
     def _parquet(self, path: Path, name: str) -> None:
         self.parquet += 1
-        for where, texts in decoded_values(path, self.decoded):
-            if self.values.in_texts(texts):
-                self.found.append(f"{where} of '{name}'")
+        for part in decoded_values(path, self.decoded):
+            if self.values.in_part(part):
+                self.found.append(f"{part.where} of '{name}'")
         # What is not in compressed pages: column indexes, names of columns.
         if self.values.given:
             self._bytes(path, name)
 
-    def _bytes(self, path: Path, name: str) -> None:
+    def _bytes(self, path: Path, name: str, *, words: bool = True) -> None:
+        """Raw bytes. Without `words`, values that are plain words are passed over: keys and names are words too."""
         with path.open("rb") as stream:
             before = b""
             while chunk := stream.read(CHUNK):
-                if self.values.in_bytes(before + chunk):
+                if self.values.in_bytes(before + chunk, words=words):
                     self.found.append(f"the bytes of '{name}'")
                     return
                 before = chunk[-256:]
@@ -148,37 +167,36 @@ class Scan:
                 for row in connection.execute(select(table)):
                     self.rows_of_catalog += 1
                     for name, value in row._mapping.items():
-                        if value is not None and self.values.in_texts(_parts(value)):
+                        words = name in WRITTEN
+                        if isinstance(value, str) and any(
+                            self.values.in_prose(each, words=words) for each in _parts(name, value)
+                        ):
                             self.found.append(f"the catalog's table '{table.name}', column '{name}'")
             if engine.dialect.name == "sqlite":
                 self.pages = int(connection.execute(text("PRAGMA page_count")).scalar_one())
         if engine.dialect.name == "sqlite" and engine.url.database:
             for path in sorted(Path(engine.url.database).parent.glob(Path(engine.url.database).name + "*")):
-                self._bytes(path, path.name)
+                self._bytes(path, path.name, words=False)
         self.found = list(dict.fromkeys(self.found))
 
 
-def _parts(value: Any) -> Iterator[str]:
-    """The texts inside of a value of the catalog, which may be JSON."""
-    whole = str(value)
-    yield whole if len(whole) < 200 else ""
-    if isinstance(value, str) and value[:1] in "{[":
-        with contextlib.suppress(ValueError):
-            yield from _leaves(json.loads(value))
-    if isinstance(value, str):
-        yield from set(_WORDS.findall(value))
-        yield from (part for pair in _QUOTED.findall(value) for part in pair if part)
+def _parts(column: str, text: str) -> Iterator[str]:
+    """The texts in a value of the catalog: of JSON those inside, without the names of its parts."""
+    if column in STRUCTURE:
+        return
+    try:
+        yield from _leaves(json.loads(text))
+    except ValueError:
+        yield text
 
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, each in value.items():
-            yield str(key)
-            yield from _leaves(each)
+            if key not in STRUCTURE or key == "path":
+                yield from _leaves(each)
     elif isinstance(value, list):
         for each in value:
             yield from _leaves(each)
-    elif value is not None:
-        yield str(value)
-        yield from set(_WORDS.findall(str(value)))
-        yield from (part for pair in _QUOTED.findall(str(value)) for part in pair if part)
+    elif isinstance(value, str):
+        yield value

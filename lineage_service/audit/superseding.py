@@ -19,7 +19,7 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 from lineage_service.audit.published import last_publishers
 from lineage_service.audit.purging import Purging, has_left_out
 from lineage_service.audit.source_files import Rewritten, after_rewriting
-from lineage_service.audit.unanswerable import has_changed_sources, refuse_unanswerable_runs
+from lineage_service.audit.unanswerable import has_changed_sources, refuse_untraced, why_unanswerable
 from lineage_service.errors import Problem, RunError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions, renamed
@@ -32,7 +32,8 @@ from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication
-from lineage_service.store.versions import Version
+from lineage_service.store.scan import VersionScan
+from lineage_service.store.versions import Origin, Version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,12 +44,13 @@ CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change). And by
-    dataset version of runs: rids that are taken out there. `drop`: runs that cannot be traced may go as a whole."""
+    """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change).
+    `held`: sources of runs, by run and name, that a legal hold lets nothing be taken out of. `drop`: runs that cannot
+    be traced may go as a whole."""
 
     gone: Mapping[str, Ids] = field(default_factory=dict)
     corrected: Mapping[str, pa.Table] = field(default_factory=dict)
-    taken_out: Mapping[str, Ids] = field(default_factory=dict)
+    held: frozenset[tuple[str, str]] = frozenset()
     drop: bool = False
 
 
@@ -108,41 +110,53 @@ class Superseding:
     rewritten: Mapping[str, Rewritten] = field(default_factory=dict)  # source files, by path
 
     def all(self) -> list[Made]:
-        """Every run that is concerned, made anew, the oldest first."""
+        """Every run that is concerned, made anew, the oldest first. LineageError, with all of them, for runs that
+        cannot be traced, unless those may go."""
         runs = list(reversed(self.ask.reader.runs()))
         publishers = last_publishers(self.ask, runs)
-        concerned = [run for run in runs if self._may_be_concerned(run)]
-        unanswerable = refuse_unanswerable_runs(self.ask, concerned, drop=self.wanted.drop)
+        untraced: dict[str, str] = {}
         for number, run in enumerate(runs):
-            if run.id not in unanswerable and not self._is_concerned(run):
+            reason = self._why_untraced(run, untraced)
+            if reason is not None:
+                untraced[run.id] = reason
+                self.made.append(Made(run, None))
+                continue
+            if not self._is_concerned(run):
                 continue
             with self.stages.stage(f"making '{run.workflow}' anew ({number + 1} of {len(runs)} runs looked at)"):
-                if run.id in unanswerable:
-                    self.made.append(Made(run, None))
-                elif run.capture == "query":
+                if run.capture == "query":
                     from lineage_service.audit.saved_again import saved_again
 
                     self.made.append(saved_again(self, run))
                 else:
                     targets = {target for target, publisher in publishers.items() if publisher == run.id}
                     self.made.append(self._refreshed(run, targets))
+        if untraced and not self.wanted.drop:
+            refuse_untraced({run.id: run for run in runs}, untraced)
         return self.made
 
     # --- which runs -------------------------------------------------------------------------------------------
 
+    def _why_untraced(self, run: RunRecord, before: Mapping[str, str]) -> str | None:
+        """Why a run that rows which go are behind cannot be traced; it may also read what such a run wrote."""
+        read = [each.version_id for each in self.ask.graph.datasets(run.id) if each.role == "source"]
+        maker = next((each.run_id for each in self.ask.reader.makers_of(read) if each.run_id in before), None)
+        if maker is not None:
+            return f"it reads what run '{maker}' wrote"
+        return why_unanswerable(self.ask, run) if self._is_touched(run) else None
+
+    def _is_touched(self, run: RunRecord) -> bool:
+        touched = {*self.wanted.gone, *self.wanted.corrected, *self.versions}
+        return any(
+            each.version_id in touched and (run.id, each.name) not in self.wanted.held
+            for each in self.ask.graph.datasets(run.id)
+        )
+
     def _is_concerned(self, run: RunRecord) -> bool:
-        datasets = self.ask.graph.datasets(run.id)
-        touched = {*self.wanted.gone, *self.wanted.corrected, *self.wanted.taken_out, *self.versions}
-        if any(each.version_id in touched for each in datasets):
+        if self._is_touched(run):
             return True
         # Rows that a refresh left out lie on in its files; whose they were, nobody knows any more.
-        return has_left_out(self.ask.scan(each).version for each in datasets)
-
-    def _may_be_concerned(self, run: RunRecord) -> bool:
-        """Whether rows that go are behind any of its rows, over whatever workflows."""
-        datasets = self.ask.graph.datasets(run.id)
-        touched = {*self.wanted.gone, *self.wanted.corrected, *self.wanted.taken_out}
-        return any(each.version_id in touched for each in datasets)
+        return has_left_out(self.ask.scan(each).version for each in self.ask.graph.datasets(run.id))
 
     # --- one run ----------------------------------------------------------------------------------------------
 
@@ -195,6 +209,8 @@ class Superseding:
 
     def _change(self, refresh: Refresh, record: DatasetRecord) -> Changed | None:
         """What changes in a source of a run: rows of its own, or those of the output that it reads."""
+        if (record.run_id, record.name) in self.wanted.held:
+            return None
         before = refresh.scans[record.space].version
         known = self.versions.get(record.version_id)
         if known is None:
@@ -206,6 +222,7 @@ class Superseding:
             removed = np.array([], np.int64) if gone is None else gone
             found = changing.changed(removed, corrected, None, ())
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
+            after = replace(after, origins=_with_rows(before, after, self.ask))
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
         return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)
@@ -220,17 +237,20 @@ class Superseding:
             everywhere = CHANGED_SOURCES
         elif not is_computable(self.ask.reader.content(refresh.run.id) or "{}"):
             everywhere = REDACTED
-        found = policies(self.ask, refresh, rows, everywhere)
-        for record in refresh.records:
-            rids = self.wanted.taken_out.get(record.version_id)
-            step = record.space.removeprefix("step:")
-            if record.role in ("output", "step") and rids is not None:
-                known = found.get(step)
-                if known is None:
-                    found[step] = Deleted(rids, "a person's own rows", besides=True)
-                else:
-                    found[step] = replace(known, rids=np.union1d(known.rids, rids))
-        return found
+        return policies(self.ask, refresh, rows, everywhere)
+
+
+def _with_rows(before: Version, after: Version, ask: Questions) -> tuple[Origin, ...]:
+    """The original files of a copy that still have rows in it: one that has none may be named after somebody."""
+    if not any(origin.rows for origin in before.origins) or before.end != sum(each.rows for each in before.origins):
+        return after.origins
+    paths = tuple(ask.home.absolute(file.path) for file in after.files)
+    rids = ask.engine.id_array(VersionScan(after, paths, ask.home.absolute).all_rids()).to_numpy(zero_copy_only=False)
+    return tuple(
+        each
+        for each in after.origins
+        if not each.rows or bool(((rids >= each.base) & (rids < each.base + each.rows)).any())
+    )
 
 
 def _as_warnings(refresh: Refresh) -> list[Problem]:

@@ -6,7 +6,7 @@ Values that other persons have too tell nothing, and are left out: finding one a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,37 +23,95 @@ from lineage_service.subjects.hashing import canonical
 
 @dataclass
 class Telling:
-    """values: of the persons alone, as canonical text · shared: how many others have too · unread: sources whose rows
-    can no longer be read."""
+    """texts: of the persons alone · numbers: likewise, also days; they occur by chance, and mean somebody only in
+    `columns`: personal ones, and those that show them · shared: how many others have too · odd: how many are of types
+    that are not searched for · unread: versions whose rows can no longer be read."""
 
-    values: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    numbers: set[str] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
     shared: int = 0
-    unread: list[str] = field(default_factory=list)
+    odd: int = 0
+    unread: set[str] = field(default_factory=set)
 
 
-def telling_values(ask: Questions, found: Sequence[Found]) -> Telling:
-    """The persons' values in all sources where they can still be read."""
+SHORTEST = 4  # shorter texts occur by chance
+
+
+def is_telling(value: str) -> bool:
+    """Whether a text is long enough that finding it somewhere is no chance."""
+    return len(value) >= SHORTEST
+
+
+def telling_values(
+    ask: Questions,
+    found: Sequence[Found],
+    *,
+    only: Collection[str] | None = None,
+    retained: Sequence[Found] = (),
+    new: Collection[str] = (),
+) -> Telling:
+    """The persons' values in all sources where they can still be read; `only` in these columns. Values that stay in
+    rows that are `retained`, or that are `new`, tell nothing."""
     telling, seen = Telling(), set[str]()
-    candidates: dict[str, set[str]] = {}
-    places: dict[str, list[tuple[DatasetRecord, str, Ids]]] = {}
+    candidates: dict[str, set[str]] = {"text": set(), "number": set(), "odd": set()}
+    places: list[tuple[DatasetRecord, str, Ids]] = []
     for each in found:
         if each.dataset.version_id in seen:
             continue
         seen.add(each.dataset.version_id)
-        if _is_changed(ask, each.dataset):
-            telling.unread.append(each.dataset.full_name)
+        if is_changed(ask, each.dataset):
+            telling.unread.add(each.dataset.version_id)
             continue
         for name in personal_columns(each.dataset):
-            values = _values(ask, each.dataset, name, each.rids)
-            candidates.setdefault(name.lower(), set()).update(values)
-            places.setdefault(name.lower(), []).append((each.dataset, name, each.rids))
-    every = set().union(*candidates.values()) if candidates else set()
-    others: set[str] = set()
-    for known in places.values():
-        for dataset, name, rids in known:
-            others |= _others(ask, dataset, name, rids, every)
-    telling.values, telling.shared = every - others, len(every & others)
+            if only is not None and name.lower() not in {one.lower() for one in only}:
+                continue
+            candidates[_kind(ask, each.dataset, name)] |= _values(ask, each.dataset, name, each.rids)
+            places.append((each.dataset, name, each.rids))
+            telling.columns |= _shown_as(ask, each.dataset, name)
+    every = set().union(*candidates.values())
+    others = {value for value in every if value in set(new)}
+    for dataset, name, rids in places:
+        others |= _others(ask, dataset, name, rids, every)
+    for each in retained:
+        if not is_changed(ask, each.dataset):
+            for name in personal_columns(each.dataset):
+                others |= _values(ask, each.dataset, name, each.rids) & every
+    telling.texts, telling.numbers = candidates["text"] - others, candidates["number"] - others
+    telling.odd, telling.shared = len(candidates["odd"] - others), len(every & others)
     return telling
+
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "double", "date")
+
+
+def _kind(ask: Questions, dataset: DatasetRecord, name: str) -> str:
+    columns = ask.scan(dataset).version.columns
+    kind = next((each.type for each in columns if each.name.lower() == name.lower()), "string")
+    if kind.startswith(("string", "char", "varchar")):
+        return "text"
+    return "number" if kind.startswith(_NUMBERS) else "odd"
+
+
+def _shown_as(ask: Questions, dataset: DatasetRecord, name: str) -> set[str]:
+    """Names of columns that are computed from a source's column, in any run that reads the version; and its own."""
+    found, pending = {name.lower()}, [(dataset.version_id, name.lower())]
+    seen: set[tuple[str, str]] = set()
+    while pending:
+        version, column_name = pending.pop()
+        if (version, column_name) in seen:
+            continue
+        seen.add((version, column_name))
+        for reader in [dataset, *ask.reader.readers_of([version])]:
+            if reader.version_id != version:
+                continue
+            made = {each.name: each.version_id for each in ask.graph.datasets(reader.run_id) if each.role != "source"}
+            for each in ask.reader.columns(reader.run_id):
+                reads = {(one, other.lower()) for one, other in json.loads(each.reads or "[]")}
+                if each.dataset in made and (reader.name, column_name) in reads:
+                    found.add(each.name.lower())
+                    pending.append((made[each.dataset], each.name.lower()))
+    return found
 
 
 def personal_columns(dataset: DatasetRecord) -> list[str]:
@@ -62,7 +120,7 @@ def personal_columns(dataset: DatasetRecord) -> list[str]:
     return list(dict.fromkeys([*(declared.get("subject") or {}).values(), *(declared.get("pii") or ())]))
 
 
-def _is_changed(ask: Questions, dataset: DatasetRecord) -> bool:
+def is_changed(ask: Questions, dataset: DatasetRecord) -> bool:
     scan = ask.scan(dataset)
     return scan.version.kind == "source" and any(
         has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from lineage_catalog.records import RunRecord
 
@@ -31,32 +31,18 @@ def why_unanswerable(ask: Questions, run: RunRecord) -> str | None:
     return None
 
 
-def refuse_unanswerable_runs(ask: Questions, runs: Sequence[RunRecord], *, drop: bool) -> set[str]:
-    """The ids of runs that must go as a whole: those, and the runs that read what they wrote. LineageError, with all of
-    them, unless that was asked for."""
-    found = {run.id: reason for run in runs if (reason := why_unanswerable(ask, run)) is not None}
-    workflows = {run.id: run.workflow for run in runs}
-    pending = list(found)
-    while pending:
-        run_id = pending.pop()
-        made = [each.version_id for each in ask.graph.datasets(run_id) if each.role != "source"]
-        for reader in ask.reader.readers_of(made) if made else []:
-            if reader.run_id not in found:
-                found[reader.run_id] = f"it reads what run '{run_id}' wrote"
-                workflows[reader.run_id] = reader.workflow
-                pending.append(reader.run_id)
-    if found and not drop:
-        raise LineageError(
-            [
-                Problem(
-                    f"run '{run_id}' of '{workflows[run_id]}' cannot be traced: {reason}",
-                    hint="--drop-runs removes such runs as a whole; or run the workflow again with --capture auto "
-                    "and let the old run go by `gc --retention`",
-                )
-                for run_id, reason in found.items()
-            ]
-        )
-    return set(found)
+def refuse_untraced(runs: Mapping[str, RunRecord], reasons: Mapping[str, str]) -> None:
+    """LineageError for runs that cannot be traced, each with the reason."""
+    raise LineageError(
+        [
+            Problem(
+                f"run '{run_id}' of '{runs[run_id].workflow}' cannot be traced: {reason}",
+                hint="--drop-runs removes such runs as a whole; or run the workflow again with --capture auto and let "
+                "the old run go by `gc --retention`",
+            )
+            for run_id, reason in reasons.items()
+        ]
+    )
 
 
 def has_changed_sources(ask: Questions, run: RunRecord) -> bool:

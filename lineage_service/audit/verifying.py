@@ -11,13 +11,14 @@ from typing import Any
 from lineage_service.audit.documents import read
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append
-from lineage_service.audit.published import target_of
-from lineage_service.audit.redacting import is_telling
+from lineage_service.audit.published import published_copies
+from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.telling import is_telling
 from lineage_service.errors import LineageError, listed
 from lineage_service.progress import Stages, Tell
 from lineage_service.store.layout import storing
-from lineage_service.subjects.finding import required_key, rows_of_hashes
+from lineage_service.subjects.finding import required_key
 from lineage_service.subjects.key import Key
 
 CANARY = "a canary that must be found 7b1f"
@@ -53,8 +54,14 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
     if "certificate_of" not in certificate:
         raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
     stages = Stages(tell)
-    hashes = frozenset(certificate["values"]["keyed_hashes"])
-    values = Values(frozenset(each for each in given or () if each), hashes, key)
+    told = certificate["values"]
+    values = Values(
+        frozenset(each for each in given or () if each),
+        frozenset(told["keyed_hashes"]),
+        frozenset(told["keyed_hashes_of_numbers"]),
+        frozenset(told["columns_of_numbers"]),
+        key,
+    )
     verdict = Verdict(not_covered=list(certificate["not_covered"]))
     with stages.stage("trying the scan on a canary"):
         if not _finds_canary(audit, key):
@@ -91,35 +98,27 @@ def _scan_files(audit: Audit, scan: Scan) -> None:
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
     scan.folder(home, lambda path: str(path.relative_to(home)), own)
     for target in published_copies(audit):
-        if target.exists():
-            scan.folder(target, str)
-
-
-def published_copies(audit: Audit) -> list[Path]:
-    """Every folder that a run in the catalog has published to."""
-    reader = audit.reader
-    targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
-    return list(dict.fromkeys(target for target in targets if target is not None))
+        for folder in (target, *target.parent.glob(f".{target.name}.*")):
+            if folder.is_dir():
+                scan.folder(folder, str)
 
 
 def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:
     """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
     if certificate["certificate_of"] != "erasure":
         return
-    rows = rows_of_hashes(audit.ask, key, certificate["subjects"])
-    retained = {each["dataset"] for each in certificate["retained"]}
+    rows = rows_left(audit, key, certificate)
     for each in rows.found:
-        if each.dataset.full_name not in retained:
-            verdict.found.append(
-                f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
-            )
+        verdict.found.append(
+            f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
+        )
     for unlooked in rows.unlooked:
         verdict.incomplete.append(f"'{unlooked.dataset.full_name}@{unlooked.dataset.run_id}': {unlooked.reason}")
 
 
 def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdict: Verdict, audit: Audit) -> None:
     told = certificate["values"]
-    whole = len(values.hashes)
+    whole = len(values.hashes) + len(values.numbers)
     given = sum(is_telling(each) for each in values.given)
     verdict.covered += [
         f"{scan.files:,} files of the home and of published copies, {scan.parquet:,} of them Parquet: "
@@ -127,7 +126,8 @@ def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdi
         f"{scan.decoded.statistics:,} statistics decoded",
         f"{scan.rows_of_catalog:,} rows of the catalog"
         + (f", and {scan.pages:,} pages of its file with those that are free" if scan.pages else ""),
-        f"looked for {whole:,} values by their keyed hashes, whole, and {given:,} given again, also inside of others",
+        f"looked for {whole:,} values by their keyed hashes, whole, and {given:,} given again, also inside of others"
+        + (f"; numbers and days in columns called {', '.join(sorted(values.columns))}" if values.columns else ""),
         "rows of the person in every held run, by the index of persons",
     ]
     if audit.reader.engine.dialect.name != "sqlite":
@@ -136,9 +136,13 @@ def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdi
         verdict.not_covered.append(
             f"{told['too_short_to_search']} values that are too short to be searched for: they occur by chance"
         )
+    if told["of_other_types"]:
+        verdict.not_covered.append(
+            f"{told['of_other_types']} values that are neither texts nor numbers nor days, and are not searched for"
+        )
     if told["shared_with_others"]:
         verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
-    if not whole and not given:
+    if not whole and not given and not certificate["retained"]:
         verdict.incomplete.append("no value to look for: give the person's values again on standard input")
 
 
@@ -155,8 +159,9 @@ def _finds_canary(audit: Audit, key: Key) -> bool:
             pq.write_table(pa.table({"text": texts, "number": [*range(500), 4711_0815]}), path, compression="zstd")
             for values in (
                 Values(frozenset([CANARY])),
-                Values(frozenset(["47110815"])),
+                Values(frozenset(["47110815"]), columns=frozenset(["number"])),
                 Values(hashes=frozenset([key.value(CANARY)]), key=key),
+                Values(numbers=frozenset([key.value("47110815")]), columns=frozenset(["number"]), key=key),
             ):
                 scan = Scan(values)
                 scan.file(path, "canary")

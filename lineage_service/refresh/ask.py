@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
-from lineage_service.errors import QuestionError, listed
+from lineage_service.errors import Problem, QuestionError, RunError, listed
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import refuse_masked
@@ -22,9 +22,14 @@ from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.publish import discarding, publish
+from lineage_service.subjects.index import declared_subjects
+from lineage_service.subjects.key import home_key
+from lineage_service.subjects.noted import scan_of
+from lineage_service.subjects.returned import is_held, problem_of, returned_rows
 
 
 @dataclass(frozen=True)
@@ -110,11 +115,12 @@ def refresh(
                 refuse_masked(each.key, masked, source.full_name, "a key would tell its values")
             removed = removed_rids(ask, source, each.removed)
             changes[source.name] = changing.changed(removed, each.changed, each.added, each.key)
+        changes, returned = _without_erased(refreshing, found.values(), changes)
         if not changes:
             folder.remove()
             return RefreshReport(run.id, run.id, run.workflow, {}, {})
         refreshing.bring(changes)
-        warnings = failed_checks(refreshing)
+        warnings = [*returned, *failed_checks(refreshing)]
         copies = publications(refreshing)
         with discarding(copies), stages.stage("committing"):
             made, report = refreshing.commit(changes, started, warnings)
@@ -124,6 +130,39 @@ def refresh(
             folder.mark_committed()
         publish(copies)
     return report
+
+
+def _without_erased(
+    refreshing: Refresh, sources: Iterable[DatasetRecord], changes: Mapping[str, Changed]
+) -> tuple[dict[str, Changed], list[Problem]]:
+    """The changes without rows of erased persons that sources are to drop, and warnings. RunError where a source says
+    that such a person must not be in the data again."""
+    ask, kept, told = refreshing.ask, dict(changes), list[Problem]()
+    for source in sources:
+        spec, change = refreshing.loaded.spec.sources[source.name], changes.get(source.name)
+        if change is None or not isinstance(spec, SourceSpec) or is_held(spec):
+            continue
+        parts, persons = [np.array([], np.int64)], 0
+        for declared in declared_subjects(source.name, spec.subject):
+            erased = ask.reader.erased(declared.kind)
+            scan, key = scan_of(refreshing.folder, change.after), home_key(refreshing.home)
+            rids, count = returned_rows(ask.engine.connection, key, declared, scan, change.came, erased)
+            parts.append(rids)
+            persons = max(persons, count)
+        rids = np.unique(np.concatenate(parts))
+        if not len(rids):
+            continue
+        told.append(problem_of(source.name, spec.on_erased, persons, len(rids)))
+        if spec.on_erased == "drop":
+            patched = refreshing.patcher.patched(change.after, rids, [])
+            after = compacted(patched, refreshing.patcher, refreshing.folder.snapshot(source.name))
+            came, both = np.setdiff1d(change.came, rids), np.intersect1d(change.gone, rids)
+            kept[source.name] = replace(change, after=after, came=came)
+            if not len(came) and not len(change.gone) and not len(both):
+                del kept[source.name]
+    if any(problem.severity == "error" for problem in told):
+        raise RunError(told)
+    return kept, told
 
 
 def _sources(ask: Questions, asked: Mapping[str, Asked]) -> dict[str, Asked]:

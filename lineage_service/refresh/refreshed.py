@@ -53,11 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deleted:
-    """Rows of a dataset that are taken out without being computed anew; or `besides` that."""
+    """Rows of a dataset that are taken out instead of being computed anew."""
 
     rids: Ids
-    reason: str | None = None
-    besides: bool = False
+    reason: str
 
 
 @dataclass
@@ -105,11 +104,11 @@ class Refresh:
         deleted: Mapping[str, Deleted] | None = None,
     ) -> None:
         """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from.
-        Without `lineage` only their rows. Of steps in `deleted`, rows are taken out instead, or besides."""
+        Without `lineage` only their rows. Of steps in `deleted`, rows are taken out instead."""
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
         deleted = deleted or {}
-        if not all(step in deleted and not deleted[step].besides for step in self._steps(only)):
+        if not all(step in deleted for step in self._steps(only)):
             refuse_unanswerable(self.run, before)
             refuse_redacted(self.run, self.ask.reader.content(self.run.id))
             self._refuse_changed(changes)
@@ -123,7 +122,7 @@ class Refresh:
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
             node = self.plan.steps[step]
-            self._is_left = step not in deleted or deleted[step].besides
+            self._is_left = step not in deleted
             rows = None
             if (
                 self._is_left
@@ -138,7 +137,7 @@ class Refresh:
             none = np.array([], np.int64)
             gone, came = (none, none) if rows is None else (rows.gone, rows.came)
             if step in deleted:
-                gone, came = self._delete(space, deleted[step], gone, came)
+                gone = self._delete(space, deleted[step])
             self.states[node.id] = State(space, self.scans[space], self._scan(self.versions[space]), gone, came)
         self.seconds["refresh"] = round(time.monotonic() - began, 3)
 
@@ -230,24 +229,17 @@ class Refresh:
             wanted &= needed
         return [node.step for node in self.plan.nodes() if node.id in wanted]
 
-    def _delete(self, space: Space, deleted: Deleted, gone: Ids, came: Ids) -> tuple[Ids, Ids]:
-        """Takes rows out of a dataset that has been brought up to date, or left as it was."""
+    def _delete(self, space: Space, deleted: Deleted) -> Ids:
+        """Takes rows out of a dataset that was left as it was; those that it had."""
         then = self.versions[space]
-        held = _array_of(self.ask.engine.id_array(self._scan(then).all_rids()))
-        rids = np.intersect1d(deleted.rids, held)
-        if not len(rids):
-            return gone, came
-        self.versions[space] = now = self.patcher.patched(then, rids, [])
-        mask = self.patcher.mask(rids)
-        self.hops = [each for hop in self.hops for each in masked([hop], self.folder.run_id, space, mask)]
-        step = space.removeprefix("step:")
-        told = self.reports[step]
-        way = told.way if deleted.besides and told.way != "untouched" else "deleted"
-        self.reports[step] = replace(
-            told, way=way, rows=now.rows, removed=told.removed + len(rids), reason=deleted.reason
-        )
-        then_held = _array_of(self.ask.engine.id_array(self.scans[space].all_rids()))
-        return np.union1d(gone, np.intersect1d(rids, then_held)), np.setdiff1d(came, rids)
+        rids = np.intersect1d(deleted.rids, _array_of(self.ask.engine.id_array(self._scan(then).all_rids())))
+        if len(rids):
+            self.versions[space] = now = self.patcher.patched(then, rids, [])
+            mask = self.patcher.mask(rids)
+            self.hops = [each for hop in self.hops for each in masked([hop], self.folder.run_id, space, mask)]
+            told = DatasetReport("deleted", now.rows, removed=len(rids), reason=deleted.reason)
+            self.reports[space.removeprefix("step:")] = told
+        return rids
 
     def _untouched(self, space: Space, before: Sequence[HopRecord]) -> None:
         version = self.versions[space]

@@ -75,6 +75,8 @@ class Patcher:
             return file
         if file.without is not None:
             here = np.union1d(here, self._read(file.without, AT))
+        if len(here) == file.rows:
+            return None
         path = self._fresh()
         write_positions(path, _array(here))
         return replace(file, without=self.folder.home.relative(path), left_out=len(here))

@@ -18,7 +18,7 @@ def canonical(value: str, spark_type: str) -> str:
     if not spark_type.startswith(_FRACTIONS):
         return text
     # 42.00 and 42.0 are 42.
-    return f"CASE WHEN {text} LIKE '%.%' THEN regexp_replace({text}, '\\.?0+$', '') ELSE {text} END"
+    return f"CASE WHEN {text} LIKE '%.%' THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
 
 
 def canonical_of_text(spark_type: str) -> str:

@@ -3,31 +3,70 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from lineage_catalog.records import SubjectRecord
 
-from lineage_service.errors import Problem, RunError
+from lineage_service.errors import Position, Problem, RunError
 from lineage_service.spec.models import SourceSpec
 from lineage_service.spec.yaml_tree import Marks
 from lineage_service.store.compacting import compacted
-from lineage_service.store.engine import open_duckdb
+from lineage_service.store.engine import column, open_duckdb
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids, Patcher
+from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
+from lineage_service.subjects.hashing import canonical, hashed
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import home_key
+from lineage_service.subjects.key import Key, home_key
 from lineage_service.subjects.noted import Known, known_index, scan_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def is_held(spec: SourceSpec) -> bool:
     """Whether a legal hold lets nobody be erased from a source today."""
     hold = spec.legal_hold
     return hold is not None and (hold.until is None or str(hold.until) >= datetime.now(UTC).date().isoformat())
+
+
+def problem_of(name: str, on_erased: str, persons: int, rows: int, at: Position | None = None) -> Problem:
+    """What is told of erased persons who are in a source again."""
+    who = "a person who was erased is" if persons == 1 else f"{persons:,} persons who were erased are"
+    what = {"fail": "", "warn": ", and read all the same", "drop": ", and left out"}[on_erased]
+    told = f"source '{name}': {who} in the data again, with {rows:,} {'row' if rows == 1 else 'rows'}{what}"
+    hint = None
+    if on_erased == "fail":
+        hint = "remove the rows where they come from, or say `on_erased: drop` to leave them out"
+    return Problem(told, at, hint, "error" if on_erased == "fail" else "warning")
+
+
+def returned_rows(
+    connection: DuckDBPyConnection, key: Key, declared: Declared, scan: VersionScan, came: Ids, erased: Collection[str]
+) -> tuple[Ids, int]:
+    """Of rows that came into a source: those of erased persons, and how many persons they are."""
+    own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
+    if own is None or not len(came) or not erased:
+        return came[:0], 0
+    wanted = ", ".join(f"unhex('{each}')" for each in sorted(erased))
+    text = hashed(declared.kind, canonical(column(own.name), own.type))
+    connection.register("rows_that_came", pa.table({"b": pa.array(came, pa.int64())}))
+    try:
+        rows = connection.execute(
+            f"SELECT {RID}, hash FROM (SELECT {RID}, {text} AS hash FROM ({scan.select([own.name])}) t "
+            f"SEMI JOIN rows_that_came c ON c.b = t.{RID}) WHERE hash IN ({wanted})",
+            [*key.pads],
+        ).fetchall()
+    finally:
+        connection.unregister("rows_that_came")
+    return np.unique(np.array([row[0] for row in rows], np.int64)), len({bytes(row[1]) for row in rows})
 
 
 @dataclass
@@ -53,7 +92,7 @@ class Returned:
             if not persons:
                 self.records += made
                 continue
-            problem = self._problem(name, spec, persons, len(rids))
+            problem = problem_of(name, spec.on_erased, persons, len(rids), self.marks.at("sources", name))
             if spec.on_erased == "fail":
                 failed.append(problem)
                 continue
@@ -110,13 +149,3 @@ class Returned:
             absolute = Path(self.folder.home.absolute(path))
             if path not in used and absolute.is_relative_to(self.folder.path):
                 absolute.unlink(missing_ok=True)
-
-    def _problem(self, name: str, spec: SourceSpec, persons: int, rows: int) -> Problem:
-        who = "a person who was erased is" if persons == 1 else f"{persons:,} persons who were erased are"
-        what = {"fail": "", "warn": ", and read all the same", "drop": ", and left out"}[spec.on_erased]
-        told = f"source '{name}': {who} in the data again, with {rows:,} {'row' if rows == 1 else 'rows'}{what}"
-        hint = None
-        if spec.on_erased == "fail":
-            hint = "remove the rows where they come from, or say `on_erased: drop` to leave them out"
-        at = self.marks.at("sources", name)
-        return Problem(told, at, hint, "error" if spec.on_erased == "fail" else "warning")

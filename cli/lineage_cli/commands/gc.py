@@ -60,6 +60,6 @@ def _tell_expired(result: dict[str, Any], *, dry_run: bool) -> None:
     for name in result["cut"]:
         click.echo(f"note: lineage is cut at {name}: the run that made its rows is gone", err=True)
     for path in result["published"]:
-        click.echo(f"note: the published copy '{path}' is outside the home and stays", err=True)
+        click.echo(f"note: the published copy '{path}' {'would go' if dry_run else 'went'} too", err=True)
     for note in result["notes"]:
         click.echo(f"note: {note}", err=True)
