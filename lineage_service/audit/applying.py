@@ -31,6 +31,7 @@ from lineage_service.audit.actor import Actor
 from lineage_service.audit.cases import case_closed, require_approval
 from lineage_service.audit.documents import sealed
 from lineage_service.audit.facade import Audit
+from lineage_service.audit.kept_values import forget_values
 from lineage_service.audit.log import Entry, append, logged, reading
 from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, same_work, scope_of
 from lineage_service.audit.published import put_in_place
@@ -46,7 +47,16 @@ from lineage_service.store.layout import storing
 from lineage_service.subjects.finding import SubjectRows, required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
-CERTIFICATES = "certificates"
+
+class AppliedAlready(RunError):
+    """A plan that was carried out; `certificate` as it was given then."""
+
+    def __init__(self, known: ErasureRecord) -> None:
+        super().__init__(
+            f"the plan '{known.id}' was applied already, at {known.at}",
+            hint="`audit verify` shows that it holds; make a new plan for anything else",
+        )
+        self.certificate: dict[str, Any] = json.loads(known.certificate or "{}")
 
 
 @dataclass
@@ -81,10 +91,7 @@ class Applying:
         with alone(self.audit):
             known = self._known()
             if known is not None and known.state == "done":
-                raise RunError(
-                    f"the plan '{self.plan_id}' was applied already, at {known.at}",
-                    hint="`audit verify` shows that it holds; make a new plan for anything else",
-                )
+                raise AppliedAlready(known)
             if known is None:
                 require_approval(self.audit, self.plan["request"], self.plan_id)
                 self._refuse_moved()
@@ -206,6 +213,7 @@ class Applying:
         with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
             vacuum(engine)
         self.audit.forget()
+        forget_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
         left = self._left(key)
         if left:
             raise LineageError(

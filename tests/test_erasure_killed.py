@@ -1,0 +1,147 @@
+"""`kill -9` while a plan is carried out: whatever it was doing, done again it finishes, and nothing is half erased.
+
+Killed before each kind of thing that it does to files and to the catalog, and at moments by chance: SMOKE_KILLS=50 for
+more of these.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lineage_service.errors import RunError
+from tests.erasure_shop import GONE, Shop, put_back, values
+
+KILLS = int(os.environ.get("SMOKE_KILLS", "8"))
+SEED = int(os.environ.get("SMOKE_SEED", "17"))
+ALWAYS = ("after switch", "before put_in_place", "before vacuum", "before finish_erasure", "before written")
+
+
+class Killed:
+    """A shop with a plan, put back before each try, and the process that carries the plan out."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kept = folder / "kept"
+        self.shop = Shop(folder / "live").run().planned()
+        put_back(self.shop.folder, self.kept)
+        self.old = self.shop.rows(), self.shop.published()
+        fresh = Shop(folder / "fresh", without=(GONE,)).run()
+        self.new = fresh.rows(), fresh.published()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.erasure_driver"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        put_back(self.kept, self.shop.folder)
+        whole = self.applied()
+        assert (whole["signal"], whole["code"]) == (0, 0)
+        self.marks: list[str] = whole["marks"]
+        self.seconds: float = whole["seconds"]
+
+    def applied(self, **kill: Any) -> dict[str, Any]:
+        """The plan carried out over the shop as it was, or killed on the way."""
+        put_back(self.kept, self.shop.folder)
+        shop = self.shop
+        order = {"home": str(shop.folder / "home"), "plan": str(shop.plan), "out": str(shop.certificate), **kill}
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(timeout=30)
+
+    # --- what must hold ---------------------------------------------------------------------------------------
+
+    def survives(self, *, collected: bool) -> str | None:
+        """Everything that holds after a kill; the state it was found in. `collected`: `gc` comes before the next try."""
+        shop, state = self.shop, self.shop.state()
+        rows = shop.rows()
+        assert rows == (self.old[0] if state is None else self.new[0])
+        for name, found in shop.published().items():
+            assert found in (self.old[1][name], self.new[1][name]), name
+        if state == "done":
+            assert shop.published() == self.new[1]
+            assert not shop.left()
+        if collected:
+            self.gc()
+            assert shop.rows() == rows
+        home = shop.open()
+        try:
+            if state == "done":
+                with pytest.raises(RunError, match="was applied already"):
+                    home.audit.apply(shop.plan, out=shop.certificate)
+            else:
+                home.audit.apply(shop.plan, out=shop.certificate)
+            verdict = home.audit.verify(shop.certificate, values=values(GONE))
+            assert verdict.holds, verdict.to_json()
+            log = home.audit.verify_log()
+            assert log.ok, log.problems
+        finally:
+            home.close()
+        assert shop.state() == "done"
+        self.gc()
+        assert (shop.rows(), shop.published()) == self.new
+        assert not shop.left()
+        beside = [path.name for path in (shop.folder / "out").iterdir() if path.name.startswith(".")]
+        assert not beside
+        return state
+
+    def gc(self) -> None:
+        home = self.shop.open()
+        home.gc()
+        home.close()
+
+
+@pytest.fixture(scope="module")
+def killed(spark, tmp_path_factory):
+    made = Killed(tmp_path_factory.mktemp("killed"))
+    yield made
+    made.close()
+
+
+def test_killed_before_each_kind_of_thing_that_it_does(killed):
+    """The first and the last time, as they differ: the same call makes, switches and sweeps. A part of them by chance,
+    unless many were asked for; always around the switch, and where all is done but the certificate."""
+    marks = killed.marks
+    for needed in ("sql commit", "os.rename", "os.remove", "before vacuum", "after switch", "before finish_erasure"):
+        assert needed in marks
+    first = {marks.index(each) for each in marks}
+    last = {len(marks) - 1 - marks[::-1].index(each) for each in marks}
+    points = sorted(first | last)
+    if KILLS < 50:
+        always = {at for at in points if marks[at] in ALWAYS}
+        points = sorted(always | set(random.Random(SEED).sample(points, 6)))
+    states = set()
+    for at in points:
+        answer = killed.applied(at=at)
+        assert answer["signal"] == signal.SIGKILL, (at, marks[at])
+        assert len(answer["marks"]) == at
+        try:
+            states.add(killed.survives(collected=at % 2 == 0))
+        except BaseException as error:
+            error.add_note(f"killed before {at}, '{marks[at]}' after {marks[max(0, at - 3) : at]}")
+            raise
+    assert states == {None, "switched", "done"}
+
+
+def test_killed_at_moments_by_chance(killed):
+    chance = random.Random(SEED)
+    hit = 0
+    for number in range(KILLS):
+        after = chance.uniform(0, killed.seconds)
+        hit += killed.applied(after=after)["signal"] == signal.SIGKILL
+        try:
+            killed.survives(collected=number % 2 == 0)
+        except BaseException as error:
+            error.add_note(f"kill {number} of seed {SEED}, after {after:.3f} of {killed.seconds:.3f} seconds")
+            raise
+    assert hit >= KILLS * 2 // 3
