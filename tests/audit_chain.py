@@ -118,9 +118,11 @@ class Chain:
         for name, content in (("first", text), ("second", SECOND), ("third", THIRD)):
             (folder / f"{name}.yml").write_text(content)
 
-    def run(self, *, query: bool = True) -> "Chain":
-        for name in ("first", "second", "third"):
+    def run(self, *flows: str, query: bool = True) -> "Chain":
+        """All of it, or only some of the workflows, then without the saved query."""
+        for name in flows or ("first", "second", "third"):
             self.home.run(self.folder / f"{name}.yml")
+        query = query and not flows
         if query:
             self.home.query(SAVED, save="per_city", reveal=True)
         return self
@@ -180,18 +182,20 @@ class Chain:
 def texts_in(folder: Path) -> str:
     """Everything that files below a folder hold, as one text: Parquet decoded by DuckDB, with its dictionaries by way
     of statistics, everything else as bytes."""
-    found = []
-    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-        raw = path.read_bytes()
-        found.append(raw.decode("latin-1"))
-        if raw[:4] == b"PAR1":
-            for query in (f"FROM read_parquet('{path}', hive_partitioning = false)", f"FROM parquet_metadata('{path}')",
-                          f"FROM parquet_kv_metadata('{path}')"):  # fmt: skip
-                found.append(repr(duckdb.sql(query).fetchall()))
-            table = pq.read_table(path, read_dictionary=_texts_of(path))
-            for column in table.columns:
-                if pa.types.is_dictionary(column.type):
-                    found += [repr(chunk.dictionary.to_pylist()) for chunk in column.chunks]
+    return "\n".join(texts_in_file(path) for path in sorted(each for each in folder.rglob("*") if each.is_file()))
+
+
+def texts_in_file(path: Path) -> str:
+    raw = path.read_bytes()
+    found = [raw.decode("latin-1")]
+    if raw[:4] == b"PAR1":
+        for query in (f"FROM read_parquet('{path}', hive_partitioning = false)", f"FROM parquet_metadata('{path}')",
+                      f"FROM parquet_kv_metadata('{path}')"):  # fmt: skip
+            found.append(repr(duckdb.sql(query).fetchall()))
+        table = pq.read_table(path, read_dictionary=_texts_of(path))
+        for column in table.columns:
+            if pa.types.is_dictionary(column.type):
+                found += [repr(chunk.dictionary.to_pylist()) for chunk in column.chunks]
     return "\n".join(found)
 
 

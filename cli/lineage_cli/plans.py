@@ -16,6 +16,8 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     for each in plan["retained"]:
         until = f" until {each['until']}" if each["until"] else ""
         yield f"retained: {each['rows']:,} rows of {each['dataset']}@{each['run'][:8]} ({each['ground']}{until})"
+    for each in plan["sources"]:
+        yield f"source file to be rewritten: {each['path']}, {each['delete']:,} rows deleted"
     for each in plan["published"]:
         yield f"published copy to be replaced: {each['path']}"
     if plan["recipients"]:

@@ -37,6 +37,8 @@ from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, s
 from lineage_service.audit.published import put_in_place
 from lineage_service.audit.redacting import is_telling, redact
 from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.source_files import put_in_place as put_source_in_place
+from lineage_service.audit.source_files import rewritten, waiting_for
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
 from lineage_service.audit.telling import Telling, personal_columns, telling_values
@@ -123,10 +125,11 @@ class Applying:
         _discard_waiting(self.plan)
         self.stamp = self.audit.reader.stamp()
         with ExitStack() as folders:
-            superseding = Superseding(
-                ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id
-            )
             try:
+                superseding = Superseding(
+                    ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id,
+                    rewritten=rewritten(scope.cut, self.plan_id),
+                )  # fmt: skip
                 made = superseding.all()
                 if not same_work(self.plan, made):
                     raise RunError(
@@ -167,6 +170,7 @@ class Applying:
             folder.hand_over()
         publications = [each for one in made for each in one.publications]
         body = {
+            "sources": [[each["path"], str(waiting_for(each["path"], self.plan_id))] for each in self.plan["sources"]],
             "publications": [[str(each.target), str(each.waiting)] for each in publications],
             "switched": [[each.old.id, None if each.commit is None else each.commit.run.id] for each in made],
             "values": sorted(key.value(each) for each in telling.values if is_telling(each)),
@@ -203,6 +207,8 @@ class Applying:
         known = self._known()
         assert known is not None
         body = json.loads(known.body)
+        for path, waiting in body["sources"]:
+            put_source_in_place(path, waiting)
         with self.stages.stage("replacing published copies"):
             for target, waiting in body["publications"]:
                 put_in_place(Path(target), Path(waiting))
@@ -267,6 +273,7 @@ class Applying:
             ],
             "retained": self.plan["retained"],
             "published": self.plan["published"],
+            "sources_rewritten": self.plan["sources"],
             "recipients": self.plan["recipients"],
             "values": {
                 "keyed_hashes": body["values"],
@@ -295,6 +302,8 @@ def alone(audit: Audit) -> Iterator[None]:
 
 def _discard_waiting(plan: Mapping[str, Any]) -> None:
     """Copies that an earlier try of this plan has left waiting."""
+    for each in plan["sources"]:
+        waiting_for(each["path"], plan["plan_id"]).unlink(missing_ok=True)
     for each in plan["published"]:
         target = Path(each["path"])
         shutil.rmtree(target.with_name(f".{target.name}.{plan['plan_id']}.new"), ignore_errors=True)

@@ -19,6 +19,7 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.published import target_of
+from lineage_service.audit.source_files import Cut, cuts, refuse_unwritable, spread
 from lineage_service.audit.superseding import DatasetChange, Made, Superseding, Wanted
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.progress import Stages
@@ -54,6 +55,7 @@ class Scope:
     rows: SubjectRows
     retained: list[tuple[Found, Mapping[str, Any]]] = field(default_factory=list)
     wanted: Wanted = field(default_factory=Wanted)
+    cut: dict[str, Cut] = field(default_factory=dict)  # source files to be rewritten
 
 
 def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Corrected | None = None) -> Scope:
@@ -85,6 +87,10 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
             continue
         place = taken_out if declared.get("output") is not None else gone
         place[version] = np.union1d(place.get(version, np.array([], np.int64)), found.rids)
+    if options.rewrite_sources:
+        scope.cut = cuts(ask, gone)
+        refuse_unwritable(scope.cut)
+        gone = spread(ask, gone, scope.cut)
     scope.wanted = Wanted(gone, tables, taken_out, options.drop_runs)
     return scope
 
@@ -151,7 +157,7 @@ def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: S
         "plan_id": new_run_id(),
         "kind": kind,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "not_covered": not_covered(ask, scope, options),
+        "not_covered": not_covered(ask, scope),
         "persons": sum(len(hashes) for hashes in scope.rows.hashes.values()),
         "subjects": {each: sorted(hashes) for each, hashes in sorted(scope.rows.hashes.items())},
         "request": None,
@@ -172,6 +178,7 @@ def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: S
             {"dataset": record.full_name, "run": record.run_id, "path": str(target)}
             for record, target in _published(ask, made)
         ],
+        "sources": [{"path": path, "delete": len(cut.places)} for path, cut in sorted(scope.cut.items())],
         "recipients": recipients(ask, [each.old for each in made]),
         "bound_to": bound(ask, [each.old for each in made]),
     }
@@ -225,16 +232,20 @@ def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[DatasetRe
                 yield change.dataset, target
 
 
-def not_covered(ask: Questions, scope: Scope, options: Options) -> list[str]:
+def not_covered(ask: Questions, scope: Scope) -> list[str]:
     """What is out of reach, plainly: it is the first thing that a plan and a certificate say."""
     told = []
     files = sorted({path for found in scope.rows.found for path in _read_in_place(ask, found.dataset)})
-    if files and not options.rewrite_sources:
+    files = [path for path in files if path not in scope.cut]
+    if files:
         shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
-        told.append(
-            f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they come "
-            "from, or plan with --rewrite-sources"
-        )
+        if scope.wanted.corrected:
+            told.append(f"source files that are only read: {shown}; they hold the old values. Correct them there too")
+        else:
+            told.append(
+                f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they "
+                "come from, or plan with --rewrite-sources"
+            )
     if scope.retained:
         grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
         told.append(f"rows that a legal hold retains ({', '.join(grounds)})")

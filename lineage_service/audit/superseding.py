@@ -18,6 +18,7 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
 from lineage_service.audit.published import last_publishers
 from lineage_service.audit.purging import Purging, has_left_out
+from lineage_service.audit.source_files import Rewritten, after_rewriting
 from lineage_service.audit.unanswerable import has_changed_sources, refuse_unanswerable_runs
 from lineage_service.errors import Problem, RunError
 from lineage_service.progress import Stages
@@ -104,6 +105,7 @@ class Superseding:
     versions: dict[str, VersionChange] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
     waiting: str | None = None  # what the names of published copies that wait have in them; None: none are made
+    rewritten: Mapping[str, Rewritten] = field(default_factory=dict)  # source files, by path
 
     def all(self) -> list[Made]:
         """Every run that is concerned, made anew, the oldest first."""
@@ -183,6 +185,11 @@ class Superseding:
             told.append(DatasetChange(record, report.way, counts, version.rows, report.reason, state.gone, state.came))
             if record.space in changed:
                 self.versions[record.version_id] = VersionChange(before, version, state.gone, state.came)
+        # Up to here rows were read from the files as they are; the run will find them as they are to be.
+        refresh.versions = {
+            space: after_rewriting(version, self.rewritten, refresh.patcher) if space.startswith("source:") else version
+            for space, version in refresh.versions.items()
+        }
         commit, _ = refresh.commit(changes, started, warnings)
         return Made(run, commit, folder, tuple(told), tuple(copies), tuple(warnings))
 

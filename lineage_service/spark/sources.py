@@ -303,7 +303,13 @@ class SourceOpener:
         shared = replace(version, files=tuple(_plain(file) for file in version.files if file.only is None))
         came = [replace(version, files=(_plain(file),)) for file in version.files if file.only is not None]
         opened = [self._of_files(name, shared, position, copied)] if shared.files else []
-        opened += [_with_folders(self._of_files(name, each, position)) for each in came]
+        # A file of the user's own whose rows have rids of their own is read as the others are.
+        opened += [
+            _with_folders(
+                self._of_files(name, each, position, copied if Path(each.files[0].path).is_absolute() else None)
+            )
+            for each in came
+        ]
         marked = [tuple(file for file in version.files if file.only is None)] if shared.files else []
         marked += [(file,) for file in version.files if file.only is not None]
         parts = tuple(

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from lineage_cli.commands.audit import AUDIT_VERBS
 from lineage_cli.main import ALIASES, VERBS
 
 from lineage_service.errors import ChecksFailed, NotFound, Position, Problem, WorkflowError
@@ -217,13 +218,13 @@ def test_gc_tells_what_retention_took_and_what_it_did_not(call: Call) -> None:
     assert "cut at b.in@r2" in done.err and "'/out' is outside the home" in done.err and "no anchor" in done.err
 
 
-@pytest.mark.parametrize("verb", [None, *VERBS, *ALIASES])
+@pytest.mark.parametrize("verb", [None, *VERBS, *ALIASES, *(f"audit {verb}" for verb in AUDIT_VERBS)])
 def test_help_loads_nothing_heavy(verb: str | None) -> None:
     program = (
         "import sys, json\nfrom lineage_cli.main import main\n"
         "try: main(sys.argv[1:])\nfinally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     )
-    arguments = [verb, "--help"] if verb else ["-h"]
+    arguments = [*verb.split(), "--help"] if verb else ["-h"]
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=30
     )
@@ -233,7 +234,7 @@ def test_help_loads_nothing_heavy(verb: str | None) -> None:
     assert [name for name in HEAVY if name in loaded] == []
     if verb:
         assert "Example" in done.stdout
-        if verb not in ("schema", "init"):  # they open no home
+        if verb not in ("schema", "init", "audit"):  # they open no home themselves
             assert {"--home", "--catalog"} <= set(done.stdout.split())
     else:
         assert not [name for name in loaded if name.startswith("lineage_cli.commands.")]
