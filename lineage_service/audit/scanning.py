@@ -55,7 +55,7 @@ class Values:
         return self._known[value]
 
     def inside(self, value: str) -> bool:
-        return any(each in value for each in self._long)
+        return any(each in value and _apart(each, value) for each in self._long)
 
     def in_prose(self, prose: str) -> bool:
         """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes."""
@@ -67,11 +67,17 @@ class Values:
 
     def in_bytes(self, raw: bytes) -> bool:
         """Whether it is among raw bytes, as text."""
-        if any(each.encode() in raw for each in self._long):
+        if any(each.encode() in raw and _apart(each, raw.decode("latin-1")) for each in self._long):
             return True
         return bool(self.hashes) and any(
             self.in_prose(part.decode("utf-8", "replace")) for part in _PRINTED.findall(raw)
         )
+
+
+def _apart(value: str, text: str) -> bool:
+    """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another. Times
+    and sizes of files have many digits."""
+    return not value.isdecimal() or re.search(rf"(?<![0-9]){value}(?![0-9])", text) is not None
 
 
 @dataclass
