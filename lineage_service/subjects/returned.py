@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from lineage_catalog.records import SubjectRecord
 
-from lineage_service.errors import Problem, RunError
+from lineage_service.errors import Problem, RunError, StoreError
 from lineage_service.spec.models import SourceSpec
 from lineage_service.spec.yaml_tree import Marks
 from lineage_service.store.compacting import compacted
@@ -20,7 +20,7 @@ from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.versions import Version
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import home_key
+from lineage_service.subjects.key import VARIABLE, home_key
 from lineage_service.subjects.noted import Known, known_index, scan_of
 
 
@@ -36,7 +36,7 @@ class Returned:
 
     folder: RunFolder
     known: Known
-    erased: Callable[[str], set[str]]
+    erased: Callable[[str], Mapping[str, str]]  # hashes of a kind, with the ids of their keys
     marks: Marks
     records: list[SubjectRecord] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -48,6 +48,7 @@ class Returned:
             declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
             if not declared or is_held(spec):
                 continue
+            self._refuse_another_key(declared)
             made = [self._index(each, versions[name]) for each in declared]
             rids, persons = self._rows(made)
             if not persons:
@@ -68,6 +69,16 @@ class Returned:
         if failed:
             raise RunError(failed)
         return kept
+
+    def _refuse_another_key(self, declared: Sequence[Declared]) -> None:
+        """Whoever was erased under a key that is lost can come back without being seen."""
+        own = home_key(self.folder.home).id
+        if any(set(self.erased(each.kind).values()) - {own} for each in declared):
+            raise StoreError(
+                f"persons were erased from the home '{self.folder.home.path}' under another key than it has now: "
+                "whether they are in the data again cannot be told",
+                hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
+            )
 
     def _index(self, declared: Declared, version: Version) -> SubjectRecord:
         key = home_key(self.folder.home)
