@@ -23,8 +23,11 @@ PEOPLE = 12
 GONE = 4  # the person who asks to be erased
 
 
+FIRST_ID = 7_394_810_000  # long: a short number is found by chance, in the time of a file
+
+
 def person(number: int) -> dict[str, object]:
-    return {"id": 70_000 + number, "name": f"Person-{number:04d}-Zyx", "city": CITIES[number % 3]}
+    return {"id": FIRST_ID + number, "name": f"Person-{number:04d}-Zyx", "city": CITIES[number % 3]}
 
 
 def values(number: int) -> list[str]:
@@ -85,7 +88,7 @@ class Shop:
     def write_sources(self, without: tuple[int, ...] = ()) -> None:
         people = [person(number) for number in range(PEOPLE) if number not in without]
         orders = [
-            {"customer": 70_000 + number % PEOPLE, "amount": 1 + number % 7}
+            {"customer": FIRST_ID + number % PEOPLE, "amount": 1 + number % 7}
             for number in range(4 * PEOPLE)
             if number % PEOPLE not in without
         ]

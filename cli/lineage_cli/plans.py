@@ -19,7 +19,7 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     for each in plan["sources"]:
         yield f"source file to be rewritten: {each['path']}, {each['delete']:,} rows deleted"
     for each in plan["published"]:
-        yield f"published copy to be replaced: {each['path']}"
+        yield f"published copy to be {each['action']}d: {each['path']}"
     if plan["recipients"]:
         yield f"recipients to be told: {', '.join(plan['recipients'])}"
 

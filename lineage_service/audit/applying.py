@@ -34,7 +34,14 @@ from lineage_service.audit.facade import Audit
 from lineage_service.audit.kept_values import forget_values
 from lineage_service.audit.log import Entry, append, logged, reading
 from lineage_service.audit.planning import ERASURE, Corrected, Options, moved, same_work, scope_of
-from lineage_service.audit.published import put_in_place
+from lineage_service.audit.published import (
+    clear_beside,
+    last_publishers,
+    published_copies,
+    publishers_after,
+    put_in_place,
+    removed_copies,
+)
 from lineage_service.audit.redacting import is_telling, redact
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.source_files import put_in_place as put_source_in_place
@@ -142,7 +149,9 @@ class Applying:
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
             except BaseException:
-                _discard_waiting(self.plan)
+                # Interrupted just after the switch, they are what is to be put in place.
+                if self._known() is None:
+                    _discard_waiting(self.plan)
                 raise
         self.audit.forget()
 
@@ -168,11 +177,16 @@ class Applying:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             folder.sync()
             folder.hand_over()
-        publications = [each for one in made for each in one.publications]
+        switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
+        copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
+        copies |= {path: None for _, path in removed_copies(self.audit.ask, [old for old, new in switched if not new])}
+        publishers = publishers_after(self.audit.ask, switched)
         body = {
             "sources": [[each["path"], str(waiting_for(each["path"], self.plan_id))] for each in self.plan["sources"]],
-            "publications": [[str(each.target), str(each.waiting)] for each in publications],
-            "switched": [[each.old.id, None if each.commit is None else each.commit.run.id] for each in made],
+            "publications": [
+                [str(path), waiting and str(waiting), publishers.get(path)] for path, waiting in copies.items()
+            ],
+            "switched": switched,
             "values": sorted(key.value(each) for each in telling.values if is_telling(each)),
             "short_values": sum(not is_telling(each) for each in telling.values),
             "shared_values": telling.shared,
@@ -210,8 +224,13 @@ class Applying:
         for path, waiting in body["sources"]:
             put_source_in_place(path, waiting)
         with self.stages.stage("replacing published copies"):
-            for target, waiting in body["publications"]:
-                put_in_place(Path(target), Path(waiting))
+            publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
+            for target, waiting, publisher in body["publications"]:
+                # Interrupted, and a later run has published there since: its copy stays.
+                if publishers.get(Path(target)) == publisher:
+                    put_in_place(Path(target), None if waiting is None else Path(waiting))
+            for path in published_copies(self.audit.reader):
+                clear_beside(path)
         self.audit.forget()
         with self.stages.stage("removing old files"):
             swept = sweep(self.audit.layout, self.audit.reader)

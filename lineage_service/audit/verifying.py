@@ -11,7 +11,7 @@ from typing import Any
 from lineage_service.audit.documents import read
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append
-from lineage_service.audit.published import target_of
+from lineage_service.audit.published import copies_beside, published_copies
 from lineage_service.audit.redacting import is_telling
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.errors import LineageError, listed
@@ -90,16 +90,10 @@ def _scan_files(audit: Audit, scan: Scan) -> None:
     # The catalog is taken apart by itself.
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
     scan.folder(home, lambda path: str(path.relative_to(home)), own)
-    for target in published_copies(audit):
-        if target.exists():
-            scan.folder(target, str)
-
-
-def published_copies(audit: Audit) -> list[Path]:
-    """Every folder that a run in the catalog has published to."""
-    reader = audit.reader
-    targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
-    return list(dict.fromkeys(target for target in targets if target is not None))
+    for target in published_copies(audit.reader):
+        for copy in (target, *copies_beside(target)):
+            if copy.exists():
+                scan.folder(copy, str)
 
 
 def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:
