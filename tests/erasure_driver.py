@@ -33,6 +33,7 @@ FUNCTIONS = {
         "append",
         "case_closed",
         "forget_values",
+        "put_source_in_place",
     ),
     erasing: ("written",),
 }

@@ -103,9 +103,9 @@ class Shop:
         home.close()
         return self
 
-    def planned(self) -> "Shop":
+    def planned(self, *, rewrite_sources: bool = False) -> "Shop":
         home = self.open()
-        home.audit.plan_erasure(f"customer={person(GONE)['id']}", out=self.plan)
+        home.audit.plan_erasure(f"customer={person(GONE)['id']}", rewrite_sources=rewrite_sources, out=self.plan)
         home.close()
         return self
 

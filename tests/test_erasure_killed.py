@@ -13,10 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lineage_service.errors import RunError
 from lineage_service.store.layout import RunFolder
+from tests.audit_chain import texts_in_file
 from tests.erasure_shop import GONE, Shop, put_back, values
 
 KILLS = int(os.environ.get("SMOKE_KILLS", "6"))
@@ -201,3 +204,45 @@ def test_copies_that_killed_runs_left_beside_the_published_ones_go_too(killed):
     verdict = home.audit.verify(shop.certificate)
     home.close()
     assert not verdict.holds and any(".large.0123456789abcdef.old" in each for each in verdict.found)
+
+
+def test_killed_while_source_files_are_rewritten(killed, spark, tmp_path, monkeypatch):
+    """The source is as it was up to the switch; afterwards the rows are gone, and the next run has nothing to refuse."""
+    killed.put_back()
+    shop = killed.shop.planned(rewrite_sources=True)
+    put_back(shop.folder, tmp_path / "kept")
+    monkeypatch.setattr(killed, "kept", tmp_path / "kept")
+    marks = killed.applied()["marks"]
+    names = ("people.parquet", "orders.parquet")
+    for mark in ("after switch", "before put_source_in_place", "after put_source_in_place", "before finish_erasure"):
+        killed.applied(at=marks.index(mark))
+        sources = [texts_in_file(shop.folder / each) for each in names]
+        if mark == "after switch":
+            assert killed.shop.state() is None and all(values(GONE)[0] in each for each in sources)
+        killed.survives(collected=False)
+        sources = [texts_in_file(shop.folder / each) for each in names]
+        assert not any(value in each for each in sources for value in values(GONE))
+        assert not list(shop.folder.glob(".*.new"))
+    home = shop.open()
+    home.run(shop.folder / "first.yml")
+    home.close()
+    assert shop.rows()["first.large"] == killed.new[0]["first.large"]
+
+
+def test_a_source_that_was_written_after_the_kill_is_left_alone(killed, tmp_path, monkeypatch):
+    killed.put_back()
+    shop = killed.shop.planned(rewrite_sources=True)
+    put_back(shop.folder, tmp_path / "kept")
+    monkeypatch.setattr(killed, "kept", tmp_path / "kept")
+    marks = killed.applied()["marks"]
+    killed.applied(at=marks.index("before put_source_in_place"))
+    assert shop.state() == "switched"
+    pq.write_table(pa.table({"id": [1], "name": ["new"], "city": ["Rom"]}), shop.folder / "people.parquet")
+    home = shop.open()
+    told = home.audit.apply(shop.plan, out=shop.certificate)
+    assert home.audit.verify(shop.certificate, values=values(GONE)).holds
+    home.close()
+    assert pq.read_table(shop.folder / "people.parquet").num_rows == 1
+    assert any("written by others" in each and "people.parquet" in each for each in told["not_covered"])
+    assert [Path(each["path"]).name for each in told["sources_rewritten"]] == ["orders.parquet"]
+    assert not list(shop.folder.glob(".*.new"))

@@ -47,7 +47,12 @@ def _runs(runs: list[Mapping[str, Any]], key: str) -> Iterator[str]:
         for each in run["datasets"]:
             counts = [
                 f"{each[name]:,} {word}"
-                for name, word in (("delete", "deleted"), ("recompute", "computed anew"), ("insert", "inserted"))
+                for name, word in (
+                    ("delete", "deleted"),
+                    ("recompute", "computed anew"),
+                    ("insert", "inserted"),
+                    ("retain", "retained"),
+                )
                 if each[name]
             ]
             reason = f"  ({each['reason']})" if each.get("reason") else ""

@@ -44,8 +44,8 @@ from lineage_service.audit.published import (
 )
 from lineage_service.audit.redacting import is_telling, redact
 from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.source_files import mark_of, rewritten, waiting_for
 from lineage_service.audit.source_files import put_in_place as put_source_in_place
-from lineage_service.audit.source_files import rewritten, waiting_for
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
 from lineage_service.audit.telling import Telling, personal_columns, telling_values
@@ -144,7 +144,9 @@ class Applying:
                         hint="make it again; nothing was changed",
                     )
                 held = {id(found) for found, _ in scope.retained}
-                telling = telling_values(ask, [each for each in rows.found if id(each) not in held])
+                own = [each for each in rows.found if id(each) not in held]
+                values = None if self.corrected is None else self.corrected.values
+                telling = telling_values(ask, own, [found for found, _ in scope.retained], values)
                 self._try_canary(rows, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
@@ -159,7 +161,7 @@ class Applying:
         """The scan that is to prove the erasure must find a value while it is still there."""
         hashes = frozenset(key.value(each) for each in telling.values if is_telling(each))
         for found in rows.found if hashes and self.plan["kind"] == ERASURE else ():
-            if found.dataset.full_name in telling.unread or not set(personal_columns(found.dataset)):
+            if found.dataset.qualified in telling.unread or not set(personal_columns(found.dataset)):
                 continue
             scan = self.audit.ask.scan(found.dataset)
             paths = [Path(path) for path in scan.paths]
@@ -182,7 +184,11 @@ class Applying:
         copies |= {path: None for _, path in removed_copies(self.audit.ask, [old for old, new in switched if not new])}
         publishers = publishers_after(self.audit.ask, switched)
         body = {
-            "sources": [[each["path"], str(waiting_for(each["path"], self.plan_id))] for each in self.plan["sources"]],
+            "sources": [
+                [each["path"], str(waiting), mark_of(each["path"]), mark_of(waiting)]
+                for each in self.plan["sources"]
+                for waiting in [waiting_for(each["path"], self.plan_id)]
+            ],
             "publications": [
                 [str(path), waiting and str(waiting), publishers.get(path)] for path, waiting in copies.items()
             ],
@@ -190,6 +196,7 @@ class Applying:
             "values": sorted(key.value(each) for each in telling.values if is_telling(each)),
             "short_values": sum(not is_telling(each) for each in telling.values),
             "shared_values": telling.shared,
+            "retained_values": telling.retained,
             "unread": telling.unread,
         }
         is_erasure = self.plan["kind"] == ERASURE
@@ -221,8 +228,7 @@ class Applying:
         known = self._known()
         assert known is not None
         body = json.loads(known.body)
-        for path, waiting in body["sources"]:
-            put_source_in_place(path, waiting)
+        written_since = [each[0] for each in body["sources"] if not put_source_in_place(*each)]
         with self.stages.stage("replacing published copies"):
             publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
             for target, waiting, publisher in body["publications"]:
@@ -245,7 +251,7 @@ class Applying:
                 f"the plan '{self.plan_id}' is not finished: {listed(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
             )
-        certificate = sealed(self._certificate(key, known, body, swept.left), key)
+        certificate = sealed(self._certificate(key, known, body, swept.left, written_since), key)
         with logged(self.audit, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
@@ -264,7 +270,12 @@ class Applying:
         return sorted({each.dataset.full_name for each in rows.found} - retained)
 
     def _certificate(
-        self, key: Key, known: ErasureRecord, body: Mapping[str, Any], left: Sequence[str]
+        self,
+        key: Key,
+        known: ErasureRecord,
+        body: Mapping[str, Any],
+        left: Sequence[str],
+        written_since: Sequence[str],
     ) -> dict[str, Any]:
         with reading(self.audit) as connection:
             from lineage_catalog.audit import last_entry
@@ -273,6 +284,9 @@ class Applying:
         not_covered = [*self.plan["not_covered"]]
         if left:
             not_covered.append(f"folders of runs that were at work or belong to another catalog: {listed(list(left))}")
+        if written_since:
+            shown = listed([f"'{path}'" for path in written_since])
+            not_covered.append(f"source files that were written by others before they could be replaced: {shown}")
         if body["unread"]:
             not_covered.append(f"values in sources that can no longer be read: {listed(body['unread'])}")
         return {
@@ -292,12 +306,13 @@ class Applying:
             ],
             "retained": self.plan["retained"],
             "published": self.plan["published"],
-            "sources_rewritten": self.plan["sources"],
+            "sources_rewritten": [each for each in self.plan["sources"] if each["path"] not in written_since],
             "recipients": self.plan["recipients"],
             "values": {
                 "keyed_hashes": body["values"],
                 "too_short_to_search": body["short_values"],
                 "shared_with_others": body["shared_values"],
+                "retained": body["retained_values"],
             },
             "log": None if head is None else {"number": head.number, "hash": head.hash},
             "key": key.id,

@@ -205,6 +205,7 @@ def _dataset(change: DatasetChange) -> dict[str, Any]:
         "delete": change.counts["removed"],
         "recompute": change.counts["changed"],
         "insert": change.counts["added"],
+        "retain": change.kept,
         "rows_after": change.rows,
         "rows_hash": ids,
     }
@@ -315,7 +316,7 @@ def same_work(plan: Mapping[str, Any], made: Sequence[Made]) -> bool:
     """Whether what was made is just what a plan says."""
 
     def told(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
-        names = ("dataset", "version", "delete", "recompute", "insert", "rows_after", "rows_hash")
+        names = ("dataset", "version", "delete", "recompute", "insert", "retain", "rows_after", "rows_hash")
         return [
             (run["run"], run["action"], [[each[name] for name in names] for each in run["datasets"]]) for run in runs
         ]

@@ -75,8 +75,8 @@ class Values:
 
 
 def _apart(value: str, text: str) -> bool:
-    """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another. Times
-    and sizes of files have many digits."""
+    """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another, and
+    times and sizes of files have many digits."""
     return not value.isdecimal() or re.search(rf"(?<![0-9]){value}(?![0-9])", text) is not None
 
 

@@ -6,7 +6,7 @@ Values that other persons have too tell nothing, and are left out: finding one a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,16 +23,23 @@ from lineage_service.subjects.hashing import canonical
 
 @dataclass
 class Telling:
-    """values: of the persons alone, as canonical text · shared: how many others have too · unread: sources whose rows
-    can no longer be read."""
+    """values: of the persons alone, as canonical text · shared: how many others have too · retained: how many stay in
+    rows of theirs that a hold keeps · unread: sources, with their runs, whose rows can no longer be read."""
 
     values: set[str] = field(default_factory=set)
     shared: int = 0
+    retained: int = 0
     unread: list[str] = field(default_factory=list)
 
 
-def telling_values(ask: Questions, found: Sequence[Found]) -> Telling:
-    """The persons' values in all sources where they can still be read."""
+def telling_values(
+    ask: Questions,
+    found: Sequence[Found],
+    retained: Sequence[Found] = (),
+    corrected: Mapping[str, str | None] | None = None,
+) -> Telling:
+    """The persons' values in all sources where they can still be read. Of a correction, those of the columns that get
+    other values, as they were."""
     telling, seen = Telling(), set[str]()
     candidates: dict[str, set[str]] = {}
     places: dict[str, list[tuple[DatasetRecord, str, Ids]]] = {}
@@ -41,9 +48,9 @@ def telling_values(ask: Questions, found: Sequence[Found]) -> Telling:
             continue
         seen.add(each.dataset.version_id)
         if _is_changed(ask, each.dataset):
-            telling.unread.append(each.dataset.full_name)
+            telling.unread.append(each.dataset.qualified)
             continue
-        for name in personal_columns(each.dataset):
+        for name in personal_columns(each.dataset) if corrected is None else corrected:
             values = _values(ask, each.dataset, name, each.rids)
             candidates.setdefault(name.lower(), set()).update(values)
             places.setdefault(name.lower(), []).append((each.dataset, name, each.rids))
@@ -52,7 +59,15 @@ def telling_values(ask: Questions, found: Sequence[Found]) -> Telling:
     for known in places.values():
         for dataset, name, rids in known:
             others |= _others(ask, dataset, name, rids, every)
-    telling.values, telling.shared = every - others, len(every & others)
+    held = {
+        value
+        for each in retained
+        if not _is_changed(ask, each.dataset)
+        for name in personal_columns(each.dataset)
+        for value in _values(ask, each.dataset, name, each.rids)
+    } | {value for value in (corrected or {}).values() if value is not None}
+    telling.values, telling.shared = every - others - held, len(every & others)
+    telling.retained = len((every & held) - others)
     return telling
 
 

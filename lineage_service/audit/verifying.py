@@ -132,6 +132,8 @@ def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdi
         )
     if told["shared_with_others"]:
         verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
+    if told["retained"]:
+        verdict.not_covered.append(f"{told['retained']} values that retained rows have too")
     if not whole and not given:
         verdict.incomplete.append("no value to look for: give the person's values again on standard input")
 

@@ -20,6 +20,7 @@ from lineage_service.refresh.detect import Detecting
 from lineage_service.refresh.finishing import failed_checks, publications
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
+from lineage_service.refresh.returned import returned_rows
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, working_folder
@@ -113,8 +114,9 @@ def refresh(
         if not changes:
             folder.remove()
             return RefreshReport(run.id, run.id, run.workflow, {}, {})
+        returned = returned_rows(refreshing, changes)
         refreshing.bring(changes)
-        warnings = failed_checks(refreshing)
+        warnings = [*returned, *failed_checks(refreshing)]
         copies = publications(refreshing)
         with discarding(copies), stages.stage("committing"):
             made, report = refreshing.commit(changes, started, warnings)

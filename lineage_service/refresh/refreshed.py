@@ -53,11 +53,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deleted:
-    """Rows of a dataset that are taken out without being computed anew; or `besides` that."""
+    """Rows of a dataset that are taken out without being computed anew; or `besides` that. `kept`: how many stay as
+    they are, although rows that they were made from went."""
 
     rids: Ids
     reason: str | None = None
     besides: bool = False
+    kept: int = 0
 
 
 @dataclass

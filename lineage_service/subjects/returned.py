@@ -16,11 +16,11 @@ from lineage_service.spec.models import SourceSpec
 from lineage_service.spec.yaml_tree import Marks
 from lineage_service.store.compacting import compacted
 from lineage_service.store.engine import open_duckdb
-from lineage_service.store.layout import RunFolder
+from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.versions import Version
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import VARIABLE, home_key
+from lineage_service.subjects.key import VARIABLE, Key, home_key
 from lineage_service.subjects.noted import Known, known_index, scan_of
 
 
@@ -28,6 +28,16 @@ def is_held(spec: SourceSpec) -> bool:
     """Whether a legal hold lets nobody be erased from a source today."""
     hold = spec.legal_hold
     return hold is not None and (hold.until is None or str(hold.until) >= datetime.now(UTC).date().isoformat())
+
+
+def refuse_another_key(home: HomeLayout, key: Key, erased: Mapping[str, str]) -> None:
+    """StoreError where persons were erased under a key that is lost: they could come back without being seen."""
+    if set(erased.values()) - {key.id}:
+        raise StoreError(
+            f"persons were erased from the home '{home.path}' under another key than it has now: whether they are in "
+            "the data again cannot be told",
+            hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
+        )
 
 
 @dataclass
@@ -48,7 +58,8 @@ class Returned:
             declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
             if not declared or is_held(spec):
                 continue
-            self._refuse_another_key(declared)
+            for each in declared:
+                refuse_another_key(self.folder.home, home_key(self.folder.home), self.erased(each.kind))
             made = [self._index(each, versions[name]) for each in declared]
             rids, persons = self._rows(made)
             if not persons:
@@ -69,16 +80,6 @@ class Returned:
         if failed:
             raise RunError(failed)
         return kept
-
-    def _refuse_another_key(self, declared: Sequence[Declared]) -> None:
-        """Whoever was erased under a key that is lost can come back without being seen."""
-        own = home_key(self.folder.home).id
-        if any(set(self.erased(each.kind).values()) - {own} for each in declared):
-            raise StoreError(
-                f"persons were erased from the home '{self.folder.home.path}' under another key than it has now: "
-                "whether they are in the data again cannot be told",
-                hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
-            )
 
     def _index(self, declared: Declared, version: Version) -> SubjectRecord:
         key = home_key(self.folder.home)
