@@ -67,8 +67,8 @@ SAVED = "SELECT city, count(*) AS n, min(name) AS first_name FROM first.large GR
 class Shop:
     """The shop in a folder, without the persons in `without`."""
 
-    def __init__(self, folder: Path, without: tuple[int, ...] = ()) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, without: tuple[int, ...] = (), catalog: str | None = None) -> None:
+        self.folder, self.catalog = folder, catalog
         folder.mkdir(parents=True, exist_ok=True)
         self.write_sources(without)
         (folder / "first.yml").write_text(FIRST)
@@ -83,7 +83,7 @@ class Shop:
         return self.folder / "certificate.json"
 
     def open(self) -> Home:
-        return Home.open(self.folder / "home")
+        return Home.open(self.folder / "home", catalog=self.catalog)
 
     def write_sources(self, without: tuple[int, ...] = ()) -> None:
         people = [person(number) for number in range(PEOPLE) if number not in without]

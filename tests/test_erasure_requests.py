@@ -4,13 +4,18 @@ import fcntl
 import hashlib
 import json
 import os
+import sqlite3
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lineage_catalog.engine import connect
 from lineage_cli.main import main
 
+from lineage_service.audit import applying, facade
 from lineage_service.audit.scanning import Values
 from lineage_service.errors import StoreError
 from tests.erasure_shop import FIRST_ID, GONE, PEOPLE, Shop, person, put_back, values
@@ -270,6 +275,29 @@ def test_a_published_copy_that_cannot_be_replaced_after_the_switch(shop, monkeyp
     assert left.value.code == 1 and "could not be replaced: permission denied" in told
     assert shop.state() == "switched"
     assert not (shop.folder / "certificate.json").exists()
+    applies(shop)
+    assert shop.state() == "done" and not shop.left()
+
+
+def test_a_catalog_that_somebody_reads_after_the_switch(shop, monkeypatch, capsys):
+    """It cannot be written anew then, so that it is not done."""
+    reader = sqlite3.connect(shop.folder / "home" / "catalog.db", isolation_level=None)
+    sweep = applying.sweep
+
+    def then_read(*given: Any) -> Any:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchall()
+        return sweep(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(applying, "sweep", then_read)
+        patched.setattr(facade, "connect", partial(connect, wait=0.1))
+        with pytest.raises(SystemExit) as left:
+            main(["audit", "apply", "plan.json", "--home", str(shop.folder / "home"), "--quiet"])
+    told = capsys.readouterr().err
+    assert left.value.code == 1 and "could not be written anew" in told and "do the same again" in told
+    assert shop.state() == "switched"
+    reader.close()
     applies(shop)
     assert shop.state() == "done" and not shop.left()
 
