@@ -61,7 +61,7 @@ class Access:
     commit: Callable[[Commit], None]
     settle: Callable[[Lineage], bool]
     subjects: Known
-    erased: Callable[[str], set[str]]
+    erased: Callable[[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True)

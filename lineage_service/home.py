@@ -708,12 +708,15 @@ class Home:
                 engine.dispose()
 
     def _commit(self, commit: Commit, erasures: int) -> None:
-        from lineage_catalog.writer import commit_run
+        from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
         with catalog_errors(self.layout):
             engine = connect(self._url)
             try:
                 commit_run(engine, commit, erasures)
+            except ErasedMeanwhile:
+                self.layout.run_folder(commit.run.id).remove()  # it holds what was erased
+                raise
             finally:
                 engine.dispose()
 

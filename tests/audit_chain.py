@@ -20,7 +20,7 @@ VIP, ASIDE = 3, 5  # persons whose values stand in a variable, and in the text o
 
 
 def person(number: int) -> dict[str, object]:
-    return {"id": 90_000 + number, "name": f"Person-{number:04d}-Quux", "email": f"p{number:04d}@mail.example"}
+    return {"id": 9_070_310_000 + number, "name": f"Person-{number:04d}-Quux", "email": f"p{number:04d}@mail.example"}
 
 
 def subjects(number: int) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, Table, delete, insert, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
+from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit
 from lineage_catalog.writer import clear_runs, supersede
+
+AGAIN = "do the same again when nobody else uses it: it goes on from here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +131,27 @@ def overwrite_freed(connection: Connection) -> None:
 
 
 def vacuum(engine: Engine) -> None:
-    """Writes the catalog anew, so that no page, and no row version, holds what was deleted."""
-    if engine.dialect.name == "sqlite":
+    """Writes the catalog anew, so that no page, and no row version, holds what was deleted. CatalogError where it
+    cannot be: somebody else is using it."""
+    try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            raw = connection.connection.dbapi_connection
-            assert raw is not None
-            raw.execute("PRAGMA secure_delete = ON")
-            raw.execute("VACUUM")
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        for table in models.metadata.sorted_tables:
-            connection.execute(text(f'VACUUM FULL "{table.name}"'))
+            if engine.dialect.name == "sqlite":
+                _vacuum_sqlite(connection)
+            else:
+                for table in models.metadata.sorted_tables:
+                    connection.execute(text(f'VACUUM FULL "{table.name}"'))
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        reason = short_message(error) if isinstance(error, SQLAlchemyError) else str(error)
+        raise CatalogError(f"the catalog could not be written anew: {reason}", AGAIN) from error
+
+
+def _vacuum_sqlite(connection: Connection) -> None:
+    raw = connection.connection.dbapi_connection
+    assert raw is not None
+    cursor = raw.cursor()
+    cursor.execute("PRAGMA secure_delete = ON")
+    cursor.execute("VACUUM")
+    cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    busy = cursor.fetchone()
+    if busy is not None and busy[0]:
+        raise CatalogError("the catalog could not be written anew: somebody is reading it", AGAIN)

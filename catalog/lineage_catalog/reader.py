@@ -147,10 +147,11 @@ class CatalogReader:
         (row,) = self._rows(select(func.count()).select_from(models.erasures))
         return int(row[0])
 
-    def erased(self, kind: str) -> set[str]:
-        """The keyed hashes of persons of a kind that were erased."""
+    def erased(self, kind: str) -> dict[str, str]:
+        """The keyed hashes of persons of a kind that were erased, each with the id of its key."""
         table = models.erased_subjects
-        return {str(row[0]) for row in self._rows(select(table.c.hash).where(table.c.kind == kind))}
+        rows = self._rows(select(table.c.hash, table.c.key_id).where(table.c.kind == kind))
+        return {str(row[0]): str(row[1]) for row in rows}
 
     def content(self, run_id: str) -> str | None:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""

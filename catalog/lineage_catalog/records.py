@@ -70,6 +70,10 @@ class DatasetRecord:
     def full_name(self) -> str:
         return f"{self.workflow}.{self.name}"
 
+    @property
+    def qualified(self) -> str:
+        return f"{self.full_name}@{self.run_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRecord:

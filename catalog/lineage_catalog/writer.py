@@ -13,6 +13,10 @@ from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit, HopRecord, Lineage, SubjectRecord
 
 
+class ErasedMeanwhile(CatalogError):
+    """A run that read what was erased since: surely not committed."""
+
+
 def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> None:
     """Everything of one run, at once. What other runs already brought (a workflow, a version) is left as it is.
 
@@ -22,7 +26,7 @@ def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> N
         with engine.execution_options(writing=True).begin() as connection:
             counted = connection.execute(select(func.count()).select_from(models.erasures)).scalar_one()
             if erasures is not None and counted != erasures:
-                raise CatalogError(
+                raise ErasedMeanwhile(
                     "the run could not be committed: data was erased or corrected while it was at work", "do it again"
                 )
             _write(connection, commit)

@@ -19,7 +19,7 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     for each in plan["sources"]:
         yield f"source file to be rewritten: {each['path']}, {each['delete']:,} rows deleted"
     for each in plan["published"]:
-        yield f"published copy to be replaced: {each['path']}"
+        yield f"published copy to be {each['action']}d: {each['path']}"
     if plan["recipients"]:
         yield f"recipients to be told: {', '.join(plan['recipients'])}"
 
@@ -47,7 +47,12 @@ def _runs(runs: list[Mapping[str, Any]], key: str) -> Iterator[str]:
         for each in run["datasets"]:
             counts = [
                 f"{each[name]:,} {word}"
-                for name, word in (("delete", "deleted"), ("recompute", "computed anew"), ("insert", "inserted"))
+                for name, word in (
+                    ("delete", "deleted"),
+                    ("recompute", "computed anew"),
+                    ("insert", "inserted"),
+                    ("retain", "retained"),
+                )
                 if each[name]
             ]
             reason = f"  ({each['reason']})" if each.get("reason") else ""

@@ -31,14 +31,22 @@ from lineage_service.audit.actor import Actor
 from lineage_service.audit.cases import case_closed, require_approval
 from lineage_service.audit.documents import sealed
 from lineage_service.audit.facade import Audit
+from lineage_service.audit.kept_values import forget_values
 from lineage_service.audit.log import Entry, append, logged, reading
 from lineage_service.audit.planning import ERASURE, Corrected, Options, Scope, moved, same_work, scope_of
-from lineage_service.audit.published import published_copies, put_in_place, remove_leftovers
+from lineage_service.audit.published import (
+    clear_beside,
+    last_publishers,
+    published_copies,
+    publishers_after,
+    put_in_place,
+    removed_copies,
+)
 from lineage_service.audit.redacting import redact
 from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.source_files import mark_of, rewritten, waiting_for
 from lineage_service.audit.source_files import put_in_place as put_source_in_place
-from lineage_service.audit.source_files import rewritten, waiting_for
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
 from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
@@ -49,7 +57,16 @@ from lineage_service.store.layout import storing
 from lineage_service.subjects.finding import required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
-PLANS = "plans"  # the folder in the home of what plans must not take out of it
+
+class AppliedAlready(RunError):
+    """A plan that was carried out; `certificate` as it was given then."""
+
+    def __init__(self, known: ErasureRecord) -> None:
+        super().__init__(
+            f"the plan '{known.id}' was applied already, at {known.at}",
+            hint="`audit verify` shows that it holds; make a new plan for anything else",
+        )
+        self.certificate: dict[str, Any] = json.loads(known.certificate or "{}")
 
 
 @dataclass
@@ -84,10 +101,7 @@ class Applying:
         with alone(self.audit):
             known = self._known()
             if known is not None and known.state == "done":
-                raise RunError(
-                    f"the plan '{self.plan_id}' was applied already, at {known.at}",
-                    hint="`audit verify` shows that it holds; make a new plan for anything else",
-                )
+                raise AppliedAlready(known)
             if known is None:
                 require_approval(self.audit, self.plan["request"], self.plan_id)
                 self._refuse_moved()
@@ -136,7 +150,9 @@ class Applying:
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
             except BaseException:
-                _discard_waiting(self.plan)
+                # Interrupted just after the switch, they are what is to be put in place.
+                if self._known() is None:
+                    _discard_waiting(self.plan)
                 raise
         self.audit.forget()
 
@@ -177,16 +193,26 @@ class Applying:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             folder.sync()
             folder.hand_over()
-        publications = [each for one in made for each in one.publications]
+        switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
+        copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
+        copies |= {path: None for _, path in removed_copies(self.audit.ask, [old for old, new in switched if not new])}
+        publishers = publishers_after(self.audit.ask, switched)
         body = {
-            "sources": [[each["path"], str(waiting_for(each["path"], self.plan_id))] for each in self.plan["sources"]],
-            "publications": [[str(each.target), str(each.waiting)] for each in publications],
-            "switched": [[each.old.id, None if each.commit is None else each.commit.run.id] for each in made],
+            "sources": [
+                [each["path"], str(waiting), mark_of(each["path"]), mark_of(waiting)]
+                for each in self.plan["sources"]
+                for waiting in [waiting_for(each["path"], self.plan_id)]
+            ],
+            "publications": [
+                [str(path), waiting and str(waiting), publishers.get(path)] for path, waiting in copies.items()
+            ],
+            "switched": switched,
             "values": sorted(key.value(each) for each in telling.texts if is_telling(each)),
             "numbers": sorted(key.value(each) for each in telling.numbers),
             "columns": sorted(telling.columns),
             "short_values": sum(not is_telling(each) for each in telling.texts),
             "shared_values": telling.shared,
+            "retained_values": telling.retained,
             "odd_values": telling.odd,
             "unread": len(telling.unread),
         }
@@ -219,27 +245,30 @@ class Applying:
         known = self._known()
         assert known is not None
         body = json.loads(known.body)
-        for path, waiting in body["sources"]:
-            put_source_in_place(path, waiting)
+        written_since = [each[0] for each in body["sources"] if not put_source_in_place(*each)]
         with self.stages.stage("replacing published copies"):
-            for target, waiting in body["publications"]:
-                put_in_place(Path(target), Path(waiting))
-            remove_leftovers(self.audit.layout, published_copies(self.audit))
+            publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
+            for target, waiting, publisher in body["publications"]:
+                # Interrupted, and a later run has published there since: its copy stays.
+                if publishers.get(Path(target)) == publisher:
+                    put_in_place(Path(target), None if waiting is None else Path(waiting))
+            for path in published_copies(self.audit.reader):
+                clear_beside(path)
         self.audit.forget()
         with self.stages.stage("removing old files"):
             swept = sweep(self.audit.layout, self.audit.reader)
-        shutil.rmtree(self.audit.layout.path / PLANS, ignore_errors=True)  # values of plans that no longer fit
         self.audit.forget()
         with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
             vacuum(engine)
         self.audit.forget()
+        forget_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
         left = sorted({each.dataset.full_name for each in rows_left(self.audit, key, self.plan).found})
         if left and self.plan["kind"] == ERASURE:
             raise LineageError(
                 f"the plan '{self.plan_id}' is not finished: {listed(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
             )
-        certificate = sealed(self._certificate(key, known, body, swept.left), key)
+        certificate = sealed(self._certificate(key, known, body, swept.left, written_since), key)
         with logged(self.audit, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
@@ -250,7 +279,12 @@ class Applying:
         return certificate
 
     def _certificate(
-        self, key: Key, known: ErasureRecord, body: Mapping[str, Any], left: Sequence[str]
+        self,
+        key: Key,
+        known: ErasureRecord,
+        body: Mapping[str, Any],
+        left: Sequence[str],
+        written_since: Sequence[str],
     ) -> dict[str, Any]:
         with reading(self.audit) as connection:
             from lineage_catalog.audit import last_entry
@@ -259,6 +293,9 @@ class Applying:
         not_covered = [*self.plan["not_covered"]]
         if left:
             not_covered.append(f"folders of runs that were at work or belong to another catalog: {listed(list(left))}")
+        if written_since:
+            shown = listed([f"'{path}'" for path in written_since])
+            not_covered.append(f"source files that were written by others before they could be replaced: {shown}")
         if body["unread"]:
             not_covered.append("values in sources that have changed since: they could not be read to be searched for")
         return {
@@ -278,7 +315,7 @@ class Applying:
             ],
             "retained": self.plan["retained"],
             "published": self.plan["published"],
-            "sources_rewritten": self.plan["sources"],
+            "sources_rewritten": [each for each in self.plan["sources"] if each["path"] not in written_since],
             "recipients": self.plan["recipients"],
             "values": {
                 "keyed_hashes": body["values"],
@@ -287,6 +324,7 @@ class Applying:
                 "too_short_to_search": body["short_values"],
                 "shared_with_others": body["shared_values"],
                 "of_other_types": body["odd_values"],
+                "retained": body["retained_values"],
             },
             "log": None if head is None else {"number": head.number, "hash": head.hash},
             "key": key.id,

@@ -55,7 +55,7 @@ def checked(raw: bytes, key: Key, what: str, where: str) -> dict[str, Any]:
         document = json.loads(raw)
         seal = document.pop(SEAL)
         own, mac = seal["key"], seal["hmac"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LineageError(f"{where} is no {what} of smoke-lineage, or was changed") from None
     if own != key.id:
         raise LineageError(

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.applying import PLANS, Applying
+from lineage_service.audit.applying import AppliedAlready, Applying
 from lineage_service.audit.cases import CaseOptions, case_planned
 from lineage_service.audit.documents import read, sealed, written
 from lineage_service.audit.facade import Audit
+from lineage_service.audit.kept_values import keep_values, kept_values
 from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.planning import ERASURE, RECTIFICATION, Corrected, Options, planned, scope_of
 from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
 from lineage_service.progress import Stages, Tell
 from lineage_service.settings import IndexOptions
-from lineage_service.store.layout import storing
 from lineage_service.subjects.finding import SubjectRows, refuse_nobody, required_key, rows_of_hashes, rows_of_subjects
 from lineage_service.subjects.given import MOST_SUBJECTS, subjects_of
-
-VALUES = "values.json"  # of a rectification, in the plan's folder in the home
 
 
 def plan(
@@ -54,7 +50,7 @@ def plan(
     document["request"] = case.request
     if corrected is not None:
         document["columns"] = sorted(corrected.values)
-        _keep_values(audit, str(document["plan_id"]), corrected)
+        keep_values(audit.layout, str(document["plan_id"]), corrected.values)
     with logged(audit, case.who) as writing:
         datasets = sorted({each["dataset"] for run in document["runs"] for each in run["datasets"]})
         writing.append(
@@ -81,9 +77,16 @@ def apply(
     document = read(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
         raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
-    corrected = _kept_values(audit, str(document["plan_id"])) if document["kind"] == RECTIFICATION else None
-    certificate = Applying(audit, document, corrected, actor, spark, Stages(tell)).apply()
-    _plan_folder(audit, str(document["plan_id"]), remove=True)
+    corrected = None
+    if document["kind"] == RECTIFICATION:
+        corrected = Corrected(kept_values(audit.layout, str(document["plan_id"])))
+    try:
+        certificate = Applying(audit, document, corrected, actor, spark, Stages(tell)).apply()
+    except AppliedAlready as error:
+        # It may have been killed when all was done but this.
+        if out is not None and not out.exists():
+            written(error.certificate, out)
+        raise
     if out is not None:
         written(certificate, out)
     return certificate
@@ -99,34 +102,3 @@ def _refuse_unknown_columns(audit: Audit, rows: SubjectRows, values: Mapping[str
                 f"no source with rows of the person has a column '{name}'; columns: {listed(sorted(names))}",
                 hint=did_you_mean(name, names),
             )
-
-
-# --- what must not leave the home -----------------------------------------------------------------------------
-
-
-def _plan_folder(audit: Audit, plan_id: str, *, remove: bool = False) -> Path:
-    folder = audit.layout.path / PLANS / plan_id
-    if remove and folder.is_dir():
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-    return folder
-
-
-def _keep_values(audit: Audit, plan_id: str, corrected: Corrected) -> None:
-    folder = _plan_folder(audit, plan_id)
-    with storing(audit.layout.path):
-        folder.mkdir(parents=True, mode=0o700)
-        handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(dict(corrected.values), stream)
-
-
-def _kept_values(audit: Audit, plan_id: str) -> Corrected:
-    path = _plan_folder(audit, plan_id) / VALUES
-    try:
-        return Corrected(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return Corrected({})  # applied already, or told so a little later
-    except (OSError, ValueError):
-        raise LineageError(f"the values of the plan '{plan_id}' cannot be read", hint="make the plan again") from None

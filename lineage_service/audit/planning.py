@@ -203,8 +203,8 @@ def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: S
             for found, hold in scope.retained
         ],
         "published": [
-            {"dataset": record.full_name, "run": record.run_id, "path": str(target)}
-            for record, target in _published(ask, made)
+            {"dataset": record.full_name, "run": record.run_id, "path": str(target), "action": action}
+            for action, record, target in _published(ask, made)
         ],
         "sources": [{"path": path, "delete": len(cut.places)} for path, cut in sorted(scope.cut.items())],
         "recipients": recipients(ask, [each.old for each in made]),
@@ -233,6 +233,7 @@ def _dataset(change: DatasetChange) -> dict[str, Any]:
         "delete": change.counts["removed"],
         "recompute": change.counts["changed"],
         "insert": change.counts["added"],
+        "retain": change.kept,
         "rows_after": change.rows,
         "rows_hash": ids,
     }
@@ -248,16 +249,18 @@ def _totals(runs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[DatasetRecord, Path]]:
-    from lineage_service.audit.published import last_publishers
+def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[str, DatasetRecord, Path]]:
+    from lineage_service.audit.published import last_publishers, removed_copies
 
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
+    removed = removed_copies(ask, [each.old.id for each in made if each.commit is None])
+    yield from (("remove", record, path) for record, path in removed)
     for each in made:
         for change in each.datasets:
             target = target_of(change.dataset)
             touched = len(change.gone) or len(change.came)
             if target is not None and touched and publishers.get(target) == each.old.id:
-                yield change.dataset, target
+                yield "replace", change.dataset, target
 
 
 def not_covered(ask: Questions, scope: Scope) -> list[str]:
@@ -344,7 +347,7 @@ def same_work(plan: Mapping[str, Any], made: Sequence[Made]) -> bool:
     """Whether what was made is just what a plan says."""
 
     def told(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
-        names = ("dataset", "version", "delete", "recompute", "insert", "rows_after", "rows_hash")
+        names = ("dataset", "version", "delete", "recompute", "insert", "retain", "rows_after", "rows_hash")
         return [
             (run["run"], run["action"], [[each[name] for name in names] for each in run["datasets"]]) for run in runs
         ]

@@ -49,7 +49,8 @@ def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec]
     persons = persons_behind(ask, record, candidates)
     few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
     grounds = ", ".join(dict.fromkeys(hold.ground for hold in holds))
-    return Deleted(few, f"on_erasure: keep ({grounds}), rows of fewer than {smallest} persons deleted")
+    reason = f"on_erasure: keep ({grounds}), rows of fewer than {smallest} persons deleted"
+    return Deleted(few, reason, kept=len(candidates) - len(few))
 
 
 def reached(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:

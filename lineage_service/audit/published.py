@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.audit.facade import Audit
 from lineage_service.errors import StoreError
 from lineage_service.query.ask import Questions
-from lineage_service.store.layout import HomeLayout, is_at_work, new_run_id
+from lineage_service.store.layout import new_run_id
 from lineage_service.store.publish import MARK
 
 
@@ -35,32 +37,67 @@ def last_publishers(ask: Questions, runs: Sequence[RunRecord]) -> dict[Path, str
     return found
 
 
-def put_in_place(target: Path, waiting: Path) -> None:
-    """The waiting copy in the place of the old one, whatever an earlier try has done of it. StoreError where not."""
-    try:
-        if waiting.exists():
-            (waiting / MARK).write_text("published by smoke-lineage; replaced as a whole by the next run\n")
-            if target.exists():
-                target.rename(target.with_name(f".{target.name}.{new_run_id()}.old"))
-            waiting.rename(target)
-        for old in target.parent.glob(f".{target.name}.*.old"):
-            shutil.rmtree(old)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise StoreError(f"the published copy '{target}' could not be replaced: {reason}") from error
+def publishers_after(ask: Questions, switched: Sequence[tuple[str, str | None]]) -> dict[Path, str | None]:
+    """The last publisher of each path once runs are switched, None where it goes and there was none before."""
+    new = dict(switched)
+    runs = list(reversed(ask.reader.runs()))
+    before = last_publishers(ask, runs)
+    after = last_publishers(ask, [run for run in runs if new.get(run.id, run.id) is not None])
+    return {path: None if path not in after else new.get(after[path], after[path]) for path in before}
 
 
-def published_copies(audit: Audit) -> list[Path]:
+def removed_copies(ask: Questions, removed: Collection[str]) -> list[tuple[DatasetRecord, Path]]:
+    """Copies at published paths whose rows are those of runs that go as a whole."""
+    publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
+    return [
+        (record, target)
+        for run_id in removed
+        for record in ask.graph.datasets(run_id)
+        if (target := target_of(record)) is not None and publishers.get(target) == run_id
+    ]
+
+
+def published_copies(reader: CatalogReader) -> list[Path]:
     """Every folder that a run in the catalog has published to."""
-    reader = audit.reader
     targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
     return list(dict.fromkeys(target for target in targets if target is not None))
 
 
-def remove_leftovers(home: HomeLayout, targets: Sequence[Path]) -> None:
-    """Copies beside published ones that killed runs left; none where a run is at work, which may want its own."""
-    if home.runs.is_dir() and any(is_at_work(folder) for folder in home.runs.iterdir()):
-        return
-    for target in targets:
-        for left in (*target.parent.glob(f".{target.name}.*.new"), *target.parent.glob(f".{target.name}.*.old")):
-            shutil.rmtree(left, ignore_errors=True)
+def put_in_place(target: Path, waiting: Path | None) -> None:
+    """The waiting copy in the place of the old one, whatever an earlier try has done of it; None: the old one goes.
+    StoreError where not."""
+    with _replacing(target):
+        if waiting is None:
+            if (target / MARK).exists():
+                target.rename(target.with_name(f".{target.name}.{new_run_id()}.old"))
+        elif waiting.exists():
+            (waiting / MARK).write_text("published by smoke-lineage; replaced as a whole by the next run\n")
+            if target.exists():
+                target.rename(target.with_name(f".{target.name}.{new_run_id()}.old"))
+            waiting.rename(target)
+    clear_beside(target)
+
+
+def clear_beside(target: Path) -> None:
+    """Removes copies that wait beside a published one, or were replaced: of runs and erasures that were killed. A run
+    that still writes one began before an erasure, and is not committed in any case."""
+    with _replacing(target):
+        for path in copies_beside(target):
+            shutil.rmtree(path)
+
+
+def copies_beside(target: Path) -> list[Path]:
+    """Copies that are not in the place of the published one: not yet, or no more."""
+    named = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.(old|new)")
+    if not target.parent.is_dir():
+        return []
+    return sorted(path for path in target.parent.iterdir() if named.fullmatch(path.name))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StoreError(f"the published copy '{target}' could not be replaced: {reason}") from error

@@ -68,7 +68,7 @@ class Values:
         return self._known[value]
 
     def inside(self, value: str) -> bool:
-        return any(each in value for each in self._long)
+        return any(each in value and _apart(each, value) for each in self._long)
 
     def in_prose(self, prose: str, *, words: bool = True) -> bool:
         """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes. Without `words`, values that are
@@ -87,6 +87,12 @@ class Values:
         if not self.hashes:
             return False
         return any(self.in_prose(part.decode("utf-8", "replace"), words=words) for part in _PRINTED.findall(raw))
+
+
+def _apart(value: str, text: str) -> bool:
+    """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another, and
+    times and sizes of files have many digits."""
+    return not value.isdecimal() or re.search(rf"(?<![0-9]){value}(?![0-9])", text) is not None
 
 
 @dataclass

@@ -278,11 +278,25 @@ def _file_after(file: VersionFile, new: Rewritten, patcher: Patcher) -> VersionF
     return patcher.with_rids(CameFile(plain, np.searchsorted(new.kept, places), rids))
 
 
-def put_in_place(path: str, waiting: str) -> None:
-    """The waiting file in the place of the old one; nothing where an earlier try has done it."""
+def mark_of(path: str | Path) -> str:
+    """What tells a file from the same one after a change; empty where there is none."""
     try:
-        if Path(waiting).exists():
+        state = file_state(str(path))
+    except LineageError:
+        return ""
+    return f"{state.size} {state.mtime_ns} {state.fingerprint}"
+
+
+def put_in_place(path: str, waiting: str, old: str, new: str) -> bool:
+    """The waiting file in the place of the old one, where an earlier try has not done it. False where the file is
+    neither (by their marks): somebody has written it since, and what they wrote stays."""
+    now = mark_of(path)
+    try:
+        if now == old and Path(waiting).exists():
             Path(waiting).replace(path)
+            return True
+        Path(waiting).unlink(missing_ok=True)
+        return now == new
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise StoreError(f"the source file '{path}' could not be replaced: {reason}") from error

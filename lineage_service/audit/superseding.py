@@ -80,6 +80,7 @@ class DatasetChange:
     reason: str | None = None
     gone: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
     came: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
+    kept: int = 0  # rows that stay on a ground of their own, although made from rows that went
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ class Superseding:
         refresh = Refresh(self.home, self.ask, run, folder, self.options, self.stages, in_place=True)
         sources = [each for each in refresh.records if each.role == "source"]
         changes = {each.name: change for each in sources if (change := self._change(refresh, each)) is not None}
-        refresh.bring(changes, deleted=self._deleted(refresh, changes))
+        deleted = self._deleted(refresh, changes)
+        refresh.bring(changes, deleted=deleted)
         warnings = _as_warnings(refresh) if changes else []
         copies = publications(refresh, targets, self.waiting) if self.waiting is not None else []
         changed = {each.space for each in sources if each.name in changes}
@@ -196,7 +198,12 @@ class Superseding:
             report = refresh.reports[record.space.removeprefix("step:")]
             state = next(each for space, each in states.items() if space == record.space)
             counts = {"removed": report.removed, "changed": report.changed, "added": report.added}
-            told.append(DatasetChange(record, report.way, counts, version.rows, report.reason, state.gone, state.came))
+            policy = deleted.get(record.space.removeprefix("step:"))
+            kept = 0 if policy is None else policy.kept
+            reason = policy.reason if policy is not None and kept else report.reason
+            told.append(
+                DatasetChange(record, report.way, counts, version.rows, reason, state.gone, state.came, kept=kept)
+            )
             if record.space in changed:
                 self.versions[record.version_id] = VersionChange(before, version, state.gone, state.came)
         # Up to here rows were read from the files as they are; the run will find them as they are to be.

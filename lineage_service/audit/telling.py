@@ -25,12 +25,14 @@ from lineage_service.subjects.hashing import canonical
 class Telling:
     """texts: of the persons alone · numbers: likewise, also days; they occur by chance, and mean somebody only in
     `columns`: personal ones, and those that show them · shared: how many others have too · odd: how many are of types
-    that are not searched for · unread: versions whose rows can no longer be read."""
+    that are not searched for · retained: how many
+    stay in rows that a hold keeps · unread: versions whose rows can no longer be read."""
 
     texts: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
     shared: int = 0
+    retained: int = 0
     odd: int = 0
     unread: set[str] = field(default_factory=set)
 
@@ -73,12 +75,15 @@ def telling_values(
     others = {value for value in every if value in set(new)}
     for dataset, name, rids in places:
         others |= _others(ask, dataset, name, rids, every)
+    held: set[str] = set()
     for each in retained:
         if not is_changed(ask, each.dataset):
             for name in personal_columns(each.dataset):
-                others |= _values(ask, each.dataset, name, each.rids) & every
+                held |= _values(ask, each.dataset, name, each.rids) & every
+    telling.shared, telling.retained = len(every & others), len(held - others)
+    others |= held
     telling.texts, telling.numbers = candidates["text"] - others, candidates["number"] - others
-    telling.odd, telling.shared = len(candidates["odd"] - others), len(every & others)
+    telling.odd = len(candidates["odd"] - others)
     return telling
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lineage_service.audit.documents import read
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append
-from lineage_service.audit.published import published_copies
+from lineage_service.audit.published import copies_beside, published_copies
 from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.telling import is_telling
@@ -97,10 +97,10 @@ def _scan_files(audit: Audit, scan: Scan) -> None:
     # The catalog is taken apart by itself.
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
     scan.folder(home, lambda path: str(path.relative_to(home)), own)
-    for target in published_copies(audit):
-        for folder in (target, *target.parent.glob(f".{target.name}.*")):
-            if folder.is_dir():
-                scan.folder(folder, str)
+    for target in published_copies(audit.reader):
+        for copy in (target, *copies_beside(target)):
+            if copy.exists():
+                scan.folder(copy, str)
 
 
 def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:
@@ -142,6 +142,8 @@ def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdi
         )
     if told["shared_with_others"]:
         verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
+    if told["retained"]:
+        verdict.not_covered.append(f"{told['retained']} values that retained rows have too")
     if not whole and not given and not certificate["retained"]:
         verdict.incomplete.append("no value to look for: give the person's values again on standard input")
 

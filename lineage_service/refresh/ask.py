@@ -29,7 +29,7 @@ from lineage_service.store.publish import discarding, publish
 from lineage_service.subjects.index import declared_subjects
 from lineage_service.subjects.key import home_key
 from lineage_service.subjects.noted import scan_of
-from lineage_service.subjects.returned import is_held, problem_of, returned_rows
+from lineage_service.subjects.returned import is_held, problem_of, refuse_another_key, returned_rows
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,7 @@ def _without_erased(
         for declared in declared_subjects(source.name, spec.subject):
             erased = ask.reader.erased(declared.kind)
             scan, key = scan_of(refreshing.folder, change.after), home_key(refreshing.home)
+            refuse_another_key(refreshing.home, key, erased)
             rids, count = returned_rows(ask.engine.connection, key, declared, scan, change.came, erased)
             parts.append(rids)
             persons = max(persons, count)

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lineage_service.capture.direct import Unlike, kind_of
-from lineage_service.errors import Problem, RunError
+from lineage_service.errors import Problem, RunError, StoreError
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.nodes import Limit, Node, Sort, keeps_order
 from lineage_service.refresh.duckdb_sql import Near, Typed, order_of, predicate
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 from lineage_service.store.engine import column, literal
-from lineage_service.store.layout import new_run_id, storing
+from lineage_service.store.layout import new_run_id
 from lineage_service.store.publish import MARK, Publication
 from lineage_service.store.scan import VersionScan, duckdb_type
 
@@ -134,8 +134,11 @@ def _write(refresh: Refresh, publication: Publication) -> None:
     except Unlike:
         refresh.spark.publish(publication)
         return
-    with storing(refresh.home.path):
+    try:
         publication.waiting.mkdir(parents=True)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StoreError(f"cannot publish to '{publication.target}': {reason}", hint="nothing was changed") from error
     names = ", ".join(column(each.name) for each in scan.version.columns)
     path = literal(str(publication.waiting / "part-00000.parquet"))
     refresh.ask.engine.rows(f"COPY (SELECT {names} FROM ({scan.select()}) t{order}) TO {path} (FORMAT parquet)")

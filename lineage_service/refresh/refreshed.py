@@ -53,10 +53,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deleted:
-    """Rows of a dataset that are taken out instead of being computed anew."""
+    """Rows of a dataset that are taken out instead of being computed anew. `kept`: how many stay as they are, although
+    rows that they were made from went."""
 
     rids: Ids
     reason: str
+    kept: int = 0
 
 
 @dataclass

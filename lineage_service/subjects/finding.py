@@ -205,8 +205,8 @@ def _none() -> Ids:
 
 
 def refuse_nobody(rows: SubjectRows, subjects: Sequence[Subject]) -> None:
-    """NotFound where no source that was looked into has a row of these persons."""
-    if not rows.found:
+    """NotFound where no source has a row of these persons; what could not be looked into is not known to have none."""
+    if not rows.found and not rows.unlooked:
         kinds = listed(sorted({each.kind for each in subjects}))
         raise NotFound(
             f"no row of any held run is about the person given ({kinds})",

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 from lineage_catalog.records import SubjectRecord
 
-from lineage_service.errors import Position, Problem, RunError
+from lineage_service.errors import Position, Problem, RunError, StoreError
 from lineage_service.spec.models import SourceSpec
 from lineage_service.spec.yaml_tree import Marks
 from lineage_service.store.compacting import compacted
 from lineage_service.store.engine import column, open_duckdb
-from lineage_service.store.layout import RunFolder
+from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
 from lineage_service.subjects.hashing import canonical, hashed
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import Key, home_key
+from lineage_service.subjects.key import VARIABLE, Key, home_key
 from lineage_service.subjects.noted import Known, known_index, scan_of
 
 if TYPE_CHECKING:
@@ -69,13 +69,23 @@ def returned_rows(
     return np.unique(np.array([row[0] for row in rows], np.int64)), len({bytes(row[1]) for row in rows})
 
 
+def refuse_another_key(home: HomeLayout, key: Key, erased: Mapping[str, str]) -> None:
+    """StoreError where persons were erased under a key that is lost: they could come back without being seen."""
+    if set(erased.values()) - {key.id}:
+        raise StoreError(
+            f"persons were erased from the home '{home.path}' under another key than it has now: whether they are in "
+            "the data again cannot be told",
+            hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
+        )
+
+
 @dataclass
 class Returned:
     """Looks for erased persons in the sources of one run, and does as each source says."""
 
     folder: RunFolder
     known: Known
-    erased: Callable[[str], set[str]]
+    erased: Callable[[str], Mapping[str, str]]  # hashes of a kind, with the ids of their keys
     marks: Marks
     records: list[SubjectRecord] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -87,6 +97,8 @@ class Returned:
             declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
             if not declared or is_held(spec):
                 continue
+            for each in declared:
+                refuse_another_key(self.folder.home, home_key(self.folder.home), self.erased(each.kind))
             made = [self._index(each, versions[name]) for each in declared]
             rids, persons = self._rows(made)
             if not persons:

@@ -1,0 +1,51 @@
+"""Values of a rectification: they must not leave the home with the plan, so they wait in it until the plan is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from lineage_service.errors import LineageError, StoreError
+from lineage_service.store.layout import HomeLayout, storing
+
+PLANS, VALUES = "plans", "values.json"
+
+
+def keep_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]) -> None:
+    folder = _folder(home, plan_id)
+    with storing(home.path):
+        folder.mkdir(parents=True, mode=0o700)
+        handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(dict(values), stream)
+
+
+def kept_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
+    """The values of a plan; none where it was applied already, as is told a little later."""
+    try:
+        found: dict[str, str | None] = json.loads((_folder(home, plan_id) / VALUES).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        raise LineageError(f"the values of the plan '{plan_id}' cannot be read", hint="make the plan again") from None
+    return found
+
+
+def forget_values(home: HomeLayout, plan_id: str | None = None) -> None:
+    """Removes the values of a plan; without one, of all: an erasure knows not whose they are, and a plan that waits
+    has to be made again in any case where it is about the same runs."""
+    folder = home.path / PLANS if plan_id is None else _folder(home, plan_id)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StoreError(f"values of a plan could not be removed: '{folder}': {reason}") from error
+
+
+def _folder(home: HomeLayout, plan_id: str) -> Path:
+    return home.path / PLANS / plan_id

@@ -1,0 +1,119 @@
+"""`audit apply` in a process that is killed: `python -m tests.erasure_driver`, one JSON order a line on standard input.
+
+An order is {"home", "plan", "out"} and {"at": n}, to be killed before the n-th thing it does to files or the catalog, or
+{"after": seconds}. The answer, a line too: {"signal", "code", "marks", "seconds"}; marks are the things that it did.
+Each order is carried out by a fork of this process, which has imported everything and does nothing else.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from lineage_service import Home
+from lineage_service.audit import applying, erasing, saved_again, superseding, verifying  # noqa: F401  (imported once, for all forks)
+
+WRITES = os.O_WRONLY | os.O_RDWR
+FILES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "os.link", "os.truncate", "fcntl.flock")
+FUNCTIONS = {
+    applying: (
+        "put_in_place",
+        "sweep",
+        "vacuum",
+        "switch",
+        "redact",
+        "finish_erasure",
+        "append",
+        "case_closed",
+        "forget_values",
+        "put_source_in_place",
+    ),
+    erasing: ("written",),
+}
+
+
+def watched(mark: Callable[[str], None]) -> None:
+    """Has everything that changes files or the catalog told before it happens."""
+
+    def hook(name: str, arguments: tuple[Any, ...]) -> None:
+        if name in FILES:
+            mark(name)
+        elif name == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES:
+            mark("open")
+
+    sys.addaudithook(hook)
+    event.listen(Engine, "before_cursor_execute", lambda _c, _cursor, text, *_: mark(f"sql {text.split()[0].upper()}"))
+    event.listen(Engine, "commit", lambda _connection: mark("sql commit"))
+    for module, names in FUNCTIONS.items():
+        for name in names:
+            setattr(module, name, _told(getattr(module, name), name, mark))
+
+
+def _told(function: Callable[..., Any], name: str, mark: Callable[[str], None]) -> Callable[..., Any]:
+    def wrapped(*args: Any, **given: Any) -> Any:
+        mark(f"before {name}")
+        found = function(*args, **given)
+        mark(f"after {name}")
+        return found
+
+    return wrapped
+
+
+def carried_out(order: dict[str, Any], tell: int) -> None:
+    """In the fork: the work itself."""
+    count = 0
+
+    def mark(what: str) -> None:
+        nonlocal count
+        if count == order.get("at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+        os.write(tell, f"{what}\n".encode())
+
+    watched(mark)
+    home = Home.open(Path(order["home"]))
+    home.audit.apply(order["plan"], out=order["out"])
+    home.close()
+
+
+def answered(order: dict[str, Any]) -> dict[str, Any]:
+    read, write = os.pipe()
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        code = 1
+        try:
+            carried_out(order, write)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    told = bytearray()
+    until = began + order["after"] if order.get("after") is not None else None
+    while True:
+        if until is not None and time.monotonic() >= until:
+            os.kill(child, signal.SIGKILL)
+            until = None
+        if select.select([read], [], [], None if until is None else max(0.0, until - time.monotonic()))[0]:
+            part = os.read(read, 65536)
+            if not part:
+                break
+            told += part
+    os.close(read)
+    _, status = os.waitpid(child, 0)
+    number, code = (os.WTERMSIG(status), None) if os.WIFSIGNALED(status) else (0, os.WEXITSTATUS(status))
+    marks = told.decode().splitlines()
+    return {"signal": number, "code": code, "marks": marks, "seconds": time.monotonic() - began}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(answered(json.loads(line))), flush=True)
