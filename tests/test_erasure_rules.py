@@ -234,10 +234,10 @@ def test_a_refresh_after_an_erasure_does_not_bring_them_back(spark, tmp_path):
     flow.erase(2)
     flow.home.refresh("flow")
     assert len(flow.rows("same")) == 5
-    with pytest.raises(RunError, match="1 row that came is of persons who were erased"):
+    with pytest.raises(RunError, match="a person who was erased is in the data again, with 1 row"):
         flow.home.refresh("people", added=[{"id": BASE + 2, "name": name(2), "city": "Ulm"}])
     flow.write(cities={2: "Rom", 3: "Rom"})
-    with pytest.raises(RunError, match="of persons who were erased"):
+    with pytest.raises(RunError, match="a person who was erased is in the data again"):
         flow.home.refresh("flow")
     assert len(flow.rows("same")) == 5
     flow.write(cities={3: "Rom"}, without=(2,))
@@ -261,6 +261,18 @@ def coming_back(folder: Path, on_erased: str) -> Flow:
     flow.erase(2)
     assert not flow.left(2)
     return flow
+
+
+def test_a_refresh_leaves_them_out_where_sources_say_so(spark, tmp_path):
+    flow = coming_back(tmp_path, "drop")
+    flow.write(cities={2: "Rom", 3: "Rom"})
+    lines = (tmp_path / "mails.csv").read_text().replace(f"{name(3)}@mail", f"{name(3)}@new")
+    (tmp_path / "mails.csv").write_text(lines)
+    report = flow.home.refresh("flow")
+    assert [told for told in report.warnings if "left out" in told]
+    assert [row["city"] for row in flow.rows("same")].count("Rom") == 1
+    assert len(flow.rows("same")) == 5 and len(flow.rows("known")) == 5
+    assert not flow.left(2)
 
 
 def test_they_come_back_and_the_run_fails(spark, tmp_path):

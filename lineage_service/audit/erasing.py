@@ -40,7 +40,8 @@ def plan(
     key = required_key(ask)
     rows = rows_of_subjects(ask, key, persons)
     refuse_nobody(rows, persons)
-    rows = rows_of_hashes(ask, key, rows.hashes)  # as `apply` will find them
+    if not rows.unlooked:
+        rows = rows_of_hashes(ask, key, rows.hashes)  # as `apply` will find them
     corrected = None
     if kind == RECTIFICATION:
         _refuse_unknown_columns(audit, rows, values or {})

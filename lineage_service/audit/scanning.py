@@ -73,7 +73,7 @@ class Values:
     def in_prose(self, prose: str, *, words: bool = True) -> bool:
         """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes. Without `words`, values that are
         plain words are passed over: names and keys are words too."""
-        if any(each in prose for each in self._long if not each.isdigit() and (words or not _WORD.match(each))):
+        if any(each in prose and _apart(each, prose) for each in self._long if words or not _WORD.match(each)):
             return True
         parts = set(_WORDS.findall(prose))
         parts |= {part for word in parts for part in _SMALLER.split(word)}
@@ -82,7 +82,8 @@ class Values:
 
     def in_bytes(self, raw: bytes, *, words: bool = True) -> bool:
         """Whether it is among raw bytes, as text; without `words`, no plain word is looked for."""
-        if any(each.encode() in raw for each in self._long if not each.isdigit() and (words or not _WORD.match(each))):
+        wanted = [each for each in self._long if words or not _WORD.match(each)]
+        if any(each.encode() in raw and _apart(each, raw.decode("latin-1")) for each in wanted):
             return True
         if not self.hashes:
             return False

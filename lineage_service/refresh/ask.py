@@ -124,12 +124,22 @@ def refresh(
         copies = publications(refreshing)
         with discarding(copies), stages.stage("committing"):
             made, report = refreshing.commit(changes, started, warnings)
+            _remove_unused(refreshing)
             folder.sync()
             folder.hand_over()
             commit(made)
             folder.mark_committed()
         publish(copies)
     return report
+
+
+def _remove_unused(refreshing: Refresh) -> None:
+    """Copies of sources that were made to find out what changed: rows that are not read must not lie in the home."""
+    home = refreshing.home
+    used = {home.absolute(file.path) for version in refreshing.versions.values() for file in version.files}
+    for path in (refreshing.folder.path / "sources").rglob("*"):
+        if path.is_file() and str(path) not in used:
+            path.unlink()
 
 
 def _without_erased(
