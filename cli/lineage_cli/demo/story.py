@@ -47,6 +47,10 @@ SHOP = (
         f"trace recipients --key customer_id={PERSON} --rows 2",
     ),
     Scene(
+        "The same person asks what is held about them. The answer is logged before it is given.",
+        f"audit access --subject customer={PERSON}",
+    ),
+    Scene(
         "Some customers are there because of what is not there: no order matches them.",
         "trace silent --rid 0",
     ),
