@@ -246,7 +246,7 @@ outputs:
 def test_a_commit_that_fails_leaves_nothing(spark, home, monkeypatch):
     run_id = home.run("flow.yml").run_id
 
-    def broken(_):
+    def broken(*_):
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(home, "_commit", broken)
