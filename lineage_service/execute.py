@@ -27,7 +27,6 @@ from lineage_service.store.layout import RunFolder
 from lineage_service.store.publish import Publication
 from lineage_service.store.versions import Version
 from lineage_service.subjects.noted import Known
-from lineage_service.subjects.returned import Returned
 
 if TYPE_CHECKING:
     from lineage_service.spark.checks import Check, FailedCheck
@@ -225,6 +224,7 @@ def _without_erased(
     """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
     was looked at; warnings. RunError where such a person must not be in the data again."""
     from lineage_service.spark.sources import SourceOpener
+    from lineage_service.subjects.returned import Returned
 
     specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
     versions = {name: source.version for name, source in sources.items()}

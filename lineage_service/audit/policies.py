@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from lineage_service.audit.reached import Company
 from lineage_service.capture.handles import step_space
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, walk
@@ -14,6 +15,7 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.refreshed import Deleted, Refresh
 from lineage_service.spec.models import BrokenOutput, OutputSpec
 from lineage_service.store.patching import Ids
+from lineage_service.subjects.finding import required_key
 
 
 def policies(
@@ -40,13 +42,13 @@ def policies(
 
 def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]) -> Deleted:
     """Rows of many persons stay as they are; of fewer than the smallest group they go."""
-    from lineage_service.audit.persons import persons_behind
-
     holds = [output.keep for output in outputs if output.keep is not None]
     smallest = max(hold.min_group for hold in holds)
     candidates = reached(ask, refresh.run.id, step, rows)
     record = next(each for each in refresh.records if each.space == step_space(step))
-    persons = persons_behind(ask, record, candidates)
+    company = Company(ask, required_key(ask), {}).of(Place(record.run_id, record.space), candidates)
+    # Where nobody can tell how many they are, they may be few.
+    persons = {} if isinstance(company, str) else {rid: others.all for rid, others in company.items()}
     few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
     grounds = ", ".join(dict.fromkeys(hold.ground for hold in holds))
     reason = f"on_erasure: keep ({grounds}), rows of fewer than {smallest} persons deleted"
