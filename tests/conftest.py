@@ -3,7 +3,7 @@
 import pytest
 
 # Files that take longest come first, so that two workers end at about the same time.
-LONGEST = ("test_properties", "test_cases", "test_end_to_end", "test_demo", "test_runs", "test_examples", "test_java",
+LONGEST = ("test_properties", "test_erasure_chain", "test_erasure_killed", "test_cases", "test_erasure_rules", "test_end_to_end", "test_demo", "test_runs", "test_examples", "test_java",
            "test_tutorial", "test_sources", "test_tpch", "test_bad_input", "test_lines", "test_checks")  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.versions import Origin, Version
+from lineage_service.store.versions import Origin, Version, VersionFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -229,7 +229,7 @@ class Superseding:
             removed = np.array([], np.int64) if gone is None else gone
             found = changing.changed(removed, corrected, None, ())
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
-            after = replace(after, origins=_with_rows(before, after, self.ask))
+            after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask))
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
         return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)
@@ -245,6 +245,11 @@ class Superseding:
         elif not is_computable(self.ask.reader.content(refresh.run.id) or "{}"):
             everywhere = REDACTED
         return policies(self.ask, refresh, rows, everywhere)
+
+
+def _of_somebody(version: Version) -> tuple[VersionFile, ...]:
+    """The files that still have rows which count: a folder may be named after a person. One is kept for its columns."""
+    return tuple(file for file in version.files if file.left_out < file.rows or not file.rows) or version.files[:1]
 
 
 def _with_rows(before: Version, after: Version, ask: Questions) -> tuple[Origin, ...]:
