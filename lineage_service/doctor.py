@@ -145,6 +145,7 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator
         with closing(HomeCatalog(engine, home)) as reader:
             yield from _guarded("files", lambda: _runs(home, reader))
             yield from _guarded("leftovers", lambda: _leftovers(home, url, reader))
+            yield from _guarded("erasures", lambda: _erasures(reader))
 
 
 def _home(home: HomeLayout) -> Iterator[Check]:
@@ -356,6 +357,17 @@ def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
         yield Check("sources", "note", f"files changed since they were read: {told}", hint)
     else:
         yield Check("sources", "ok", "all files that runs read in place are as they were read")
+
+
+def _erasures(reader: HomeCatalog) -> Iterator[Check]:
+    """Erasures that were interrupted after their switch: old bytes are still there."""
+    from lineage_catalog.erasures import unfinished_erasures
+
+    with reader.engine.connect() as connection:
+        found = unfinished_erasures(connection)
+    if found:
+        told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
+        yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
 
 
 # --- what is left over ----------------------------------------------------------------------------------------

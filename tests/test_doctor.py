@@ -308,3 +308,13 @@ def test_a_password_is_not_shown(tmp_path, capsys):
     assert code == 4
     assert "postgresql://me:***@127.0.0.1:1/db: cannot open the catalog" in out
     assert "sesame" not in out + err
+
+
+def test_an_erasure_that_was_not_finished_is_a_problem(tmp_path):
+    home = made_home(tmp_path)
+    with sqlite3.connect(home / "catalog.db") as connection:
+        values = ("e1", "erasure", "switched", "2026-01-01", "{}")
+        connection.execute("INSERT INTO erasures (id, kind, state, at, body) VALUES (?, ?, ?, ?, ?)", values)
+    connection.close()
+    status, told = looked_at(home)["erasures"]
+    assert status == "problem" and "1 erasure begun and not finished: e1" in told
