@@ -26,6 +26,7 @@ from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.engine import DuckIndexEngine
 from lineage_service.settle import Settling
 from lineage_service.workflow import explain_workflow
+from tests.strategies import ASKED_FOR
 
 GROUPED = {"name": "t", "op": "aggregate", "input": "a", "by": ["k"], "measures": {"n": "count(*)", "s": "sum(v)"}}
 COMPUTED = {**GROUPED, "by": {"k": "k % 3"}}
@@ -469,7 +470,7 @@ def everything(home: Home) -> dict[str, list[tuple[int, int]]]:
     return {source: pairs(home, source) for source in ("a", "b", "a2")}
 
 
-@pytest.mark.parametrize("capture", ["auto", "inject", "defer", "stage"])
+@pytest.mark.parametrize("capture", ASKED_FOR or ("auto", "defer"))
 def test_both_engines_give_the_same_pairs(spark, tmp_path, capture, monkeypatch):
     from tests.strategies import where_sound
 

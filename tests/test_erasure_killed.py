@@ -22,7 +22,7 @@ from lineage_service.store.layout import RunFolder
 from tests.audit_chain import texts_in_file
 from tests.erasure_shop import GONE, Shop, put_back, values
 
-KILLS = int(os.environ.get("SMOKE_KILLS", "6"))
+KILLS = int(os.environ.get("SMOKE_KILLS", "3"))
 SEED = int(os.environ.get("SMOKE_SEED", "17"))
 ALWAYS = ("after switch", "before put_in_place", "before vacuum", "before finish_erasure", "before written")
 

@@ -77,7 +77,8 @@ def entries(made: MadeHome) -> list[tuple[str, list[str]]]:
     with engine.connect() as connection:
         rows = connection.execute(select(audit_log).order_by(audit_log.c.number)).all()
     engine.dispose()
-    return [(row.verb, json.loads(row.datasets)) for row in rows]
+    # A reveal's entry says by which verb.
+    return [(json.loads(row.details).get("verb", row.verb), json.loads(row.datasets)) for row in rows]
 
 
 def harmless(text: object) -> bool:
