@@ -149,10 +149,14 @@ class Applying:
                 self._try_canary(scope, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
-            except BaseException:
+            except BaseException as error:
                 # Interrupted just after the switch, they are what is to be put in place.
                 if self._known() is None:
                     _discard_waiting(self.plan)
+                    if isinstance(error, LineageError):
+                        details = {**self._details(), "error": type(error).__name__}
+                        failed = Entry(f"apply {self.plan['kind']}", result="failed", details=details, **self.entry)
+                        append(self.audit, failed, actor=self.actor)
                 raise
         self.audit.forget()
 
