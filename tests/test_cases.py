@@ -44,7 +44,7 @@ def failures_of(home: Home, run_id: str, prefix: str, case: dict, plan: Plan) ->
 
 
 # Folders whose cases are asked lazily too.
-LAZILY = ("distinct", "difference")
+LAZILY = ("distinct",)
 PARTS = [(folder, capture) for number, folder in enumerate(FOLDERS) for capture in captures(number)]
 PARTS += [(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
 

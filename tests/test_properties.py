@@ -13,9 +13,9 @@ from tests.harness import merged_flow, traced_rows
 from tests.judging import same_as_oracle, same_ways
 from tests.strategies import both_layouts, captures, lay_out
 
-PLANS = int(os.environ.get("SMOKE_PLANS", "56"))
+PLANS = int(os.environ.get("SMOKE_PLANS", "48"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
-BATCH = 14
+BATCH = 12
 
 
 BATCHES = [(first, capture) for first in range(SEED, SEED + PLANS, BATCH) for capture in captures(first // BATCH, 1)]

@@ -17,9 +17,9 @@ from tests.harness import Traced, arrow_schema, arrow_value, comparable, merged_
 from tests.judging import same_as_oracle
 from tests.reference import Unsupported, evaluate
 
-PLANS = int(os.environ.get("SMOKE_REFRESHES", "8"))
+PLANS = int(os.environ.get("SMOKE_REFRESHES", "6"))
 SEED = int(os.environ.get("SMOKE_SEED", "0")) + 5000
-BATCH = 8
+BATCH = 6
 ROUNDS = 2
 
 
