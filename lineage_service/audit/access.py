@@ -309,10 +309,6 @@ class Rule:
     shows: str | None
 
 
-def _is_source(place: Place) -> bool:
-    return place.space.startswith("source:")
-
-
 def _present(rows: Rows) -> Rows:
     """The rows that hold something: what was only influenced by absence does not."""
     there = rows.roles != int(Role.ABSENCE)

@@ -263,9 +263,11 @@ def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: P
         if origin.path in found:
             new = found[origin.path]
             state = new.state
-            origin = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), 0)  # noqa: PLW2901
-        origins.append(replace(origin, base=base))
-        base += origin.rows
+            now = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base)
+        else:
+            now = replace(origin, base=base)
+        origins.append(now)
+        base += now.rows
     return replace(version, files=tuple(files), origins=tuple(origins))
 
 
