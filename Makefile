@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv demo lint types layers unit test clean
+# Two workers; files stay whole, since their tests share runs of Spark.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: venv demo lint types layers unit fast test test-all clean
 
 venv: .venv/.ready
 
@@ -27,9 +30,18 @@ layers: venv
 	$(BIN)/lint-imports
 
 unit: venv
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
 
+# While you work: no Spark, no server, no wheel, under a minute.
+fast: lint
+	$(PYTEST) -m "not slow and not spark and not server and not wheel"
+
+# What CI runs: everything but the tests that take long.
 test: lint types layers unit
+
+# Before a release: those too.
+test-all: lint types layers
+	$(PYTEST)
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache

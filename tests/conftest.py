@@ -1,4 +1,11 @@
-"""One Spark session for all tests: small plans run fastest with one shuffle partition and no code generation."""
+"""One Spark session for all tests: small plans run fastest with one shuffle partition and no code generation.
+
+Tests get the marks `spark`, `server` and `wheel` by the fixtures of these names that they use, so that `make fast` can
+leave them out. A test that starts Spark in another way, say in a process of its own, has to say so itself: elsewhere
+Spark does not start.
+"""
+
+import os
 
 import pytest
 
@@ -10,9 +17,27 @@ LONGEST = ("test_cases", "test_capture", "test_properties", "test_refresh", "tes
            "test_checks", "test_lines", "test_saved", "test_query", "test_access_shop", "test_erasure_page")  # fmt: skip
 
 
+NO_SPARK = "/a test that starts Spark uses the fixture spark or is marked so: pytest.mark.spark"
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
+    for item in items:
+        for mark in {"spark", "server", "wheel"}.intersection(item.fixturenames):
+            item.add_marker(mark)
+        if hasattr(item, "callspec") and item.callspec.params.get("empty_url") == "postgresql":
+            item.add_marker("server")
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item):
+    """Spark is looked for in SPARK_HOME first, also by the processes that a test starts."""
+    if item.get_closest_marker("spark"):
+        os.environ.pop("SPARK_HOME", None)
+    else:
+        os.environ["SPARK_HOME"] = NO_SPARK
 
 
 FAST = {

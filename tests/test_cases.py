@@ -50,9 +50,10 @@ PARTS += [(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
 
 
 @pytest.mark.parametrize(("folder", "capture"), PARTS)
-def test_cases(folder: str, capture: str, request, tmp_path: Path):
+def test_cases(folder: str, capture: str, spark, request, tmp_path: Path):
     # Nested keys and sets are where code generation differs from interpretation; the others run fast.
-    request.getfixturevalue("spark_as_shipped" if folder in AS_SHIPPED else "spark")
+    if folder in AS_SHIPPED:
+        request.getfixturevalue("spark_as_shipped")
     cases = {f"c{number}_": load(path) for number, path in enumerate(sorted((CASES / folder).glob("*.yml")))}
     plans = {prefix: case_plan(case).prefixed(prefix) for prefix, case in cases.items()}
     with both_layouts() as hops:

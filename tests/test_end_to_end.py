@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.spark  # in a process of its own
 ROOT = Path(__file__).parent.parent
 COMMAND = Path(sys.executable).parent / "smoke-lineage"
 

@@ -169,6 +169,7 @@ def test_a_run_on_a_machine_without_java_fails_with_a_clear_word(bare, tmp_path)
     ]
 
 
+@pytest.mark.spark
 def test_a_run_uses_the_java_that_pip_brings(bare, tmp_path):
     done = run_tiny(tmp_path, {})
     assert done.returncode == 0, done.stderr
