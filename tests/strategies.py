@@ -19,6 +19,7 @@ from sqlalchemy import delete, insert
 from lineage_service import Home, record
 from lineage_service.index import finish
 from lineage_service.index.finish import Finisher, Hop
+from tests.sealing import seal_anew
 
 # Every strategy that exists. Each part of the suite runs under some of them, all of them under each other part;
 # SMOKE_CAPTURES=auto,inject,defer,stage,lazy runs everything under each.
@@ -82,5 +83,6 @@ def lay_out(home: Home, run_id: str, hops: list[Hop]) -> Home:
     with engine.begin() as connection:
         connection.execute(delete(models.hops).where(models.hops.c.run_id == run_id))
         connection.execute(insert(models.hops), [asdict(each) | {"ordinal": n} for n, each in enumerate(records)])
+        seal_anew(connection)
     engine.dispose()
     return Home.open(home.layout.path)

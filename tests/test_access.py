@@ -16,6 +16,7 @@ from sqlalchemy import insert, text
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.store.versions import Version
 from tests.made_runs import Made, MadeHome
+from tests.sealing import seal_anew
 
 PEOPLE = pa.table({"id": [1, 2, 3, 4, 5, 6], "name": ["a", "b", "c", "d", "e", "f"]})
 ORDERS = pa.table({"o": [10, 11, 12, 13], "person": [1, 1, 2, 3], "amount": [5, 6, 7, 8]})
@@ -55,6 +56,7 @@ def shop(folder):
         side = "'step:silent', 'side:silent', 2, 'constant', rows, bytes, backward, forward, body"
         connection.execute(text(f"INSERT INTO hops SELECT run_id, 99, {side} FROM hops WHERE form = 'everything'"))
         connection.execute(text("UPDATE hops SET from_space = 'side:silent' WHERE form = 'everything'"))
+        seal_anew(connection)
     engine.dispose()
     return made, run
 
@@ -125,6 +127,7 @@ def test_a_peer_is_told_no_values(tmp_path):
             "INSERT INTO hops SELECT run_id, 7, 'step:ranked', to_space, 0, form, rows, bytes, backward, forward, body"
         )
         connection.execute(text(f"{hops} FROM hops WHERE from_space = 'step:own'"))
+        seal_anew(connection)
     engine.dispose()
     rows = {row["rid"]: row for row in rows_of(told(made, "person=1"), "flow.ranked")}
     assert rows[0] == {"rid": 0, "role": "own", "about": "others", "persons": 6, "values": {"id": 1, "name": "a"}}
@@ -180,6 +183,7 @@ def test_where_lineage_behind_a_row_ends_too_early_it_is_not_taken_for_the_perso
         engine = connect(made.url)
         with engine.begin() as connection:
             connection.execute(text('UPDATE hops SET body = \'{"only": "forward"}\' WHERE run_id = :r'), {"r": first})
+            seal_anew(connection)
         engine.dispose()
     with made.home as home:
         home.gc(retention=True)
@@ -213,6 +217,7 @@ def test_what_cannot_be_looked_into_is_said(tmp_path):
         connection.execute(text("UPDATE hops SET form = 'pruned' WHERE run_id = :run"), {"run": pruned})
         why = "UPDATE runs SET lineage = 'incomplete', lineage_note = 'no memory' WHERE id = :run"
         connection.execute(text(why), {"run": bad})
+        seal_anew(connection)
     engine.dispose()
     document = told(made, "person=1")
     reasons = {each["dataset"]: each["reason"] for each in document["not_looked_into"]}
@@ -304,6 +309,7 @@ def noted(made, run, name, column):
     engine = connect(made.url)
     with engine.begin() as connection:
         connection.execute(insert(models.subject_rows), [asdict(each) for each in records])
+        seal_anew(connection)
     engine.dispose()
 
 

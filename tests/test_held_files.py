@@ -15,6 +15,7 @@ from lineage_service.store.layout import HomeLayout
 from lineage_service.store.patched import write_positions
 from lineage_service.store.versions import Version
 from tests.made_runs import Made, MadeHome
+from tests.sealing import seal_anew
 
 ROWS = pa.table({"k": [1, 2, 3]})
 SAME = [(0, 0), (1, 1), (2, 2)]
@@ -51,6 +52,7 @@ def test_a_run_needs_what_it_is_read_from(tmp_path):
                 run_id=first, name="q", kind="rows", rows=1, bytes=1, path=f"runs/{first}/gone.parquet", body="{}"
             )
         )
+        seal_anew(connection)
     engine.dispose()
     with made.home as home:
         assert files_of_run(home.audit.reader, home.layout, first) == {

@@ -62,7 +62,7 @@ def test_a_locked_catalog(ask, question, tmp_path, monkeypatch):
     monkeypatch.setattr("lineage_catalog.engine.connect.__kwdefaults__", {"wait": 0.1})
     holder = sqlite3.connect(home / "catalog.db", isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    message = f"cannot open the catalog: it is locked: another process is writing to it (home '{home}')"
+    message = f"cannot open the catalog 'catalog.db': it is locked: another process is writing to it (home '{home}')"
     refused(ask(question, home), message, f"look closer: smoke-lineage doctor --home {home}")
     holder.close()
 
@@ -117,7 +117,7 @@ def test_a_catalog_without_a_table(ask, question, tmp_path):
     with sqlite3.connect(home / "catalog.db") as connection:
         connection.execute("DROP TABLE runs")
     connection.close()
-    message = f"cannot read the catalog: no such table: runs (home '{home}')"
+    message = f"cannot read the catalog 'catalog.db': no such table: runs (home '{home}')"
     refused(ask(question, home), message, f"look closer: smoke-lineage doctor --home {home}")
 
 
@@ -125,5 +125,5 @@ def test_a_catalog_without_a_table(ask, question, tmp_path):
 def test_a_catalog_that_is_no_database(ask, question, tmp_path):
     home = made_home(tmp_path)
     (home / "catalog.db").write_bytes(b"this is no database" * 100)
-    message = f"cannot open the catalog: file is not a database (home '{home}')"
+    message = f"cannot open the catalog 'catalog.db': file is not a database (home '{home}')"
     refused(ask(question, home), message, f"look closer: smoke-lineage doctor --home {home}")

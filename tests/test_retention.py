@@ -14,6 +14,7 @@ from lineage_service.errors import NotFound, SourceError
 from lineage_service.store.patched import write_positions
 from lineage_service.store.versions import Version
 from tests.made_runs import Made, MadeHome
+from tests.sealing import seal_anew
 
 ROWS = pa.table({"k": [1, 2, 3]})
 SAME = [(0, 0), (1, 1), (2, 2)]
@@ -58,6 +59,7 @@ def test_days_count_from_the_commit_of_the_data(tmp_path):
     engine = connect(made.url)
     with engine.begin() as connection:  # it stands for an earlier run
         connection.execute(text("UPDATE runs SET held_since = '2025-01-01T00:00:00'"))
+        seal_anew(connection)
     engine.dispose()
     with made.home as home:
         assert [each.id for each in retain(home.audit, dry_run=True, at=datetime(2026, 1, 2, tzinfo=UTC)).runs] == [run]

@@ -19,6 +19,8 @@ WRITING_WAIT = 60.0  # seconds that a commit waits for others
 CONNECT_WAIT = 5  # seconds that a server may take to answer at all
 WRITER_LOCK = 0x736D6F6B65  # any number will do, if it is always the same
 _migrating = threading.Lock()  # Alembic keeps what it does in globals
+MOST_PAGES = 16 << 20  # bytes of a catalog that is looked through when it is opened: 3 ms per MB
+RESTORE = "restore it from a backup; the files of runs are not concerned"
 SECRETS = ("password", "sslpassword")  # of a URL's query
 
 
@@ -62,6 +64,12 @@ def hidden(url: str) -> str:
         return "a URL that cannot be read"
     shown = parsed.set(query={key: "***" if key in SECRETS else value for key, value in parsed.query.items()})
     return shown.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=True)
+
+
+def named(engine: Engine) -> str:
+    """The catalog as messages name it: on SQLite with its file."""
+    database = engine.url.database
+    return f"the catalog '{Path(database).name}'" if engine.dialect.name == "sqlite" and database else "the catalog"
 
 
 def may_exist(url: str) -> bool:
@@ -135,7 +143,25 @@ def revision(engine: Engine) -> str | None:
             row = connection.execute(text("SELECT version_num FROM alembic_version")).first()
             return None if row is None else str(row[0])
     except SQLAlchemyError as error:
-        raise CatalogError(f"cannot open the catalog: {short_message(error)}") from error
+        raise CatalogError(f"cannot open {named(engine)}: {short_message(error)}") from error
+
+
+def check_pages(engine: Engine) -> None:
+    """Has SQLite look through its file, where that is soon done: a damaged page may hide rows. CatalogError where it
+    finds anything. Servers look after their own files."""
+    database = engine.url.database
+    if engine.dialect.name != "sqlite" or not database:
+        return
+    try:
+        if Path(database).stat().st_size > MOST_PAGES:
+            return
+        with engine.connect() as connection:
+            found = connection.execute(text("PRAGMA integrity_check(1)")).scalar_one()
+    except (SQLAlchemyError, OSError) as error:
+        reason = short_message(error) if isinstance(error, SQLAlchemyError) else (error.strerror or "").lower()
+        raise CatalogError(f"cannot open {named(engine)}: {reason}") from error
+    if found != "ok":
+        raise CatalogError(f"{named(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
 
 
 def require_head(engine: Engine) -> bool:
@@ -145,7 +171,7 @@ def require_head(engine: Engine) -> bool:
         return False
     if found > HEAD:
         raise CatalogError(
-            f"the catalog is of a newer version (revision {found}, this one knows {HEAD})",
+            f"{named(engine)} is of a newer version (revision {found}, this one knows {HEAD})",
             "upgrade: pip install --upgrade smoke-lineage",
         )
     return found == HEAD
@@ -164,9 +190,10 @@ def migrate(url: str, to: str = "head") -> None:
         with _migrating:
             command.upgrade(config, to)
     except SQLAlchemyError as error:
-        raise CatalogError(f"cannot prepare the catalog: {short_message(error)}") from error
+        raise CatalogError(f"cannot prepare {named(connect(url))}: {short_message(error)}") from error
     except CommandError:
-        raise CatalogError("cannot prepare the catalog: its revision is not known to this version") from None
+        unknown = "its revision is not known to this version"
+        raise CatalogError(f"cannot prepare {named(connect(url))}: {unknown}") from None
 
 
 def short_message(error: SQLAlchemyError) -> str:
@@ -175,4 +202,6 @@ def short_message(error: SQLAlchemyError) -> str:
     message = words[0] if words else type(error).__name__
     if "database is locked" in message or "lock timeout" in message:
         return "it is locked: another process is writing to it"
+    if "decode" in message:  # would quote the text
+        return "a text in it is no valid UTF-8: it is damaged"
     return message

@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit
-from lineage_catalog.writer import clear_runs, supersede
+from lineage_catalog.seals import seal, seal_erasures
+from lineage_catalog.writer import clear_runs, remove_runs, supersede
 
 AGAIN = "do the same again when nobody else uses it: it goes on from here"
 
@@ -58,8 +59,7 @@ def switch(
         else:
             _remove_run(connection, old)
     failed = list(connection.execute(select(models.runs.c.id).where(models.runs.c.status == "failed")).scalars())
-    clear_runs(connection, failed)
-    connection.execute(delete(models.runs).where(models.runs.c.id.in_(failed)))
+    remove_runs(connection, failed)
     connection.execute(
         insert(models.erasures).values(
             id=record.id, kind=record.kind, state=record.state, at=record.at, body=record.body, certificate=None
@@ -72,6 +72,7 @@ def switch(
             connection.execute(
                 insert(table).values(kind=kind, hash=each, key_id=key_id, erasure_id=record.id, at=record.at)
             )
+    seal_erasures(connection)
 
 
 def _remove_run(connection: Connection, run_id: str) -> None:
@@ -84,6 +85,7 @@ def _remove_run(connection: Connection, run_id: str) -> None:
 def finish_erasure(connection: Connection, erasure_id: str, certificate: str) -> None:
     table = models.erasures
     connection.execute(update(table).where(table.c.id == erasure_id).values(state="done", certificate=certificate))
+    seal_erasures(connection)
 
 
 # --- texts ----------------------------------------------------------------------------------------------------
@@ -119,6 +121,11 @@ def texts(connection: Connection) -> Iterable[tuple[TextPlace, str]]:
 def replace_text(connection: Connection, place: TextPlace, new: str) -> None:
     same = [place.table.c[name] == value for name, value in place.key]
     connection.execute(update(place.table).where(*same).values(**{place.column: new}))
+    row = place.key[0][1]  # the first part of each key says whose text it is
+    if place.table is models.workflow_versions:
+        seal(connection, workflows=[row])
+    else:
+        seal(connection, runs=[row])
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------

@@ -124,6 +124,15 @@ prepared = Table(
     Index("ix_prepared_name", "name"),
 )
 
+run_files = Table(
+    "run_files",
+    metadata,
+    # In whose folder the file is. Not a key of `runs`: another run may share it when this one is long gone.
+    Column("run_id", String(32), primary_key=True),
+    Column("path", Text, primary_key=True),  # in that folder
+    Column("sums", Text, nullable=False),  # JSON: checksums of its parts, which together are all its bytes
+)
+
 subject_rows = Table(
     "subject_rows",
     metadata,
@@ -199,4 +208,11 @@ audit_requests = Table(
     Column("seal", String(64), nullable=False),  # keyed hash over all of the above
 )
 
-HEAD = "0006"
+seals = Table(
+    "seals",
+    metadata,
+    Column("scope", String(80), primary_key=True),  # which records: seals.py
+    Column("digest", String(64), nullable=False),  # over them all
+)
+
+HEAD = "0007"

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, Select, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, short_message
+from lineage_catalog.engine import CatalogError, named, short_message
 from lineage_catalog.records import (
     ColumnRecord,
     DatasetRecord,
@@ -137,6 +137,12 @@ class CatalogReader:
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
         return self._all(query, PreparedRecord)
 
+    def files(self, run_id: str) -> dict[str, str]:
+        """The checksums of the files in a run's folder, by path there; none of a run made before they were kept."""
+        table = models.run_files
+        rows = self._rows(select(table.c.path, table.c.sums).where(table.c.run_id == run_id))
+        return {str(row[0]): str(row[1]) for row in rows}
+
     def subjects(self, version_id: str) -> list[SubjectRecord]:
         """Which rows of a version are whose, per kind of person and column."""
         table = models.subject_rows
@@ -179,7 +185,10 @@ class CatalogReader:
                 self._connection.rollback()
         except SQLAlchemyError as error:
             self._forget_connection()
-            raise CatalogError(f"cannot read the catalog: {short_message(error)}") from error
+            raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
+        except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
+            self._forget_connection()
+            raise CatalogError(f"cannot read {named(self.engine)}: it is damaged") from error
 
     def _forget_connection(self) -> None:
         """After an error the next question gets a new one: a server may be back by then."""

@@ -135,6 +135,14 @@ class SubjectRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file in a run's folder: its path there, and JSON of the checksums of its parts."""
+
+    path: str
+    sums: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Everything a run leaves in the catalog, written in one transaction."""
 
@@ -146,11 +154,14 @@ class Commit:
     hops: tuple[HopRecord, ...]
     columns: tuple[ColumnRecord, ...] = ()
     subjects: tuple[SubjectRecord, ...] = ()
+    files: tuple[FileRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What finishing a run's lineage adds to it: its hops, its report, and rows counted on the way per node."""
+    """What finishing a run's lineage adds to it: its hops, its report, and rows counted on the way per node.
+
+    `files`: of complete lineage, all files that the run has by then."""
 
     run_id: str
     status: str
@@ -160,3 +171,4 @@ class Lineage:
     members: tuple[tuple[str, int], ...] = ()
     prepared: tuple[PreparedRecord, ...] = ()
     subjects: tuple[SubjectRecord, ...] = ()
+    files: tuple[FileRecord, ...] | None = None

@@ -10,7 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
-from lineage_catalog.records import Commit, HopRecord, Lineage, SubjectRecord
+from lineage_catalog.records import Commit, FileRecord, HopRecord, Lineage, SubjectRecord
+from lineage_catalog.seals import refuse_broken, seal
 
 
 class ErasedMeanwhile(CatalogError):
@@ -42,6 +43,7 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             open_ = select(runs.c.id).where(runs.c.id == lineage.run_id, runs.c.lineage != "complete")
             if connection.execute(open_).first() is None:
                 return False
+            refuse_broken(connection, [f"run:{lineage.run_id}", f"of:{lineage.run_id}"])
             values = {"lineage": lineage.status, "lineage_note": lineage.note}
             if lineage.report is not None:
                 values["report"] = lineage.report
@@ -56,6 +58,9 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             for node, members in lineage.members:
                 counted = update(steps).where(steps.c.run_id == lineage.run_id, steps.c.node == node)
                 connection.execute(counted.values(members=members))
+            if lineage.files is not None:
+                _replace_files(connection, lineage.run_id, lineage.files)
+            seal(connection, runs=[lineage.run_id], versions=[each.version_id for each in lineage.subjects])
     except SQLAlchemyError as error:
         raise CatalogError(f"the lineage could not be committed: {short_message(error)}") from error
     return True
@@ -64,6 +69,22 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
 def _insert_hops(connection: Connection, hops: Sequence[HopRecord]) -> None:
     if hops:
         connection.execute(insert(models.hops), [asdict(hop) | {"ordinal": number} for number, hop in enumerate(hops)])
+
+
+def _replace_files(connection: Connection, run_id: str, files: Sequence[FileRecord]) -> None:
+    table = models.run_files
+    connection.execute(delete(table).where(table.c.run_id == run_id))
+    if files:
+        connection.execute(insert(table), [asdict(each) | {"run_id": run_id} for each in files])
+
+
+def forget_files(connection: Connection, gone: Mapping[str, Sequence[str]]) -> None:
+    """Takes out the checksums of files, by run, that were removed since nobody needs them."""
+    table = models.run_files
+    for run_id, paths in gone.items():
+        for path in paths:
+            connection.execute(delete(table).where(table.c.run_id == run_id, table.c.path == path))
+    seal(connection, runs=gone)
 
 
 def _insert_subjects(connection: Connection, subjects: Sequence[SubjectRecord]) -> None:
@@ -90,20 +111,29 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
             runs = models.runs
             wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status == "failed")
             ids = list(connection.execute(wanted).scalars())
-            clear_runs(connection, ids)
-            connection.execute(delete(runs).where(runs.c.id.in_(ids)))
+            remove_runs(connection, ids)
     except SQLAlchemyError as error:
         raise CatalogError(f"the catalog could not be cleared: {short_message(error)}") from error
 
 
+def remove_runs(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Takes runs out as if they had never been."""
+    clear_runs(connection, run_ids)
+    connection.execute(delete(models.run_files).where(models.run_files.c.run_id.in_(run_ids)))
+    connection.execute(delete(models.runs).where(models.runs.c.id.in_(run_ids)))
+    seal(connection, runs=run_ids)
+
+
 def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Takes out all that is held of these runs, but not the runs; and versions that no run has any more."""
+    """Takes out all that is held of these runs, but not the runs; and versions that no run has any more. Files in their
+    folders may be shared by runs that stay: their checksums go when they do."""
     for table in (models.hops, models.prepared, models.dataset_columns, models.run_steps, models.run_datasets):
         connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
     versions, subjects = models.dataset_versions, models.subject_rows
     unused = select(versions.c.id).where(versions.c.id.not_in(select(models.run_datasets.c.version_id)))
     connection.execute(delete(subjects).where(subjects.c.version_id.in_(unused)))
     connection.execute(delete(versions).where(versions.c.id.not_in(select(models.run_datasets.c.version_id))))
+    seal(connection, runs=run_ids)
 
 
 def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str, str]) -> None:
@@ -115,6 +145,7 @@ def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str
     for version_id, body in cut.items():
         connection.execute(update(versions).where(versions.c.id == version_id).values(kind="source", body=body))
     clear_runs(connection, run_ids)
+    seal(connection, versions=cut)
 
 
 def supersede(connection: Connection, old: str, commit: Commit) -> None:
@@ -161,6 +192,9 @@ def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -
             connection.execute(insert(table), rows)
     _insert_hops(connection, commit.hops)
     _insert_subjects(connection, commit.subjects)
+    _replace_files(connection, run.id, commit.files)
+    versions = {*(each.id for each in commit.versions), *(each.version_id for each in commit.subjects)}
+    seal(connection, runs=[run.id], versions=versions, workflows=[run.workflow_version])
 
 
 def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:

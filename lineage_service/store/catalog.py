@@ -6,8 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lineage_catalog.engine import CatalogError, connect, hidden, may_exist, migrate, require_head, revision
-from lineage_catalog.reader import CatalogReader
+from lineage_catalog.engine import (
+    CatalogError,
+    check_pages,
+    connect,
+    hidden,
+    may_exist,
+    migrate,
+    require_head,
+    revision,
+)
+from lineage_catalog.verified import VerifiedReader
 from sqlalchemy import Engine, Select
 
 from lineage_service.errors import LineageError, NotFound, StoreError
@@ -15,7 +24,7 @@ from lineage_service.settings import command
 from lineage_service.store.layout import HomeLayout
 
 
-class HomeCatalog(CatalogReader):
+class HomeCatalog(VerifiedReader):
     """A reader whose errors are the user's: StoreError with the home's path."""
 
     def __init__(self, engine: Engine, home: HomeLayout) -> None:
@@ -26,6 +35,10 @@ class HomeCatalog(CatalogReader):
         with catalog_errors(self.home):
             return super()._rows(query)
 
+    def _require(self, *scopes: str) -> None:
+        with catalog_errors(self.home):
+            super()._require(*scopes)
+
 
 def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
     """The catalog for questions, migrated where it is old. Nothing is created: NotFound where there is none."""
@@ -34,6 +47,7 @@ def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
             raise missing_catalog(home, url)
         engine = connect(url)
         try:
+            check_pages(engine)
             if not require_head(engine):
                 if revision(engine) is None:
                     raise missing_catalog(home, url)

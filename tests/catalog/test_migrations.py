@@ -16,7 +16,8 @@ from alembic.script import ScriptDirectory
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, connect, migrate, require_head, revision
 from lineage_catalog.reader import CatalogReader
-from sqlalchemy import text
+from lineage_catalog.seals import all_broken
+from sqlalchemy import func, select, text
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, StoreError
@@ -72,6 +73,9 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
         [("totals", "revenue", True, '[["orders", "amount"]]')] if old >= "0005" else []
     )
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() == 7
+        assert all_broken(lambda query: connection.execute(query).all()) == []
     reader.close()
 
 

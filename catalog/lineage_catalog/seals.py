@@ -1,0 +1,180 @@
+"""Seals: digests over the catalog's own records, so that a damaged or lost row is noticed before it is believed.
+
+A seal covers a *scope*: a run itself (`run:<id>`), all that is held of it (`of:<id>`), a dataset version and whose its
+rows are (`version:<id>`), a workflow (`workflow:<version>`), what was erased (`erasures`); and `runs` covers which runs
+there are, with the digests of each. Whoever writes records of a scope seals it anew in the same transaction; readers
+compare.
+
+Columns that are null do not count: a migration may add such a column without breaking any seal. These are plain
+digests against decay; what must stand against people, such as the audit log, is sealed with a key instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Column, Connection, Select, delete, insert, literal, or_, select
+
+from lineage_catalog import models
+
+RUNS, ERASURES = "runs", "erasures"
+# The tables of each kind of scope, with the column that says whose a row is.
+TABLES: Mapping[str, tuple[Column[Any], ...]] = {
+    "run": (models.runs.c.id,),
+    "of": (
+        models.run_steps.c.run_id,
+        models.run_datasets.c.run_id,
+        models.dataset_columns.c.run_id,
+        models.hops.c.run_id,
+        models.prepared.c.run_id,
+        models.run_files.c.run_id,
+    ),
+    "version": (models.dataset_versions.c.id, models.subject_rows.c.version_id),
+    "workflow": (models.workflow_versions.c.version,),
+}
+OWNERS = {"run": models.runs.c.id, "of": models.runs.c.id, "version": models.dataset_versions.c.id,
+          "workflow": models.workflow_versions.c.version}  # fmt: skip
+WORDS = {
+    "run": "run '{}'",
+    "of": "what is held of run '{}'",
+    "version": "dataset version '{}'",
+    "workflow": "workflow version '{}'",
+    RUNS: "the list of runs",
+    ERASURES: "the list of erasures",
+}
+MOST = 500  # names in one query
+
+Rows = Callable[[Select[Any]], Sequence[Any]]  # asks the catalog
+
+
+def described(scope: str) -> str:
+    """A scope in words."""
+    kind, _, name = scope.partition(":")
+    return WORDS.get(kind, "a seal").format(name)
+
+
+def broken(scopes: Iterable[str], rows: Rows) -> list[str]:
+    """Those of the scopes whose records are not what they were when they were sealed."""
+    wanted = list(dict.fromkeys(scopes))
+    sealed: dict[str, str] = {}
+    for some in _portions(wanted):
+        query = select(models.seals.c.scope, models.seals.c.digest).where(models.seals.c.scope.in_(some))
+        sealed |= {str(row[0]): str(row[1]) for row in rows(query)}
+    found = digests(wanted, rows)
+    return [scope for scope in wanted if sealed.get(scope) != found.get(scope)]
+
+
+def all_broken(rows: Rows) -> list[str]:
+    """Every scope whose records are not what was sealed; and those that should have a seal and have none."""
+    sealed = [str(row[0]) for row in rows(select(models.seals.c.scope))]
+    return broken([*_scopes(rows), *sealed], rows)
+
+
+def digests(scopes: Iterable[str], rows: Rows) -> dict[str, str]:
+    """The digests of scopes as they are now; none of a scope that has no records at all."""
+    names = defaultdict[str, list[str]](list)
+    for scope in scopes:
+        kind, _, name = scope.partition(":")
+        names[kind].append(name)
+    found: dict[str, str] = {}
+    for kind, wanted in names.items():
+        if kind == RUNS:
+            found[RUNS] = _runs(rows)
+        elif kind == ERASURES:
+            tables = models.erasures, models.erased_subjects
+            found[ERASURES] = _hashed(line for table in tables for line in _lines(table, rows(select(table))))
+        elif kind in TABLES:
+            found |= {f"{kind}:{name}": digest for name, digest in _by_name(kind, wanted, rows).items()}
+    return found
+
+
+def _by_name(kind: str, names: Sequence[str], rows: Rows) -> dict[str, str]:
+    lines = defaultdict[str, list[str]](list)
+    for some in _portions(names):
+        for column in TABLES[kind]:
+            for row in rows(select(column.table).where(column.in_(some))):
+                lines[str(row._mapping[column.name])] += _lines(column.table, [row])
+    return {name: _hashed(each) for name, each in lines.items()}
+
+
+def _runs(rows: Rows) -> str:
+    runs, seals = models.runs, models.seals
+    listed = _lines(runs, rows(select(runs.c.id, runs.c.ordinal, runs.c.status)))
+    of_runs = or_(seals.c.scope.startswith("run:"), seals.c.scope.startswith("of:"))
+    return _hashed([*listed, *_lines(seals, rows(select(seals).where(of_runs)))])
+
+
+def _lines(table: Any, rows: Iterable[Any]) -> list[str]:
+    return [
+        json.dumps(
+            [table.name, {key: value for key, value in row._mapping.items() if value is not None}], sort_keys=True
+        )
+        for row in rows
+    ]
+
+
+def _hashed(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (names[begin : begin + MOST] for begin in range(0, len(names), MOST))
+
+
+def _scopes(rows: Rows) -> list[str]:
+    """Every scope that must have a seal, if it has records."""
+    return [f"{kind}:{row[0]}" for kind, column in OWNERS.items() for row in rows(select(column))] + [RUNS, ERASURES]
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+def seal(
+    connection: Connection, *, runs: Iterable[str] = (), versions: Iterable[str] = (), workflows: Iterable[str] = ()
+) -> None:
+    """Seals these anew, after a change, and the list of runs; of what is gone, the seal goes too."""
+    changed = {"run": [*runs], "version": [*versions], "workflow": [*workflows]}
+    changed["of"] = changed["run"]
+    _seal(connection, [f"{kind}:{name}" for kind, names in changed.items() for name in names])
+    seals, known = models.seals, models.dataset_versions
+    sealed = select(literal("version:").concat(known.c.id))
+    connection.execute(delete(seals).where(seals.c.scope.startswith("version:"), seals.c.scope.not_in(sealed)))
+    _seal(connection, [RUNS])
+
+
+def seal_erasures(connection: Connection) -> None:
+    _seal(connection, [ERASURES])
+
+
+def seal_missing(connection: Connection) -> None:
+    """Seals what has no seal yet: the catalog of an earlier version, once it is migrated."""
+    rows = _rows_on(connection)
+    sealed = {str(row[0]) for row in rows(select(models.seals.c.scope))}
+    missing = [scope for scope in _scopes(rows) if scope not in sealed]
+    _seal(connection, [scope for scope in missing if scope != RUNS])
+    _seal(connection, [scope for scope in missing if scope == RUNS])
+
+
+def _seal(connection: Connection, scopes: Iterable[str]) -> None:
+    table, wanted = models.seals, list(dict.fromkeys(scopes))
+    found = digests(wanted, _rows_on(connection))
+    for some in _portions(wanted):
+        connection.execute(delete(table).where(table.c.scope.in_(some)))
+    if found:
+        connection.execute(insert(table), [{"scope": scope, "digest": digest} for scope, digest in found.items()])
+
+
+def _rows_on(connection: Connection) -> Rows:
+    return lambda query: connection.execute(query).all()
+
+
+def refuse_broken(connection: Connection, scopes: Iterable[str]) -> None:
+    """CatalogError where one of these is damaged: what is changed now would be sealed with the damage."""
+    from lineage_catalog.engine import CatalogError, named
+
+    for scope in broken(scopes, _rows_on(connection)):
+        raise CatalogError(f"{named(connection.engine)} is damaged: {described(scope)} is not as it was written")

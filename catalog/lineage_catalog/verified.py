@@ -1,0 +1,131 @@
+"""A reader that believes nothing which is not as it was written: records are compared with their seals, once per
+reader, before the first of them is given out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import Engine
+
+from lineage_catalog.engine import CatalogError, named
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import (
+    ColumnRecord,
+    DatasetRecord,
+    HopRecord,
+    PreparedRecord,
+    RunRecord,
+    StepRecord,
+    SubjectRecord,
+    VersionRecord,
+)
+from lineage_catalog.seals import ERASURES, RUNS, all_broken, broken, described
+
+TRIES, PAUSE = 5, 0.02  # somebody may commit between two of our queries: only what stays broken is
+
+
+class VerifiedReader(CatalogReader):
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._whole: set[str] = set()
+
+    def broken_scopes(self) -> list[str]:
+        """All that is damaged, in words."""
+        return [described(scope) for scope in all_broken(self._rows)]
+
+    def runs(
+        self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
+    ) -> list[RunRecord]:
+        return self._believed(super().runs(workflow, limit, status=status))
+
+    def run(self, run_id: str) -> RunRecord | None:
+        self._require(RUNS, f"run:{run_id}")
+        return super().run(run_id)
+
+    def unfinished_runs(self) -> list[RunRecord]:
+        return self._believed(super().unfinished_runs())
+
+    def stamp(self) -> tuple[int, int]:
+        self._require(RUNS)
+        return super().stamp()
+
+    def runs_with_prefix(self, prefix: str) -> list[RunRecord]:
+        return self._believed(super().runs_with_prefix(prefix))
+
+    def workflows(self) -> list[str]:
+        self._require(RUNS)
+        return super().workflows()
+
+    def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
+        return self._believed(super().latest_runs_of_owners(name))
+
+    def steps(self, run_id: str) -> list[StepRecord]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().steps(run_id)
+
+    def datasets(self, run_id: str) -> list[DatasetRecord]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().datasets(run_id)
+
+    def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
+        found = super().readers_of(version_ids)
+        self._require(RUNS, *(f"of:{each.run_id}" for each in found))
+        return found
+
+    def makers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
+        found = super().makers_of(version_ids)
+        self._require(RUNS, *(f"of:{each.run_id}" for each in found))
+        return found
+
+    def version(self, version_id: str) -> VersionRecord | None:
+        self._require(f"version:{version_id}")
+        return super().version(version_id)
+
+    def columns(self, run_id: str) -> list[ColumnRecord]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().columns(run_id)
+
+    def hops(self, run_id: str) -> list[HopRecord]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().hops(run_id)
+
+    def prepared(self, run_id: str) -> list[PreparedRecord]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().prepared(run_id)
+
+    def files(self, run_id: str) -> dict[str, str]:
+        self._require(RUNS, f"of:{run_id}")
+        return super().files(run_id)
+
+    def subjects(self, version_id: str) -> list[SubjectRecord]:
+        self._require(f"version:{version_id}")
+        return super().subjects(version_id)
+
+    def erasures(self) -> int:
+        self._require(ERASURES)
+        return super().erasures()
+
+    def erased(self, kind: str) -> dict[str, str]:
+        self._require(ERASURES)
+        return super().erased(kind)
+
+    def content(self, run_id: str) -> str | None:
+        self._require(RUNS, f"run:{run_id}")
+        return super().content(run_id)
+
+    def _believed(self, runs: list[RunRecord]) -> list[RunRecord]:
+        self._require(RUNS, *(f"run:{each.id}" for each in runs))
+        return runs
+
+    def _require(self, *scopes: str) -> None:
+        wanted = [scope for scope in scopes if scope not in self._whole]
+        if not wanted:
+            return
+        for again in range(TRIES):
+            found = broken(wanted, self._rows)
+            if not found:
+                self._whole.update(wanted)
+                return
+            time.sleep(PAUSE * again)
+        raise CatalogError(f"{named(self.engine)} is damaged: {described(found[0])} is not as it was written")

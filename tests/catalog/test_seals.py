@@ -1,0 +1,139 @@
+"""Seals over the catalog's records, on both engines: whatever is changed or taken away by hand is found, and what we
+write ourselves is always sealed."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from lineage_catalog import models
+from lineage_catalog.engine import CatalogError, connect
+from lineage_catalog.erasures import ErasureRecord, finish_erasure, replace_text, switch, texts
+from lineage_catalog.records import (
+    ColumnRecord,
+    Commit,
+    DatasetRecord,
+    FileRecord,
+    HopRecord,
+    Lineage,
+    PreparedRecord,
+    RunRecord,
+    StepRecord,
+    SubjectRecord,
+    VersionRecord,
+)
+from lineage_catalog.seals import all_broken
+from lineage_catalog.writer import commit_run, expire_runs, forget_files, forget_runs, settle_lineage
+from sqlalchemy import delete, select, update
+
+SEALED = (
+    *(models.workflow_versions, models.runs, models.run_steps, models.dataset_versions, models.run_datasets),
+    *(models.dataset_columns, models.hops, models.prepared, models.run_files, models.subject_rows, models.erasures),
+    *(models.erased_subjects, models.seals),
+)
+
+
+def run(run_id, *, status="committed", lineage="pending", source="v0"):
+    made = VersionRecord(f"v{run_id}", "output", run_id, 3, 10, "{}")
+    read = VersionRecord(source, "source", run_id, 3, 10, "{}")
+    return Commit(
+        RunRecord(run_id, "flow", "w1", status, "stage", "{}", "{}", "2026", "2026", lineage),
+        '{"name": "flow"}',
+        (StepRecord("totals", "aggregate", "stage", "asked for"),),
+        (read, made),
+        (
+            DatasetRecord(run_id, "flow", "orders", "source", "source:orders", source, "{}"),
+            DatasetRecord(run_id, "flow", "totals", "output", "step:totals", made.id, "{}"),
+        ),
+        (HopRecord(run_id, "step:totals", "source:orders", 0, "pairs", 3, 10, "a", "b"),),
+        (ColumnRecord(run_id, "totals", 0, "revenue", "bigint", True),),
+        (SubjectRecord(source, "customer", "id", run_id, "k1", 2, 3, "{}"),),
+        (FileRecord("data/totals/part-0.parquet", "[1]"),),
+    )
+
+
+def lineage(run_id):
+    hop = HopRecord(run_id, "step:totals", "source:orders", 0, "pairs", 3, 10, "c", "d")
+    made = PreparedRecord(run_id, "monthly", "groups", 7, 90, "p", "{}")
+    files = (FileRecord("index/0.parquet", "[2]"),)
+    return Lineage(run_id, "complete", None, (hop,), "{}", (("totals", 3),), (made,), (), files)
+
+
+def broken(engine):
+    with engine.connect() as connection:
+        return all_broken(lambda query: connection.execute(query).all())
+
+
+@pytest.fixture
+def engine(url):
+    engine = connect(url)
+    commit_run(engine, run("r1"))
+    settle_lineage(engine, lineage("r1"))
+    record = ErasureRecord("e1", "erasure", "switched", "2026", "{}")
+    with engine.execution_options(writing=True).begin() as connection:
+        switch(connection, record, [], {"customer": ["h1"]}, "k1")
+    yield engine
+    engine.dispose()
+
+
+def test_whatever_is_written_is_sealed(engine):
+    assert broken(engine) == []
+    commit_run(engine, run("r2"))
+    commit_run(engine, run("r3", status="failed"))
+    assert broken(engine) == []
+    forget_runs(engine, ["r3"])
+    assert broken(engine) == []
+    again = run("r4", lineage="complete")
+    again = replace(again, versions=(*again.versions, VersionRecord("vr1", "output", "r4", 2, 9, "{}")))
+    with engine.execution_options(writing=True).begin() as connection:
+        record = ErasureRecord("e2", "erasure", "switched", "2026", "{}")
+        switch(connection, record, [("r1", again), ("r2", None)], {"customer": ["h2"]}, "k1")
+        for place, text in list(texts(connection)):
+            replace_text(connection, place, text + " ")
+        finish_erasure(connection, "e2", "{}")
+    assert broken(engine) == []
+    with engine.execution_options(writing=True).begin() as connection:
+        forget_files(connection, {"r1": ["index/0.parquet"]})
+        expire_runs(connection, ["r4"], {"v0": "{ }"})
+    assert broken(engine) == []
+
+
+@pytest.mark.parametrize("table", SEALED, ids=lambda table: table.name)
+def test_a_row_that_is_gone_is_found(engine, table):
+    with engine.begin() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        else:
+            connection.exec_driver_sql("SET session_replication_role = replica")
+        connection.execute(delete(table))
+        assert all_broken(lambda query: connection.execute(query).all()) != []
+        connection.rollback()
+
+
+@pytest.mark.parametrize("table", SEALED, ids=lambda table: table.name)
+def test_a_value_that_is_changed_is_found(engine, table):
+    chance = random.Random(table.name)
+    for column in table.c:
+        with engine.connect() as connection:
+            row = chance.choice(connection.execute(select(table)).all())
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET session_replication_role = replica")
+            else:
+                connection.commit()
+                connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+            value = row._mapping[column.name]
+            kind = column.type.python_type
+            other = f"x{(value or '')[1:]}" if kind is str else (not value if kind is bool else (value or 0) + 1)
+            same = [each == row._mapping[each.name] for each in table.primary_key.columns]
+            connection.execute(update(table).where(*same).values({column.name: other}))
+            assert all_broken(lambda query: connection.execute(query).all()) != [], column.name
+            connection.rollback()
+
+
+def test_lineage_is_not_added_to_a_damaged_run(url):
+    engine = connect(url)
+    commit_run(engine, run("r1"))
+    with engine.begin() as connection:
+        connection.execute(update(models.run_steps).values(reason="another"))
+    with pytest.raises(CatalogError, match="is damaged: what is held of run 'r1'"):
+        settle_lineage(engine, lineage("r1"))
+    engine.dispose()
