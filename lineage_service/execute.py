@@ -91,6 +91,7 @@ def execute(
     """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
     time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
     with stages.stage("starting Spark"):
+        from lineage_service.spark.blame import blaming
         from lineage_service.spark.checks import checks_of, run_checks
         from lineage_service.spark.columns import Names
         from lineage_service.spark.java import java_warnings
@@ -125,12 +126,13 @@ def execute(
             instrumented, relations, rehearsal = _rehearsed(planned, sources, names, checks, at, forced=forced)
         stages.of = _how_many(rehearsal, len(checks), publications)
         writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
-        lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
-        failed: list[FailedCheck] = []
-        lowered |= {check.step: writing.written(check.step) for check in checks if writing.is_dataset(check.step)}
-        if checks:
-            with stages.stage("checking rows"):
-                failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
+        with blaming(plan, checks):
+            lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
+            failed: list[FailedCheck] = []
+            lowered |= {check.step: writing.written(check.step) for check in checks if writing.is_dataset(check.step)}
+            if checks:
+                with stages.stage("checking rows"):
+                    failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
         for publication in publications:
             with stages.stage(f"publishing '{publication.output}'"):
                 write_publication(publication, writing.written(publication.step), folder.home.path)

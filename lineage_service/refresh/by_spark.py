@@ -55,7 +55,11 @@ class Spark:
         return any(self.is_touched(below) for below in node.inputs)
 
     def recomputed(self, step: str) -> Recomputed | None:
-        return self._with_leaves(self.plan.steps[step]).recomputed(step)
+        refreshing = self._with_leaves(self.plan.steps[step])
+        from lineage_service.spark.blame import blaming
+
+        with blaming(self.plan):
+            return refreshing.recomputed(step)
 
     def copied(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
         """The rows of a source as they are now, copied to the run's folder."""

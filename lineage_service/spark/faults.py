@@ -25,6 +25,7 @@ from lineage_service.errors import (
     WorkflowError,
 )
 
+# What failed and what to write instead, by Spark's name for the error.
 _KINDS = {
     "CAST_INVALID_INPUT": "a value cannot be cast; use try_cast where that is meant",
     "CAST_OVERFLOW": "a value is too large for the type it is cast to",
@@ -40,6 +41,14 @@ _KINDS = {
     "MALFORMED_RECORD_IN_PARSING": "a record cannot be parsed",
     "MAP_DUPLICATE_KEY": "a map has a key twice",
     "DUPLICATED_MAP_KEY": "a map has a key twice",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": "a part of a date or time is out of range",
+    "INTERVAL_ARITHMETIC_OVERFLOW": "an interval is too large",
+    "INTERVAL_DIVIDED_BY_ZERO": "an interval is divided by zero",
+    "INVALID_PARAMETER_VALUE": "an argument of a function is not one that it takes",
+    "INVALID_FORMAT": "a text does not have the format that is asked for",
+    "CONVERSION_INVALID_INPUT": "a text cannot be converted",
+    "CANNOT_DECODE_URL": "a text is no encoded URL",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": "a subquery gives more than one row",
 }
 
 
@@ -65,6 +74,11 @@ def analysing(position: Position | None, what: str) -> Iterator[None]:
         message = _analysis_message(error)
         hint = next((told for sign, told in _HINTS.items() if sign in message), None)
         raise WorkflowError(Problem(f"{what}: {message}", position, hint)) from error
+    except Exception as error:
+        if not is_spark(error):
+            raise
+        # Reading a schema from the data may fail too, with a message that quotes it.
+        raise WorkflowError(Problem(f"{what}: Spark cannot open it", position, "see --debug")) from error
 
 
 @contextmanager
@@ -77,12 +91,12 @@ def executing(position: Position | None, what: str, home: Path) -> Iterator[None
     except AnalysisException as error:
         raise RunError(Problem(f"{what}: {_analysis_message(error)}", position)) from error
     except Exception as error:
-        if not _is_spark(error):
+        if not is_spark(error):
             raise
         raise _runtime_error(error, position, what, home) from error
 
 
-def _is_spark(error: Exception) -> bool:
+def is_spark(error: Exception) -> bool:
     if isinstance(error, ConnectionRefusedError | ConnectionResetError):
         return True
     return isinstance(error, PySparkException) or type(error).__module__.startswith(("py4j", "pyspark", "grpc"))
@@ -120,11 +134,42 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
         named = _file(file.group(1).rstrip(".,"), home) if file else "a file"
         reason = next((told for sign, told in _UNREADABLE.items() if sign in text), "it is damaged or has changed")
         return SourceError(Problem(f"{what}: cannot read {named}: {reason}", position))
-    condition = _condition(error, text)
-    reason = _KINDS.get(condition.partition(".")[0], "")
-    told = reason or (f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})")
-    kind = RunError if reason else CaptureSuspect
-    return kind(Problem(f"{what} failed while running: {told}", position, None if reason else "see --debug"))
+    reason, hint = told_kind(error)
+    if reason:
+        return RunError(Problem(f"{what} failed while running: {reason}", position, hint))
+    condition = condition_of(error)
+    told = f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})"
+    return CaptureSuspect(Problem(f"{what} failed while running: {told}", position, "see --debug"))
+
+
+def told_kind(error: Exception) -> tuple[str, str | None]:
+    """What of the data made a job fail, without its values, and what to write instead; empty where that is not known.
+
+    SQL's error classes 22 and 23 are the data's, whatever else Spark calls the error.
+    """
+    condition, state = condition_of(error), sql_state(error)
+    reason, _, instead = _KINDS.get(condition.partition(".")[0], "").partition("; ")
+    if not reason and state.startswith(("22", "23")):
+        reason = f"Spark reports {condition}"
+    types = _types(error)
+    return (f"{reason} ({types})" if reason and types else reason), instead or None
+
+
+def _types(error: Exception) -> str:
+    """From which type to which a value could not be cast."""
+    try:
+        given = error.getMessageParameters()  # type: ignore[attr-defined]
+    except Exception:  # errors that only Java knows have none
+        return ""
+    named = [str(given.get(key, "")).strip('"') for key in ("sourceType", "targetType")]
+    return " to ".join(named) if all(re.fullmatch(r"[A-Z][A-Z0-9_(),<>: ]*", name) for name in named) else ""
+
+
+def sql_state(error: Exception) -> str:
+    found = re.search(r"SQLSTATE: (\w{5})", str(error))
+    if found:
+        return found[1]
+    return str(error.getSqlState() or "") if isinstance(error, PySparkException) else ""
 
 
 _TOO_LARGE = ("Cannot grow BufferHolder", "NegativeArraySizeException", "exceeds the maximum array size",
@@ -144,8 +189,9 @@ def _file(uri: str, home: Path) -> str:
     return f"the copy of source '{parts[3]}'" if parts[2:3] == ("sources",) else f"file '{path}'"
 
 
-def _condition(error: Exception, text: str) -> str:
+def condition_of(error: Exception) -> str:
     """Spark's name for the error: of the root cause where the job's own is only the frame around it."""
+    text = str(error)
     found = re.findall(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", text)
     known = next((name for name in found if name.partition(".")[0] in _KINDS), None)
     if known:

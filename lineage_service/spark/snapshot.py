@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
-from lineage_service.errors import Position, Problem, SourceError, WorkflowError
+from lineage_service.errors import Position, Problem, SourceError, WorkflowError, listed
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.scan import escaped, read_files
@@ -125,15 +125,28 @@ def refuse_bad_records(
     path, number = col(f"{prefix}path"), f"{prefix}number"
     in_file = Window.partitionBy(path).orderBy(f"{prefix}block", f"{prefix}row")
     numbered = snapshot.withColumn(number, F.row_number().over(in_file))
-    found = numbered.filter(col(records.bad)).orderBy(path, number).select(path, number).take(5)
+    # Values are not quoted; that a column was left without one tells where to look.
+    typed = [
+        (name, records.frame.schema[name].dataType)
+        for name in records.columns
+        if not isinstance(records.frame.schema[name].dataType, StringType)
+    ]
+    empty = [col(name).isNull() for name, _ in typed]
+    found = numbered.filter(col(records.bad)).orderBy(path, number).select(path, number, *empty).take(5)
     raise SourceError(
         [
             Problem(
                 f"source '{source}': file '{_local(file)}', record {record} does not fit the columns: "
-                "a value of another type, or a wrong number of columns",
+                f"a value of another type, or a wrong number of columns{_without_value(typed, flags)}",
                 position,
                 "mend the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",
             )
-            for file, record in found
+            for file, record, *flags in found
         ]
     )
+
+
+def _without_value(typed: Sequence[tuple[str, DataType]], flags: Sequence[bool]) -> str:
+    """The columns of a bad record that got no value: the one that does not fit is among them."""
+    named = [f"'{name}' ({kind.simpleString()})" for (name, kind), empty in zip(typed, flags, strict=True) if empty]
+    return f"; look at column {listed(named)}" if named else ""

@@ -24,6 +24,7 @@ from lineage_service.spec.models import (
 )
 from lineage_service.spec.names import check_names, step_inputs
 from lineage_service.spec.problems import Collector, add_problems
+from lineage_service.spec.reader_options import option_problems
 from lineage_service.spec.sources import SourceSpec
 from lineage_service.spec.variables import substituted, variable_values
 from lineage_service.spec.yaml_tree import Marks, SourceFloat, read_tree
@@ -117,10 +118,15 @@ def _sources(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, S
     sources: dict[str, SourceSpec | BrokenSource] = {}
     for name, value in raw.items():
         try:
-            sources[name] = SourceSpec.model_validate(value)
+            sources[name] = source = SourceSpec.model_validate(value)
         except ValidationError as error:
             add_problems(error, SourceSpec, f"source '{name}'", ("sources", name), marks, found)
             sources[name] = BrokenSource(name)
+        else:
+            # Not in the model: what an earlier version has read and kept is still a source.
+            for each in option_problems(source):
+                place = (marks.key if each.of_key else marks.at)("sources", name, "options", each.key)
+                found.add(f"source '{name}': {each.message}", place, each.hint, each.severity)
     return sources
 
 

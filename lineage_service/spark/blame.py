@@ -1,0 +1,304 @@
+"""Which expression of the workflow a failed job failed in.
+
+A job fails while an output is written, often several steps behind the expression that cannot be evaluated. Spark's
+error quotes that expression; it is looked up among the expressions of the steps that the failing one reads. Literals
+of a quoted expression are left out, and so is everything that Spark says of values: they may be personal data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lineage_service.errors import LineageError, Position, Problem, RunError
+from lineage_service.plan.build import Plan
+from lineage_service.plan.expressions import (
+    Expression,
+    ExpressionError,
+    over_window,
+    shortened,
+    with_stars_expanded,
+)
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Union,
+    Window,
+    WithColumns,
+)
+from lineage_service.spark.faults import condition_of, is_spark, sql_state, told_kind
+
+if TYPE_CHECKING:
+    from lineage_service.spark.checks import Check
+
+_MOST = 5  # so many candidates are named
+
+
+@dataclass(frozen=True)
+class Place:
+    """An expression of the workflow: the step that has it, the part of the step, and the node it is evaluated in.
+
+    texts: what Spark may quote of it as a whole. expression: None for casts that nobody has written, as in a union.
+    """
+
+    step: str
+    part: str
+    node: str
+    position: Position | None
+    expression: Expression | None = None
+    texts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"step '{self.step}', {self.part}" if self.part else f"step '{self.step}'"
+
+
+@dataclass(frozen=True)
+class Quotation:
+    """What Spark quotes: the part of an expression that failed, and the whole where it is told."""
+
+    fragment: str
+    whole: str | None
+
+
+@contextmanager
+def blaming(plan: Plan, checks: Sequence[Check] = ()) -> Iterator[None]:
+    """Errors of running jobs inside it name the step and the expression that failed, where Spark's error tells."""
+    try:
+        yield
+    except RunError as error:
+        located = _located(error, plan, checks)
+        if located is None:
+            raise
+        raise located from error.__cause__
+
+
+def _located(error: RunError, plan: Plan, checks: Sequence[Check]) -> LineageError | None:
+    cause = error.__cause__
+    if not isinstance(cause, Exception) or not is_spark(cause) or len(error.problems) != 1:
+        return None
+    condition = condition_of(cause)
+    quoted = _quotations(cause)
+    if not condition or not (quoted or is_of_data(cause)):
+        return None
+    (problem,) = error.problems
+    while_writing = problem.message.partition(" failed while running")[0]
+    below = _below(plan, problem.position)
+    places = [place for place in [*_places(plan), *_check_places(checks)] if below is None or place.node in below]
+    found = _matching(places, quoted) if quoted else _suspects(places, condition, cause)
+    if not found:
+        return None
+    fragment = quoted[0].fragment if quoted else ""
+    kind, hint = told_kind(cause)
+    told = f"failed while running: {kind}{_where(fragment, found)}"
+    if len(found) == 1:
+        (place,) = found
+        message = f"{place} {told}"
+        if f"'{place.step}'" not in while_writing:
+            message += f" (while writing {while_writing})"
+        return RunError(Problem(message, place.position or problem.position, hint))
+    named = "; ".join(f"{place}" + (f" ({place.position})" if place.position else "") for place in found[:_MOST])
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    message = f"{while_writing} {told}. Expressions that may be the one: {named}{more}"
+    return RunError(Problem(message, problem.position, hint))
+
+
+def is_of_data(error: Exception) -> bool:
+    """Whether values of the data are at fault, and not how the job was run: SQL's class 22, or the workflow's own."""
+    return sql_state(error).startswith(("22", "23", "P0"))
+
+
+def _where(fragment: str, found: Sequence[Place]) -> str:
+    """The part of the expression that failed, and the columns that it reads."""
+    if not fragment:
+        texts = {place.expression.text for place in found if place.expression is not None}
+        fragment = texts.pop() if len(texts) == 1 else ""
+    if not fragment:
+        return ""
+    try:
+        expression = Expression(fragment)
+        columns = list(dict.fromkeys(ref.parts[-1] for ref in expression.columns))
+        shown = _without_literals(expression)
+    except ExpressionError:
+        return ""
+    of = f", which reads column{'s' if len(columns) > 1 else ''} {', '.join(map(repr, columns))}" if columns else ""
+    return f"; in `{shortened(shown, 120)}`{of}"
+
+
+def _without_literals(expression: Expression) -> str:
+    """The text with '…' for each text in it: a variable's value may have been pasted there."""
+    pieces, end = [], 0
+    for token in expression.tokens:
+        if token.token_type.name.endswith("STRING"):
+            pieces += [expression.text[end : token.start], "'…'"]
+            end = token.end + 1
+    return "".join([*pieces, expression.text[end:]])
+
+
+# --- the expressions of a workflow ----------------------------------------------------------------------------------
+
+
+def _places(plan: Plan) -> Iterator[Place]:
+    for node in plan.nodes():
+        for part, expression in _parts(node):
+            yield Place(node.step, part, node.id, expression.position, expression, tuple(_texts(node, expression)))
+        if isinstance(node, Union | Intersect | Difference):
+            columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.schema.names))
+            if columns:
+                yield Place(node.step, f"columns of unlike types: {columns}", node.id, node.position)
+        if isinstance(node, Join) and node.using:
+            columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.using))
+            if columns:
+                yield Place(node.step, f"`using` columns of unlike types: {columns}", node.id, node.position)
+
+
+def _parts(node: Node) -> Iterator[tuple[str, Expression]]:
+    """The expressions of a node, each with the name of its part of the step."""
+    match node:
+        case Filter():
+            having = isinstance(node.input, Aggregate) and node.input.step == node.step
+            yield "`having`" if having else "`where`", node.where
+        case Project() | WithColumns():
+            yield from ((f"column '{named.name}'", named.expression) for named in node.columns)
+        case Aggregate():
+            yield from ((f"key '{named.name}'", named.expression) for named in node.keys)
+            yield from ((f"measure '{named.name}'", named.expression) for named in node.measures)
+        case Join():
+            if node.on is not None:
+                yield "`on`", node.on
+        case Window():
+            yield from (("`order_by`", key.expression) for key in node.order_by)
+            yield from ((f"measure '{named.name}'", named.expression) for named in node.measures)
+        case Sort() | Limit():
+            yield from (("`by`", key.expression) for key in node.by)
+        case _:
+            return
+
+
+def _texts(node: Node, expression: Expression) -> Iterator[str]:
+    """What Spark is given of an expression, as patterns of the whole text."""
+    names = node.inputs[0].schema.names if len(node.inputs) == 1 else ()
+    expanded = with_stars_expanded(expression, names) if names else expression.text
+    yield re.escape(_flat(expanded))
+    if isinstance(node, Window):
+        yield ".*".join(re.escape(piece) for piece in _flat(over_window(expression, "\0")).split("\0"))
+
+
+def _of_unlike_types(inputs: Sequence[Node], names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        columns = [node.schema.find(name) for node in inputs]
+        types = {column.type for column in columns if column is not None}
+        if len(types) > 1 or None in types:
+            yield name
+
+
+def _check_places(checks: Sequence[Check]) -> Iterator[Place]:
+    for check in checks:
+        where = check.spec.where
+        if where is not None:
+            of = "" if check.target == check.step else f" of '{check.target}'"
+            with suppress(ExpressionError):
+                expression = Expression(where, check.position)
+                texts = (re.escape(_flat(where)),)
+                yield Place(check.step, f"a check{of}", check.step, check.position, expression, texts)
+
+
+def _below(plan: Plan, position: Position | None) -> set[str] | None:
+    """The nodes that the failing step reads, itself among them; None where it is not known which failed."""
+    start = [node for node in plan.nodes() if position is not None and node.position == position]
+    found: set[str] = set()
+    while start:
+        node = start.pop()
+        if node.id not in found:
+            found.add(node.id)
+            start += node.inputs
+    return found or None
+
+
+# --- what Spark quotes ----------------------------------------------------------------------------------------------
+
+
+def _quotations(error: Exception) -> list[Quotation]:
+    contexts: list[Quotation] = []
+    with suppress(Exception):  # whatever a client of Spark's lacks, the message itself is read below
+        for context in error.getQueryContext():  # type: ignore[attr-defined]
+            fragment = str(context.fragment() or "")
+            if fragment:
+                contexts.append(Quotation(fragment, _whole(str(context.summary()))))
+    if contexts:
+        return contexts
+    text = str(error)
+    found = re.search(r"== SQL \(line \d+, position (\d+)\) ==\n([^\n]*)\n( *\^+)", text)
+    if found is None:
+        return []
+    marks = found[3]
+    return [Quotation(found[2][len(marks) - len(marks.lstrip()) : len(marks)], _flat(found[2]))]
+
+
+def _whole(summary: str) -> str | None:
+    """The expression that a summary shows, where it is on one line and not cut."""
+    lines = [line for line in summary.splitlines() if line.strip()]
+    if len(lines) != 3 or lines[1].startswith("...") or lines[1].endswith("..."):
+        return None
+    return _flat(lines[1])
+
+
+def _matching(places: Sequence[Place], quoted: Sequence[Quotation]) -> list[Place]:
+    for quotation in quoted:
+        whole, fragment = quotation.whole, _flat(quotation.fragment)
+        exact = [place for place in places if whole and any(re.fullmatch(text, whole) for text in place.texts)]
+        if exact:
+            return exact
+        holding = [
+            place for place in places if place.expression is not None and fragment in _flat(place.expression.text)
+        ]
+        if holding:
+            return holding
+    return []
+
+
+# Functions that fail without a quotation, by Spark's name for the error.
+_FUNCTIONS = {
+    "CANNOT_PARSE_TIMESTAMP": r"(try_)?to_(date|timestamp\w*|unix_timestamp|time)|unix_timestamp|date|timestamp",
+    "ARITHMETIC_OVERFLOW": r"sum|avg|mean|abs|negative|positive|factorial|sequence|round|bround|ceil\w*|floor",
+    "NUMERIC_VALUE_OUT_OF_RANGE": r"sum|avg|mean|round|bround|to_number|ceil\w*|floor",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": r"make_\w+|date_\w+|add_months",
+    "DATETIME_OVERFLOW": r"date\w*|timestamp\w*|add_months|make_\w+",
+    "DUPLICATED_MAP_KEY": r"map\w*|str_to_map|transform_keys",
+    "USER_RAISED_EXCEPTION": r"raise_error|assert_true",
+    "MALFORMED_RECORD_IN_PARSING": r"from_(json|csv|xml)|parse_json",
+    "INVALID_FORMAT": r"to_number|to_char|to_varchar|to_binary",
+    "CANNOT_DECODE_URL": r"url_decode|parse_url",
+    "CONVERSION_INVALID_INPUT": r"to_binary|unhex|unbase64|conv",
+}
+
+
+def _suspects(places: Sequence[Place], condition: str, error: Exception) -> list[Place]:
+    """The expressions that can fail so where Spark quotes none: by the functions that they call."""
+    kind = condition.partition(".")[0]
+    if kind in ("CAST_INVALID_INPUT", "CAST_OVERFLOW"):
+        return [place for place in places if place.expression is None]
+    pattern = _FUNCTIONS.get(kind)
+    with suppress(Exception):
+        named = re.fullmatch(r"`(\w+)`", error.getMessageParameters()["functionName"])  # type: ignore[attr-defined]
+        pattern = named[1] if named else pattern
+    if pattern is None:
+        return []
+    return [
+        place
+        for place in places
+        if place.expression is not None and any(re.fullmatch(pattern, name) for name in place.expression.called)
+    ]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
