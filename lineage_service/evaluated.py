@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from lineage_service.capture.chance import NONE, Chance, chance_of
 from lineage_service.capture.handles import Role, Space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
+from lineage_service.capture.missing_rows import chance_without
 from lineage_service.capture.reasons import reasons_of
 from lineage_service.capture.relaxed import Relaxed, partner_columns, relaxations
 from lineage_service.capture.strategies import Choice
-from lineage_service.capture.ways import Edge, Ways, ways_through
+from lineage_service.capture.ways import Edge, Ways, contributing, ways_through
 from lineage_service.capture.workload import line_to_add
-from lineage_service.errors import QuestionError, RunError, SourceError, WorkflowError
+from lineage_service.errors import QuestionError, RunError, WorkflowError
 from lineage_service.handover import handed_over, spark_rows
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
@@ -33,14 +34,16 @@ from lineage_service.plan.nodes import (
 )
 from lineage_service.plan.rebuilt import nodes_below
 from lineage_service.progress import Stages
+from lineage_service.query.changed_files import changed_error, changed_files
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.lost import StepLoss
 from lineage_service.query.masks import masked_item
 from lineage_service.query.tally import Tally
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.store.scan import VersionScan
 from lineage_service.store.session_settings import kept_settings
-from lineage_service.store.versions import Version, has_changed
+from lineage_service.store.versions import Version
 from lineage_service.understood import Asked, cut_plan
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
 class Evaluated:
     """What was found out, and how to tell it. `tables` are the engine's, and go with the question; `notes` say what
     could not be found out. Examples are masked unless they are to `reveal` personal data; `marked` are
-    their columns that show some."""
+    their columns that show some. `missing` says, by node, why rows of it could not be read."""
 
     engine: QueryEngine
     asked: Asked
@@ -69,6 +72,7 @@ class Evaluated:
     notes: list[str] = field(default_factory=list)
     reveal: bool = False
     marked: list[str] = field(default_factory=list)
+    missing: Mapping[str, str | None] = field(default_factory=dict)
     _lost: str = ""
 
     def arrived(self) -> str:
@@ -159,8 +163,8 @@ class Evaluated:
     # --- examples ---------------------------------------------------------------------------------------------
 
     def _with_examples(self, edge: Edge, step: StepLoss, limit: int) -> StepLoss:
-        if not step.reasons or not limit:
-            return step
+        if not step.reasons or not limit or self.missing.get(edge.below.node.id) is not None:
+            return step  # what is computed of some of the rows is not what the run computed
         if isinstance(edge.node, Limit):
             shown = {rid for reason in step.reasons for rid in reason.rids}
             wanted = ", ".join(map(str, sorted(shown)))
@@ -242,7 +246,7 @@ def evaluated(
     """
     plan = cut_plan(asked, frozenset(pairs))
     instrumented = _instrumented(plan)
-    stage, relations, plain = _opened(asked, instrumented, folder, stages)
+    stage, relations, plain, gone = _opened(asked, instrumented, engine, rows, folder, stages)
     from lineage_service.spark.evaluation import Reach, evaluate_plan
     from lineage_service.spark.faults import executing
     from lineage_service.spark.lost import is_decided
@@ -259,10 +263,18 @@ def evaluated(
 
     computed: dict[str, Chance] = {}
     read: dict[str, Chance] = {}
+    missing: dict[str, str | None] = {}
     for each in instrumented.nodes:
-        computed[each.node.id] = chance_of(each.node, [read[below.node.id] for below in each.inputs], is_ordered)
+        found = chance_of(each.node, [read[below.node.id] for below in each.inputs], is_ordered)
+        lacking = [missing[below.node.id] for below in each.inputs]
+        leads = [any(one.id == asked.start for one in contributing(below.node)) for below in each.inputs]
+        computed[each.node.id], missing[each.node.id] = chance_without(each.node, found, lacking, leads)
+        if isinstance(each.node, Source):
+            missing[each.node.id] = gone.get(each.node.step)
         written = each.is_dataset and each.node.step in pairs
         read[each.node.id] = NONE if written else computed[each.node.id]
+        if written:
+            missing[each.node.id] = None
     ways = ways_through(instrumented, asked.space, asked.target, frozenset(pairs), computed, read)
     everything = engine.scalar(f"SELECT count(*) FROM {rows}") == asked.versions[asked.source.space].rows
     wanted = None if everything else handed_over(engine, stage, f"SELECT b AS rid FROM {rows}", folder, "asked")
@@ -280,7 +292,9 @@ def evaluated(
     tables.append(verdicts)
     tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables)
     tally.count()
-    return Evaluated(engine, asked, ways, tally, stage, reach, folder, plain, stages, tables, reveal=reveal)
+    return Evaluated(
+        engine, asked, ways, tally, stage, reach, folder, plain, stages, tables, reveal=reveal, missing=missing
+    )
 
 
 # --- the plan -----------------------------------------------------------------------------------------------------
@@ -314,18 +328,28 @@ def _chances(node: Node) -> dict[str, Chance]:
 
 
 def _opened(
-    asked: Asked, plan: InstrumentedPlan, folder: Path, stages: Stages
-) -> tuple[Evaluation, dict[str, Relation], dict[str, Relation]]:
-    """A stage, the relations that the plan reads, and those of all sources that are what they were, without ids."""
-    changed = {name: path for name in asked.plan.sources if (path := _changed_file(asked, name)) is not None}
+    asked: Asked, plan: InstrumentedPlan, engine: QueryEngine, rows: str, folder: Path, stages: Stages
+) -> tuple[Evaluation, dict[str, Relation], dict[str, Relation], dict[str, str]]:
+    """A stage, the relations that the plan reads, those of all sources that are what they were, without ids; and of
+    sources of which only some files are what they were, what is to be said of the others."""
+    scans = {name: _scan(asked, name) for name in asked.plan.sources}
+    changed = {name: found for name, scan in scans.items() if (found := _changed_files(scan))}
     read = [each.node.step for each in plan.nodes if isinstance(each.node, Source)]
+    gone: dict[str, str] = {}
     for name in read:
-        if name in changed:
-            raise SourceError(
-                f"source '{asked.run.workflow}.{name}' is no longer what run '{asked.run.id}' read: file "
-                f"'{changed[name]}' has changed or is gone",
-                hint="run the workflow again and ask that run; `snapshot: true` keeps old runs answerable",
-            )
+        if name not in changed:
+            continue
+        scan, full = scans[name], f"{asked.run.workflow}.{name}"
+        paths = [scan.paths[index] for index in changed[name]]
+        hint = "run the workflow again and ask that run; `snapshot: true` keeps old runs answerable"
+        inside = 0
+        if name == asked.start:
+            rids = " UNION ALL ".join(scan.rids_of_file(index) for index in changed[name])
+            inside = engine.scalar(f"SELECT count(*) FROM {rows} s SEMI JOIN ({rids}) f ON f.b = s.b")
+        if inside or len(paths) == len(scan.paths) or scan.version.kind != "source" or scan.version.gaps:
+            total = engine.scalar(f"SELECT count(*) FROM {rows}") if inside else None
+            raise changed_error(full, asked.run.id, paths, inside if inside else None, total, hint)
+        gone[name] = changed_error(full, asked.run.id, paths).problems[0].message
     with stages.stage("starting Spark"):
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
         from lineage_service.spark.columns import Names
@@ -352,29 +376,34 @@ def _opened(
     for name, source in asked.loaded.spec.sources.items():
         if (
             name not in below
-            or name in changed
+            or (name in changed and name not in gone)
             or isinstance(source, BrokenSource)
             or not isinstance(source, SourceSpec)
         ):
             continue
-        opened = opener.reopen(name, source, _read_version(asked, name))
+        version = _read_version(asked, name)
+        if name in gone:
+            left = [file for index, file in enumerate(version.files) if index not in changed[name]]
+            version = replace(version, files=tuple(left), top=version.end)
+        opened = opener.reopen(name, source, version)
         relations[name] = opened.relation(names, captured=True)
-        plain[name] = opened.relation(names, captured=False)
+        if name not in gone:
+            plain[name] = opened.relation(names, captured=False)
     for name in read:
         if name not in asked.plan.sources:
             relations[name] = stage.written_rows(steps[name], in_order=keeps_order(asked.plan.steps[name]))
-    return stage, relations, plain
+    return stage, relations, plain, gone
 
 
-def _changed_file(asked: Asked, name: str) -> str | None:
+def _scan(asked: Asked, name: str) -> VersionScan:
     version = asked.versions[f"source:{name}"]
-    for file in version.files:
-        path = asked.home.absolute(file.path)
-        if version.kind == "source" and has_changed(file, path):
-            return path
-        if not Path(path).exists():
-            return path
-    return None
+    return VersionScan(version, tuple(asked.home.absolute(file.path) for file in version.files), asked.home.absolute)
+
+
+def _changed_files(scan: VersionScan) -> list[int]:
+    """The files that are no longer what they were, or are gone."""
+    gone = [index for index, path in enumerate(scan.paths) if not Path(path).exists()]
+    return sorted({*changed_files(scan), *gone})
 
 
 def _read_version(asked: Asked, name: str) -> Version:

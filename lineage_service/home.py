@@ -162,13 +162,14 @@ class Home:
         columns: Sequence[str] | None = None,
         order_by: Names = None,
         reveal: bool = False,
+        unchanged: bool = False,
     ) -> Answer:
-        """Rows of a dataset, with `_rid`.
+        """Rows of a dataset, with `_rid`; only those of files that are what they were, where `unchanged` are asked for.
 
         Values of columns that are marked as personal data are masked, and keys, predicates and orders over them are
         refused, unless `reveal` is given, which is logged. So it is for all questions.
         """
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), reveal=reveal)
+        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), reveal=reveal, unchanged=unchanged)
         with self._masking("rows") as masks:
             answer = self._ask.rows(dataset, Selection.of(rid, key, where, all, reveal), shape)
         answer.notes += masks.notes
@@ -199,6 +200,7 @@ class Home:
         cost: Mapping[str, str | float] | None = None,
         trust: Mapping[str, str | float] | None = None,
         reveal: bool = False,
+        unchanged: bool = False,
     ) -> Answer:
         """Rows of `to` that contributed to rows of `dataset`; without `to`, how many in each dataset behind it.
 
@@ -211,7 +213,7 @@ class Home:
             raise QuestionError(f"unknown semantics '{semantics}'; semantics: which, why, how")
         if semantics != "which" or evaluate or without or cost or trust:
             given = {"rids": rids, "pairs": pairs, "count": count, "roles": roles, "influence": influence,
-                     "order_by": order_by, "top": top, "by": by}  # fmt: skip
+                     "order_by": order_by, "top": top, "by": by, "unchanged": unchanged}  # fmt: skip
             for name in (name for name, value in given.items() if value and semantics != "which"):
                 raise QuestionError(f"'{name}' goes with semantics which, not with {semantics}")
             from lineage_service.query.semantics import Evaluating, explained
@@ -226,7 +228,7 @@ class Home:
         if ranked is not None and to is None:
             raise QuestionError("top ranks rows of one dataset: say which, with to")
         shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked,
-                      reveal)  # fmt: skip
+                      reveal, unchanged)  # fmt: skip
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all, reveal), shape)
 
     def forward(
@@ -247,10 +249,11 @@ class Home:
         roles: bool = False,
         influence: bool = False,
         reveal: bool = False,
+        unchanged: bool = False,
     ) -> Answer:
         """Rows of `to` that depend on rows of `source`; without `to`, how many in each dataset ahead."""
         shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence,
-                      reveal=reveal)  # fmt: skip
+                      reveal=reveal, unchanged=unchanged)  # fmt: skip
         return self._lineage(source, "forward", to, Selection.of(rid, key, where, all, reveal), shape)
 
     def trace(

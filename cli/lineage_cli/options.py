@@ -265,6 +265,13 @@ def reveal_option(function: F) -> F:
     )(function)
 
 
+def unchanged_option(function: F) -> F:
+    """`--unchanged`."""
+    return click.option(
+        "--unchanged", is_flag=True, help="Only rows of source files that are what the run read; says how many are not."
+    )(function)
+
+
 def row_options(function: Callable[..., None]) -> Callable[..., None]:
     """`--limit`, `--columns`, `--order-by`, the latter two as lists or None."""
 

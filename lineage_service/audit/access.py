@@ -22,6 +22,7 @@ from lineage_service.audit.reached import Company, Others, Reach, Rows
 from lineage_service.capture.handles import Role
 from lineage_service.errors import LineageError, QuestionError
 from lineage_service.query.ask import Questions
+from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.graph import Place
 from lineage_service.query.rows import wanted_of
 from lineage_service.query.walk_sql import Start
@@ -257,18 +258,21 @@ class Asking:
             return {}, None
         import pyarrow as pa
 
-        engine = self.ask.engine
-        table = None
+        engine, scan = self.ask.engine, self.ask.scan(dataset)
+        tables: list[str | None] = []
         try:
-            wanted = wanted_of(engine, dataset, self.ask.scan(dataset), Start(ids=pa.array(sorted(rids))), None)
-            table = wanted.table
+            start, notes = unchanged_start(engine, dataset, scan, Start(ids=pa.array(sorted(rids), pa.int64())))
+            tables.append(start.table)
+            wanted = wanted_of(engine, dataset, scan, start, None)
+            tables.append(wanted.table)
             rows = engine.stream(wanted.query).read_all().to_pylist()
         except LineageError as error:
             return {}, error.problems[0].message
         finally:
-            if table is not None:
-                engine.drop(table)
-        return {int(row.pop(RID)): row for row in rows}, None
+            for table in tables:
+                if table is not None:
+                    engine.drop(table)
+        return {int(row.pop(RID)): row for row in rows}, notes[0] if notes else None
 
     # --- what workflow files say ------------------------------------------------------------------------------
 

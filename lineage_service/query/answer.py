@@ -18,7 +18,7 @@ Kind = Literal["rows", "rids", "pairs", "count", "counts", "records"]
 @dataclass
 class Part:
     """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off;
-    `masked` columns are masks."""
+    `masked` columns are masks; `notes` say what is not shown of them."""
 
     columns: list[str]
     open: Callable[[], pa.RecordBatchReader]
@@ -26,6 +26,7 @@ class Part:
     remaining: int | None = None
     absent: bool = False  # reached only by the absence of a match
     masked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch; at least one batch, so that the columns' types are always told."""

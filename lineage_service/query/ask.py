@@ -16,15 +16,17 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Kind, Part, records
+from lineage_service.query.changed_files import changed_files, files_holding, refuse_changed
 from lineage_service.query.contributors import Contributors, Measure, deciding_columns, measure_of
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
+from lineage_service.query.folder_values import may_hold
 from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.masks import NONE, Masks
 from lineage_service.query.names import DatasetName, find_dataset
-from lineage_service.query.rows import Keyed, Shape, Top, id_part, refuse_changed, rows_part
+from lineage_service.query.rows import Keyed, Shape, Top, id_part, rows_part
 from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, stale_readers
@@ -92,7 +94,7 @@ class Questions:
         scan = self.scan(found)
         part = self.rows_of(found, scan, start, shape)
         self.masks.note_hidden(part.masked)
-        return Answer([part], "rows")
+        return Answer([part], "rows", list(part.notes))
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
@@ -118,6 +120,7 @@ class Questions:
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
                 part.dataset = target.full_name if several else None
                 self.masks.note_hidden(part.masked)
+                answer.notes += part.notes
                 answer.parts.append(part)
         if to is None or list(to) == ["all"]:
             if direction == "forward":
@@ -432,8 +435,22 @@ class Questions:
             self._refuse_unknown_rids(dataset, scan, selection.rid)
         if not selection.reads_rows:
             return Start(rids=selection.rid)
-        refuse_changed(dataset, scan, range(len(scan.paths)))
-        return self.start_of(self._where(dataset, scan, selection))
+        return self.start_of(self._where(dataset, self._readable(dataset, scan, selection), selection))
+
+    def _readable(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> VersionScan:
+        """The files that a predicate has to look into; SourceError where one of them has changed."""
+        import pyarrow as pa
+
+        changed, held = changed_files(scan), None
+        if changed and selection.rid is not None:
+            held = files_holding(scan, pa.array(sorted(selection.rid), pa.int64()))
+        elif changed:
+            masked = self.masks.over(dataset, reveal=selection.reveal)
+            held = {index: int(may_hold(self.engine, scan, index, selection, masked)) for index in changed}
+        if held is not None and not any(held.get(index) for index in changed):
+            return scan.without_files(changed)
+        refuse_changed(dataset, scan, changed, held if selection.rid is not None else None)
+        return scan
 
     def _where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> pa.Array:
         """The rids that a predicate takes. A version never changes: of few rows, what was found once is kept, apart for

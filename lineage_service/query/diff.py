@@ -16,6 +16,7 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 from lineage_service.errors import NotFound, QuestionError, listed
 from lineage_service.query import diff_sql as sql
 from lineage_service.query.ask import Questions
+from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff_behind import (
     BehindChanges,
     Origins,
@@ -38,7 +39,6 @@ from lineage_service.query.diff_keys import (
 from lineage_service.query.diff_result import Behind, ChangedRows, Counts, Diff, RunSide, SourceIdentity
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.names import DatasetName
-from lineage_service.query.rows import refuse_changed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,6 +18,7 @@ from lineage_service.capture.handles import Role
 from lineage_service.errors import QuestionError, SourceError, StoreError, did_you_mean, listed
 from lineage_service.query import diff_sql as sql
 from lineage_service.query.ask import Questions
+from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff_keys import (
     Key,
     Versions,
@@ -33,7 +34,7 @@ from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.names import DatasetName
-from lineage_service.query.rows import Shape, refuse_changed
+from lineage_service.query.rows import Shape
 from lineage_service.query.walk_sql import Start
 
 if TYPE_CHECKING:
@@ -262,8 +263,8 @@ class BehindChanges:
         tables: Tables,
     ) -> dict[int, Behind]:
         shown = tables.keep(sql.shown_behind_sql(behind, self.rows))
-        old = self._rows(pair.before, shown, "rid_before", identity)
-        new = self._rows(pair.after, shown, "rid_after", identity)
+        old = self._rows(pair.before, shown, "rid_before")
+        new = self._rows(pair.after, shown, "rid_after")
         compared = [] if versions is None else [each.name for each in versions.values(identity.key)]
         rows: dict[int, list[RowBehind]] = {}
         for n, kind, rid_before, rid_after, known, differs in tuples(self.engine, f"SELECT * FROM {shown}"):
@@ -282,23 +283,23 @@ class BehindChanges:
             for n, added, recent, removed, gone, changed, same in tuples(self.engine, sql.behind_counts_sql(behind))
         }
 
-    def _rows(
-        self, source: DatasetRecord | None, shown: str, rid: str, identity: SourceIdentity
-    ) -> Callable[[int | None], Row | None]:
+    def _rows(self, source: DatasetRecord | None, shown: str, rid: str) -> Callable[[int | None], Row | None]:
         """The rows to show, by rid; only the rids where the rows are no longer there."""
         if source is None:
             return lambda _: None
-        if identity.note == NO_LONGER_THERE or not self._readable(source):
-            return lambda number: None if number is None else {"_rid": number}
         wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
-        found = RowsByRid(rows_by_rid(self.questions, source, wanted, self.reveal))
-        return lambda number: found.get(number, with_rid=True)
+        try:
+            found = RowsByRid(rows_by_rid(self.questions, source, wanted, self.reveal))
+        except (SourceError, StoreError):
+            return lambda number: None if number is None else {"_rid": number}
+        return lambda number: None if number is None else found.get(number, with_rid=True) or {"_rid": number}
 
 
 def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str, reveal: bool) -> pa.Table:
-    """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed."""
-    table = questions.engine.keep(wanted)
-    part = questions.rows_of(dataset, questions.scan(dataset), Start(table=table), Shape(reveal=reveal))
+    """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed. Those in
+    files that have changed are left out."""
+    scan, table = questions.scan(dataset), questions.engine.keep(wanted)
+    part = questions.rows_of(dataset, scan, Start(table=table), Shape(reveal=reveal, unchanged=True))
     found = part.arrow()  # the part drops the table when it goes
     questions.masks.note_hidden(part.masked if found.num_rows else ())
     return found

@@ -7,25 +7,33 @@ finds the rest as a fetch does. So a fetch is better until the rows are many and
 from __future__ import annotations
 
 import weakref
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, SourceError, did_you_mean, listed
+from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Part
+from lineage_service.query.changed_files import (
+    changed_files,
+    engine_counts,
+    files_holding,
+    place_of,
+    positions_of,
+    refuse_changed,
+    unchanged_start,
+    value_of,
+)
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_order
 from lineage_service.query.masks import Masked, shown_columns
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
-from lineage_service.store.versions import has_changed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,12 +82,17 @@ class Shape:
     influence: bool = False
     top: Top | None = None
     reveal: bool = False  # values of masked columns as they are
+    unchanged: bool = False  # without rows of files that have changed since the run
 
     def __post_init__(self) -> None:
         if sum((self.rids, self.pairs, self.count)) > 1:
             raise QuestionError("ask for rids, pairs or a count, not several at once")
         if self.limit is not None and self.limit < 0:
             raise QuestionError("a limit cannot be negative")
+        if self.unchanged and (self.rids or self.pairs or self.count or self.top is not None):
+            raise QuestionError(
+                "`unchanged` leaves out rows: rids, pairs and counts are known of all, and top is of all"
+            )
         if self.roles and not self.pairs:
             raise QuestionError("roles are a column of pairs: ask for pairs too")
         if self.top is not None:
@@ -106,7 +119,11 @@ def rows_part(
     names = [each.name for each in scan.version.columns]
     chosen = chosen_columns(dataset, names, shape.columns)
     order = ", ".join(checked_order(each, [*names, RID], masked) for each in shape.order_by)
-    wanted = wanted_of(engine, dataset, scan, start, keyed)
+    notes: tuple[str, ...] = ()
+    asked = start.table
+    if shape.unchanged:
+        start, notes = unchanged_start(engine, dataset, scan, start)
+    wanted = wanted_of(engine, dataset, scan, start, keyed, None if order else shape.limit)
     if not order and not wanted.in_order:
         order = RID
     limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
@@ -116,8 +133,8 @@ def rows_part(
     text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
     remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
     hidden = tuple(name for name in chosen if name.lower() in masked)
-    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining, masked=hidden)
-    for table in (start.table, wanted.table):
+    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining, masked=hidden, notes=notes)
+    for table in {asked, start.table, wanted.table}:
         if table is not None:
             weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone
     return part
@@ -135,13 +152,28 @@ class Wanted:
 
 
 def wanted_of(
-    engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start, keyed: Keyed | None
+    engine: QueryEngine,
+    dataset: DatasetRecord,
+    scan: VersionScan,
+    start: Start,
+    keyed: Keyed | None,
+    first: int | None = None,
 ) -> Wanted:
+    """The rows of a start; of the `first` so many by their rids alone, where that is all that will be shown."""
     ids, total = _ids(engine, start, scan.version.rows)
+    if first is not None and first < total and (ids is not None or changed_files(scan)):
+        if ids is None:
+            relation, parameters = start.relation(scan.all_rids())
+            ids = engine.id_array(f"SELECT b FROM ({relation}) ORDER BY b LIMIT {first}", parameters)
+        return replace(wanted_rows(dataset, scan, ids[:first], None, engine.keep_ids), total=total)
     if total == scan.version.rows:
         return all_rows(dataset, scan)
     if ids is None:
-        refuse_changed(dataset, scan, range(len(scan.paths)))
+        held = engine_counts(engine, scan, str(start.table)) if changed_files(scan) else None
+        refuse_changed(dataset, scan, range(len(scan.paths)), held)
+        if held is not None:  # no row that is asked for lies in a file that has changed
+            files = [index for index, rows in held.items() if rows]
+            return Wanted(scan.select_joined(str(start.table), files), total, in_order=False)
         query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN (SELECT b FROM {start.table}) s ON s.b = t.{RID}"
         return Wanted(query, total, in_order=False)
     return wanted_rows(dataset, scan, ids, keyed, engine.keep_ids)
@@ -160,23 +192,23 @@ def wanted_rows(
     version, total = scan.version, len(ids)
     if total == version.rows:  # rids are distinct, so these are all of them
         return all_rows(dataset, scan)
-    positions = ids if version.is_dense or version.is_patched else _positions(scan, ids)
-    files = _by_file(scan, positions)
-    refuse_changed(dataset, scan, [index for index, _ in files])
+    held = files_holding(scan, ids)
+    refuse_changed(dataset, scan, held, held)
+    positions = ids if version.is_dense or version.is_patched else positions_of(scan, ids)
     if len(positions) <= SPELLED:
-        query = scan.select_positions([int(each) for each in positions.to_pylist()])
+        query = scan.select_positions([int(each) for each in positions.to_pylist()], files=held)
         return Wanted(query, total, in_order=False, way="fetch by position")
     many = (
         keyed is not None
         and not version.is_patched
         and total > FEW_OF_ALL * version.rows
+        and not changed_files(scan)  # a scan by key reads every file
         and _touches_most(scan, positions)
     )
     if many and keyed is not None and (by_key := keyed()) is not None:
-        refuse_changed(dataset, scan, range(len(scan.paths)))
         return Wanted(by_key, total, in_order=version.is_dense, way="scan by key")
     table = keep(positions)
-    query = scan.select_joined(table, [index for index, _ in files])
+    query = scan.select_joined(table, list(held))
     return Wanted(query, total, in_order=False, table=table, way="fetch by position")
 
 
@@ -196,44 +228,16 @@ def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None,
     return engine.id_array(f"SELECT b FROM {start.table} ORDER BY b"), total
 
 
-def _positions(scan: VersionScan, ids: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    rids = scan.version.rids
-    found = [position for rid in ids.to_pylist() if (position := rids.position(rid)) is not None]
-    return pa.array(found, pa.int64())
-
-
-def _by_file(scan: VersionScan, positions: pa.Array) -> list[tuple[int, int]]:
-    """The files that hold these positions, and how many each; of a patched version each file may."""
-    if scan.version.is_patched:
-        return [(index, len(positions)) for index in range(len(scan.paths))]
-    found = []
-    for index, file in enumerate(scan.version.files):
-        begin, end = _place(positions, file.base), _place(positions, file.base + file.rows)
-        if end > begin:
-            found.append((index, end - begin))
-    return found
-
-
-def _place(positions: pa.Array, value: int) -> int:
-    return bisect_left(positions, value, key=_value)
-
-
-def _value(scalar: Any) -> int:
-    return int(scalar.as_py())
-
-
 def _touches_most(scan: VersionScan, positions: pa.Array) -> bool:
     """Whether the rows lie in so many row groups that looking into each of them is no saving."""
     touched = groups = 0
     for path, file in zip(scan.paths, scan.version.files, strict=True):
         bounds = _row_groups(path, file.mtime_ns)
         groups += len(bounds) - 1
-        at = _place(positions, file.base)
-        while at < len(positions) and (row := _value(positions[at]) - file.base) < file.rows:
+        at = place_of(positions, file.base)
+        while at < len(positions) and (row := value_of(positions[at]) - file.base) < file.rows:
             touched += 1
-            at = _place(positions, file.base + bounds[bisect_right(bounds, row)])
+            at = place_of(positions, file.base + bounds[bisect_right(bounds, row)])
     return touched > MOST_TOUCHED * groups
 
 
@@ -259,26 +263,6 @@ def chosen_columns(dataset: DatasetRecord, names: list[str], wanted: Sequence[st
             hint=did_you_mean(unknown[0], names),
         )
     return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
-
-
-def refuse_changed(dataset: DatasetRecord, scan: VersionScan, files: Iterable[int]) -> None:
-    """Rows are shown only from files that are what they were: never other rows under the same number."""
-    if scan.version.expired is not None:
-        raise SourceError(
-            f"the rows of '{dataset.full_name}' are gone: run '{scan.version.expired}', which made them, is past its "
-            "retention",
-            hint="rids, pairs and counts are still answered",
-        )
-    if scan.version.kind != "source":
-        return
-    for index in files:
-        if has_changed(scan.version.files[index], scan.paths[index]):
-            there = Path(scan.paths[index]).exists()
-            happened = "has changed since" if there else "is no longer where it was in"
-            raise SourceError(
-                f"source '{dataset.full_name}' {happened} run '{dataset.run_id}': file '{scan.paths[index]}'",
-                hint="rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable",
-            )
 
 
 def id_part(ids: pa.Array) -> Part:

@@ -12,12 +12,12 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.answer import Answer, Part
+from lineage_service.query.changed_files import files_holding, refuse_changed
 from lineage_service.query.derivations import Derivations
 from lineage_service.query.gate import checked_predicate
 from lineage_service.query.graph import Place
 from lineage_service.query.masks import Masked
 from lineage_service.query.polynomial import BOOLEAN, COUNT, INFINITE, MIN_COST, TRUST, Polynomial, Row, TooLarge
-from lineage_service.query.rows import refuse_changed
 from lineage_service.query.selection import SECONDS, Selection
 from lineage_service.query.survival import Judging
 from lineage_service.query.walk_sql import Start
@@ -326,8 +326,11 @@ def _computed(
 ) -> list[tuple[int, float | None]]:
     if not rids:
         return []
+    import pyarrow as pa
+
     scan = ask.scan(dataset)
-    refuse_changed(dataset, scan, range(len(scan.paths)))
+    held = files_holding(scan, pa.array(sorted(set(rids)), pa.int64()))
+    refuse_changed(dataset, scan, held, held)
     names = [each.name for each in scan.version.columns]
     value = checked_predicate(expression, [*names, RID], what, masked)
     ask.session.allow(scan.paths)

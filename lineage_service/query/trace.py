@@ -239,7 +239,8 @@ class Tracer:
             return (), None
         scan = self.questions.scan(record)
         try:
-            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), Shape(reveal=self.reveal))
+            shape = Shape(reveal=self.reveal, unchanged=True)
+            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), shape)
             values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
             self.questions.masks.note_hidden(part.masked)
         except (SourceError, StoreError) as error:
@@ -250,8 +251,10 @@ class Tracer:
             positions = [int(scan.position(rid) or 0) for rid in first]
             where = places(scan.version, positions, self.questions.home.absolute)
         return tuple(
-            TracedRow(rid, values[rid], place, rid in peers) for rid, place in zip(first, where, strict=True)
-        ), None
+            TracedRow(rid, values[rid], place, rid in peers)
+            for rid, place in zip(first, where, strict=True)
+            if rid in values
+        ), part.notes[0].partition(": ")[2] if part.notes else None
 
     def _tells(self, record: DatasetRecord, scan: VersionScan) -> bool:
         """Whether the path of a file tells what is masked: a folder is named after a value."""

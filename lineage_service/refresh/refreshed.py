@@ -24,8 +24,8 @@ from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
+from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.graph import Place, is_pruned, walk
-from lineage_service.query.rows import refuse_changed
 from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark

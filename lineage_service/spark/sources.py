@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import DataType, StructField, StructType
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
 from lineage_service.plan.expressions import quoted
@@ -290,6 +291,10 @@ class SourceOpener:
                 schema=copied.schema_ if copied else _known_schema(version),
                 options=copied.reader_options if copied else None,
             )
+            typed = _with_folder_types(frame.schema, version)
+            if typed != frame.schema:
+                options = copied.reader_options if copied else None
+                frame = read_files(self.spark, paths, base=_base(version, paths), schema=typed, options=options)
         # What Spark wrote is of the types it names; only of days the files themselves must tell.
         written = copied is None and not any(column.type == "date" for column in version.columns)
         footers = [] if written else [parquet_footer(path) for path in paths]
@@ -327,6 +332,20 @@ class SourceOpener:
         modes = [options.get("datetimerebasemode", ""), *(self.spark.conf.get(key) for key in REBASE)]
         rebased = any(str(mode).upper() == "LEGACY" for mode in modes)
         return frozenset(each.name for each in columns if read_alike(each, footers, rebased=rebased))
+
+
+def _with_folder_types(schema: StructType, version: Version) -> StructType:
+    """The schema with the types that columns of folders had to the run: Spark guesses them from the names of the
+    folders that it is given, which may be other ones by now."""
+    types = {each.partition.lower(): each.type for each in version.columns if each.partition is not None}
+    return StructType(
+        [
+            StructField(field.name, DataType.fromDDL(types[field.name.lower()]))
+            if types.get(field.name.lower(), field.dataType.simpleString()) != field.dataType.simpleString()
+            else field
+            for field in schema.fields
+        ]
+    )
 
 
 def _known_schema(version: Version) -> str | None:

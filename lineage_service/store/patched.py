@@ -40,10 +40,14 @@ class PatchedRids:
         return frozenset(at + file.base for file in self.files if file.without for at in self._column(file.without, AT))
 
     def _column(self, path: str, name: str) -> list[int]:
+        found: list[int] = self.column(path, name).to_pylist()
+        return found
+
+    def column(self, path: str, name: str) -> pa.Array:
+        """What a file of positions or rids holds."""
         import pyarrow.parquet as pq
 
-        found: list[int] = pq.read_table(self.absolute(path), columns=[name]).column(0).to_pylist()
-        return found
+        return pq.read_table(self.absolute(path), columns=[name]).column(0).combine_chunks()
 
 
 def write_positions(path: Path, positions: pa.Array, rids: pa.Array | None = None) -> None:

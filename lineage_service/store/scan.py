@@ -5,13 +5,17 @@ Text only, except that the footers of odd files are read: their columns must be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lineage_service.store.engine import column, file_literal, literal, numbered_scan, own, parquet_scan
 from lineage_service.store.patched import AS, AT, PatchedRids
 from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RID = "_rid"
 _AT, _AS = own("at"), own("as")
@@ -52,11 +56,16 @@ class VersionScan:
         scan, position = parquet_scan(self.paths, [file.base for file in files])
         return self._with_gaps(f"SELECT {self._columns(columns, files)}{position} AS {RID} FROM {scan}")
 
-    def select_positions(self, positions: Sequence[int], columns: Sequence[str] | None = None) -> str:
-        """Just the rows at these positions, each file asked for its own: row groups without any are not read."""
+    def select_positions(
+        self, positions: Sequence[int], columns: Sequence[str] | None = None, files: Collection[int] | None = None
+    ) -> str:
+        """Just the rows at these positions, each file asked for its own: row groups without any are not read. `files`
+        are those that hold them, where that is known."""
         by_file: dict[int, list[int]] = {}
         if self.version.is_patched:
             for index, file in enumerate(self.version.files):
+                if files is not None and index not in files:
+                    continue
                 here = positions if file.only else [each - file.base for each in positions if self._in(file, each)]
                 if here:
                     by_file[index] = list(here)
@@ -179,6 +188,36 @@ class VersionScan:
             f"SELECT t.range + g.ahead AS b FROM range({rids.rows}) t "
             f"ASOF JOIN (VALUES {segments}) g(start, ahead) ON t.range >= g.start"
         )
+
+    def without_files(self, files: Collection[int]) -> VersionScan:
+        """The same rows, under their rids, less those of some files."""
+        kept = [index for index in range(len(self.paths)) if index not in files]
+        if self.version.gaps and not self.version.is_patched:
+            raise ValueError("rids of a version with gaps are not told by its files")
+        version = replace(self.version, files=tuple(self.version.files[index] for index in kept), top=self.version.end)
+        return VersionScan(version, tuple(self.paths[index] for index in kept), self.absolute)
+
+    def rids_of_file(self, index: int) -> str:
+        """The rids of the rows of one file, as column b."""
+        if self.version.is_patched or self.version.rids.dense:
+            return self._rids_of(self.version.files[index])
+        file, rids = self.version.files[index], self.version.rids
+        segments = ", ".join(f"({start}, {ahead})" for start, ahead in rids.segments)
+        return (
+            f"SELECT t.range + g.ahead AS b FROM range({file.base}, {file.base + file.rows}) t "
+            f"ASOF JOIN (VALUES {segments}) g(start, ahead) ON t.range >= g.start"
+        )
+
+    def given_rids(self, index: int) -> pa.Array:
+        """The rids that the rows of a file were given, where they are not their positions."""
+        return self._patched.column(str(self.version.files[index].only), AS)
+
+    def removed_rids(self, index: int) -> pa.Array:
+        """The rids of rows of a file that went."""
+        import pyarrow.compute as pc
+
+        file = self.version.files[index]
+        return pc.add(self._patched.column(str(file.without), AT), file.base)
 
     def _rids_of(self, file: VersionFile) -> str:
         if file.only:

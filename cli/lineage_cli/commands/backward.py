@@ -16,6 +16,7 @@ from lineage_cli.options import (
     reveal_option,
     row_options,
     start_options,
+    unchanged_option,
 )
 from lineage_cli.reach import Reach, reach_options
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 @evaluation_options
 @row_options
 @reveal_option
+@unchanged_option
 @output_options
 @home_options
 def command(
@@ -56,6 +58,7 @@ def command(
     columns: list[str] | None,
     order_by: list[str] | None,
     reveal: bool,
+    unchanged: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -100,6 +103,7 @@ def command(
             **evaluation.arguments(),
             **ranking,
             reveal=reveal,
+            unchanged=unchanged,
         )
 
     with answered(home, catalog, question) as answer:

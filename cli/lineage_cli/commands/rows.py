@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_cli.options import Output, Start, home_options, output_options, reveal_option, row_options, start_options
+from lineage_cli.options import (
+    Output,
+    Start,
+    home_options,
+    output_options,
+    reveal_option,
+    row_options,
+    start_options,
+    unchanged_option,
+)
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 @start_options(required=False)
 @row_options
 @reveal_option
+@unchanged_option
 @output_options
 @home_options
 def command(
@@ -27,6 +37,7 @@ def command(
     columns: list[str] | None,
     order_by: list[str] | None,
     reveal: bool,
+    unchanged: bool,
     output: Output,
     home: str | None,
     catalog: str | None,
@@ -52,6 +63,7 @@ def command(
             columns=columns,
             order_by=order_by,
             reveal=reveal,
+            unchanged=unchanged,
         )
 
     with answered(home, catalog, question) as answer:

@@ -42,7 +42,7 @@ def command(
     For each step on the way: how many of the rows come in, how many are lost there, and to which
     condition, or for want of which partner. Rows that arrive are counted, with the rows of the
     output that they are in. Unless all arrive, Spark evaluates the run's steps again over what
-    the run read; a source that has changed since is refused.
+    the run read; rows of a file that has changed since cannot be followed.
 
     \b
     Examples:
