@@ -1,7 +1,7 @@
 """`kill -9` while a plan is carried out: whatever it was doing, done again it finishes, and nothing is half erased.
 
-Killed before each kind of thing that it does to files and to the catalog, and at moments by chance: SMOKE_KILLS=50 for
-more of these.
+Killed before each kind of thing that it does to files and to the catalog, before some of all of them by chance, and in
+the middle of writing files: SMOKE_KILLS=50 for more of these. Points are counted, never timed.
 """
 
 import json
@@ -44,7 +44,6 @@ class Killed:
         whole = self.applied()
         assert (whole["signal"], whole["code"]) == (0, 0)
         self.marks: list[str] = whole["marks"]
-        self.seconds: float = whole["seconds"]
 
     def applied(self, **kill: Any) -> dict[str, Any]:
         """The plan carried out over the shop as it was, or killed on the way."""
@@ -116,19 +115,16 @@ def killed(spark, tmp_path_factory):
 
 
 def test_killed_before_each_kind_of_thing_that_it_does(killed):
-    """The first and the last time, as they differ: the same call makes, switches and sweeps. A part of them by chance,
-    unless many were asked for; always around the switch, and where all is done but the certificate."""
+    """The first and the last time, as they differ: the same call makes, switches and sweeps. Always around the switch,
+    and where all is done but the certificate; of all others a few by chance, unless many were asked for."""
     marks = killed.marks
     for needed in ("sql commit", "os.rename", "os.remove", "before vacuum", "after switch", "before finish_erasure"):
         assert needed in marks
-    first = {marks.index(each) for each in marks}
-    last = {len(marks) - 1 - marks[::-1].index(each) for each in marks}
-    points = sorted(first | last)
-    if KILLS < 50:
-        always = {at for at in points if marks[at] in ALWAYS}
-        points = sorted(always | set(random.Random(SEED).sample(points, 3)))
+    points = first_and_last(marks, ALWAYS) | set(random.Random(SEED).sample(range(len(marks)), KILLS))
+    if KILLS >= 50:
+        points |= first_and_last(marks, tuple(marks))
     states = set()
-    for at in points:
+    for at in sorted(points):
         answer = killed.applied(at=at)
         assert answer["signal"] == signal.SIGKILL, (at, marks[at])
         assert len(answer["marks"]) == at
@@ -140,18 +136,27 @@ def test_killed_before_each_kind_of_thing_that_it_does(killed):
     assert states == {None, "switched", "done"}
 
 
-def test_killed_at_moments_by_chance(killed):
-    chance = random.Random(SEED)
-    hit = 0
-    for number in range(KILLS):
-        after = chance.uniform(0, killed.seconds)
-        hit += killed.applied(after=after)["signal"] == signal.SIGKILL
+def first_and_last(marks: list[str], names: tuple[str, ...]) -> set[int]:
+    return {marks.index(each) for each in names} | {len(marks) - 1 - marks[::-1].index(each) for each in names}
+
+
+def test_killed_in_the_middle_of_writing_a_file(killed):
+    """Half a file is there, whoever was writing it: DuckDB an output, SQLite its journal, Python a mark and the
+    certificate."""
+    marks = killed.marks
+    points = {marks.index(each) for each in ("os.rename", "before switch", "before put_in_place", "before written")}
+    if KILLS >= 50:
+        points |= set(random.Random(SEED).sample(range(marks.index("before written")), KILLS))
+    for at in sorted(points):
+        answer = killed.applied(at=at, bytes=20)
+        assert answer["signal"] == signal.SIGXFSZ, (at, marks[at])
+        halves = [path for path in killed.shop.folder.rglob("*") if path.is_file() and path.stat().st_size == 20]
+        assert halves, (at, marks[at])
         try:
-            killed.survives(collected=number % 2 == 0)
+            killed.survives(collected=at % 2 == 0)
         except BaseException as error:
-            error.add_note(f"kill {number} of seed {SEED}, after {after:.3f} of {killed.seconds:.3f} seconds")
+            error.add_note(f"killed while {halves} was written, after {answer['marks'][-3:]}")
             raise
-    assert hit >= KILLS * 2 // 3
 
 
 def test_interrupted_just_after_the_switch(killed, monkeypatch):
