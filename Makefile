@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Two workers; files stay whole, since their tests share runs of Spark.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: venv demo lint types layers unit fast test test-all clean
+.PHONY: venv demo lint types layers unit fast test test-all soak clean
 
 venv: .venv/.ready
 
@@ -42,6 +42,10 @@ test: lint types layers unit
 # Before a release: those too.
 test-all: lint types layers
 	$(PYTEST)
+
+# Does luck decide? Twenty runs of the tests that were once timed, every second one with all cores kept busy.
+soak: venv
+	$(BIN)/python -m tests.soak
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache

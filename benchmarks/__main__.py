@@ -19,7 +19,7 @@ from benchmarks.rounds import Options, all_techniques, measure_case
 from benchmarks.session import running_spark
 
 CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
-ASKING = ("lookup", "consume", "whatif", "semantics")
+ASKING = ("lookup", "consume", "whatif", "semantics", "commands")
 BOTH = ("prune", "pushdown", "skipping", "cube")  # with runs of their own to time, the last two also with questions
 NAMES = (*CAPTURE, *ASKING, *BOTH, "refresh", "audit", "memory")
 

@@ -15,6 +15,8 @@ NOISE = 1.05  # it is the dearest only where it takes so many times what the dea
 LOOKUPS = {"auto": (2.5, 6.0), "auto-hot": (1.0, None)}  # rids of one group: milliseconds, p50 and p95
 ROWS_OF_A_GROUP = 1.2  # times the better of fetch and scan
 COMMAND = 0.8  # seconds
+COMMANDS = {"--help": 0.5, "validate": 0.5, "doctor": 1.0, "rows": COMMAND, "backward --rids": COMMAND,
+            "pairs as csv": 3.0, "pairs as ndjson": 3.0, "pairs as json": 3.0}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,10 @@ def _of_whatif(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
     yield from (Verdict(each, "p95 in ms", each.p95_ms, 300.0) for each in group)
 
 
+def _of_commands(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    yield from (Verdict(each, "seconds", each.total_s, COMMANDS[each.technique]) for each in group)
+
+
 def _of_semantics(_: str, __: Sequence[Result]) -> Iterator[Verdict]:
     yield from ()
 
@@ -143,6 +149,7 @@ DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "audit": _of_audit,
     "whatif": _of_whatif,
     "semantics": _of_semantics,
+    "commands": _of_commands,
 }
 
 

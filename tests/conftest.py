@@ -17,13 +17,29 @@ LONGEST = ("test_cases", "test_capture", "test_properties", "test_refresh", "tes
            "test_checks", "test_lines", "test_saved", "test_query", "test_access_shop", "test_erasure_page")  # fmt: skip
 
 
+# What the machine at hand sets must not decide: homes and catalogs of its user, how it shows things, its proxies.
+for name in list(os.environ):
+    if name in (
+        "SMOKE_HOME",
+        "SMOKE_CATALOG",
+        "SMOKE_MEMORY",
+        "SMOKE_ACTOR",
+        "SMOKE_AUDIT_KEY",
+        "COLUMNS",
+        "LINES",
+        "NO_COLOR",
+        "FORCE_COLOR",
+    ) or (name.startswith(("SMOKE_ANCHOR_", "PG")) or name.lower().endswith("_proxy")):
+        del os.environ[name]
+
 NO_SPARK = "/a test that starts Spark uses the fixture spark or is marked so: pytest.mark.spark"
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    rank = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        rank = {name: number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
     for item in items:
         for mark in {"spark", "server", "wheel"}.intersection(item.fixturenames):
             item.add_marker(mark)

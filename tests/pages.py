@@ -127,7 +127,7 @@ class _Ids:
 
 def _shell(command: str) -> str:
     done = subprocess.run(
-        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     return done.stdout
 

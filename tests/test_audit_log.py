@@ -167,7 +167,7 @@ def server():
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as running:
         running.got, running.answer = [], 204
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=[0.01])
         thread.start()
         yield running
         running.shutdown()
@@ -214,7 +214,7 @@ def test_a_url_that_is_slow_is_given_up(home, monkeypatch):
 def test_a_syslog_gets_each_head(home, monkeypatch):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as syslog:
         syslog.bind(("127.0.0.1", 0))
-        syslog.settimeout(10)
+        syslog.settimeout(120)
         monkeypatch.setenv("SMOKE_ANCHOR_SYSLOG", f"127.0.0.1:{syslog.getsockname()[1]}")
         assert append(home.audit, entry(5))[1] == []
         got = syslog.recv(4096).decode()

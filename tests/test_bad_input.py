@@ -4,12 +4,12 @@ import contextlib
 import errno
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from lineage_service import Home
 from lineage_service.errors import LineageError, NotFound, QuestionError, RunError, SourceError, StoreError
 from lineage_service.store.engine import open_duckdb
 from lineage_service.store.layout import HomeLayout, working_folder
+from tests.waiting import wait_until
 
 SECRET = "Q7secretQ7"  # in the data, and never in a message
 INTERNAL = ("Traceback", "org.apache", "java.", "py4j", "JVM", "\tat ", "SQLSTATE", "duckdb.")
@@ -279,10 +280,8 @@ def mounted(folder: Path, options: str):
 
 
 def test_a_full_disk(spark, tmp_path):
-    import random
-
-    rows = 200_000
-    table(tmp_path / "t.parquet", rows, noise=[random.randrange(2**62) for _ in range(rows)])
+    rows, chance = 200_000, random.Random(1)
+    table(tmp_path / "t.parquet", rows, noise=[chance.randrange(2**62) for _ in range(rows)])
     for snapshot in (False, True):
         with mounted(tmp_path / f"small{snapshot}", "size=1500k") as permitted:
             small = tmp_path / f"small{snapshot}"
@@ -392,14 +391,14 @@ def test_what_is_committed_stays_whatever_the_listener_does(spark, tmp_path, kin
 
 
 KILLED = """
-import sys, time
+import sys
 from pathlib import Path
 from lineage_service import Home
 
 def progress(event):
     if str(event) == sys.argv[3]:
         Path(sys.argv[4]).touch()
-        time.sleep(600)
+        sys.stdin.read()  # for ever, but no longer than the tests
 
 quick = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 Home.open(sys.argv[1]).run(sys.argv[2], progress=progress, conf=quick, master="local[1]")
@@ -413,17 +412,17 @@ def test_a_killed_run_is_cleared_away_and_others_stay(spark, tmp_path):
         kept = home.run(file).run_id
         arguments = [str(tmp_path / "home"), str(file), "committing", str(mark)]
         killed = subprocess.Popen(
-            [sys.executable, "-c", KILLED, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+            [sys.executable, "-c", KILLED, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         try:
-            while not mark.exists() and killed.poll() is None:
-                time.sleep(0.1)
+            wait_until(lambda: mark.exists() or killed.poll() is not None, "the run is about to commit")
             assert killed.poll() is None
             assert len(left_in(tmp_path / "home")) == 2
             assert home.gc() == {"removed": 0, "bytes": 0}, "a run at work is left alone"
         finally:
             killed.send_signal(signal.SIGKILL)
-            killed.wait()
+            killed.communicate()
         assert home.runs().count() == 1
         assert home.gc(dry_run=True)["removed"] == 1
         assert len(left_in(tmp_path / "home")) == 2

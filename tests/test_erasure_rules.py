@@ -1,7 +1,7 @@
 """What workflows say of an erasure, and what follows from it: holds, policies, old runs, persons who come back."""
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ SAME = "  - {name: same, op: filter, input: people, where: id > 0}"
 
 
 def test_a_legal_hold_retains_rows_and_says_on_what_ground(spark, tmp_path):
-    until = date.today() + timedelta(days=3)
+    until = datetime.now(UTC).date() + timedelta(days=3)
     steps = f"{SAME}\n  - {{name: bills, op: filter, input: orders, where: amount >= 0}}"
     hold = f", legal_hold: {{ground: 'tax law 147', until: {until}}}"
     flow = Flow(tmp_path, steps, "  same:\n  bills:", orders=hold).run()
@@ -123,7 +123,7 @@ def test_a_legal_hold_retains_rows_and_says_on_what_ground(spark, tmp_path):
 
 
 def test_a_legal_hold_that_is_over_retains_nothing(spark, tmp_path):
-    over = date.today() - timedelta(days=1)
+    over = datetime.now(UTC).date() - timedelta(days=1)
     flow = Flow(tmp_path, "  - {name: bills, op: filter, input: orders, where: amount >= 0}", "  bills:",
                 people=", snapshot: true", orders=f", legal_hold: {{ground: tax law, until: {over}}}, snapshot: true")  # fmt: skip
     told = flow.run().erase(3)

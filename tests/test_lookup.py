@@ -1,7 +1,7 @@
 """Look-ups in an open home: indexes held in memory, and rows by position or by key."""
 
 import random
-import time
+import threading
 from datetime import date
 from decimal import Decimal
 
@@ -12,6 +12,12 @@ from lineage_service import Home
 from lineage_service.query import rows
 from lineage_service.query.lookup import Lookups
 from tests.test_capture import GROUPED, flow, forms, pairs
+
+
+def wait_for_loading() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "smoke-index":
+            thread.join()
 
 
 def test_an_index_that_is_asked_often_is_held_within_its_limit(spark, tmp_path, monkeypatch):
@@ -26,7 +32,7 @@ def test_an_index_that_is_asked_often_is_held_within_its_limit(spark, tmp_path, 
                 found = home.backward("t", to="a", rid=number % 7, rids=True).arrow().column("_rid").to_pylist()
                 assert found == sorted(wanted[number % 7])
                 if number == 20:
-                    time.sleep(0.5)
+                    wait_for_loading()
             (pairs_held,) = home._ask.lookups._files.values()
             assert (pairs_held.loaded is not None) == held
 

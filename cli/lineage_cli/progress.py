@@ -76,10 +76,11 @@ class _Line:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        with self._lock:  # who draws just now comes first, and nobody after us
+            if self._drawn:
+                sys.stderr.write(CLEAR_LINE)
+                sys.stderr.flush()
         self._ticker.join(timeout=TICK)
-        if self._drawn:
-            sys.stderr.write(CLEAR_LINE)
-            sys.stderr.flush()
 
     def tell(self, event: Event) -> None:
         from lineage_service.progress import Began, Ended, Moved
@@ -118,9 +119,11 @@ class _Line:
         from lineage_cli.tables import safe
 
         now = time.monotonic()
-        if self._stop.is_set() or (self._label is not None and now - self._since < PATIENCE):
+        if self._label is not None and now - self._since < PATIENCE:
             return
         with self._lock:
+            if self._stop.is_set():
+                return
             parts = [self._label] if self._label else []
             if self._last:
                 parts += [f"[{self._stage()}] {self._last.label}", self._tasks]

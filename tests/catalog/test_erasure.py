@@ -32,7 +32,6 @@ def files_of_tables(url: str) -> bytes:
         return found
 
 
-@pytest.mark.timeout(120)
 def test_switched_written_anew_and_verified(spark, postgresql_url, tmp_path, monkeypatch):
     shop = Shop(tmp_path / "live", catalog=postgresql_url).run()
     other = shop.open()  # somebody else who asks now and then is not in the way
@@ -66,7 +65,6 @@ def test_switched_written_anew_and_verified(spark, postgresql_url, tmp_path, mon
     other.close()
 
 
-@pytest.mark.timeout(120)
 def test_a_table_that_somebody_holds_is_waited_for_and_then_told(spark, postgresql_url, tmp_path, monkeypatch):
     shop = Shop(tmp_path / "live", catalog=postgresql_url).run().planned()
     home = shop.open()

@@ -113,7 +113,7 @@ def test_many_that_come_first_create_one_catalog(empty_url):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait() for process in processes] == [0, 0, 0]
     engine = connect(empty_url)
     assert require_head(engine)
     engine.dispose()

@@ -122,7 +122,7 @@ def _many(**_: Any) -> FakeAnswer:
 
 def _sleepy(*, progress: Any, **_: Any) -> FakeReport:
     print("started", flush=True)
-    time.sleep(60)
+    time.sleep(600)
     return FakeReport()
 
 

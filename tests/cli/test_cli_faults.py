@@ -149,12 +149,12 @@ def test_a_reader_who_has_enough_is_no_error(format_: str) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == 0
+        assert process.wait() == 0
 
 
 def test_a_broken_pipe_within_the_service_is_not_taken_for_ours() -> None:
     with start("spark", "rows", "t") as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate()
     assert process.returncode == 3
     assert out == b""
     assert err.startswith(b"internal error: BrokenPipeError at lineage_service/errors.py:1;")
@@ -166,7 +166,7 @@ def test_a_run_that_is_interrupted_or_terminated(number: signal.Signals) -> None
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate()
     assert process.returncode == 1
     assert out == b""
     assert err == b"interrupted; nothing was kept\n"

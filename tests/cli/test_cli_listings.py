@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import threading
 
 import pytest
 from lineage_cli import progress
@@ -116,14 +116,22 @@ def test_an_empty_list(call: Call) -> None:
 def test_a_long_wait_shows_from_the_opening_on(
     call: Call, monkeypatch: pytest.MonkeyPatch, arguments: str, label: str
 ) -> None:
+    drawn, draw = threading.Event(), progress._Line._draw
+
+    def noted(line: progress._Line) -> None:
+        draw(line)
+        if line._drawn:
+            drawn.set()
+
     class Locked(FakeHome):
         def open(self, home: str | None, catalog: str | None) -> FakeHome:
-            time.sleep(0.1)
+            assert drawn.wait(120)
             raise NotFound("it stays locked")
 
+    monkeypatch.setattr(progress._Line, "_draw", noted)
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
     monkeypatch.setattr(progress, "TICK", 0.02)
     result = call(arguments, home=Locked())
     assert result.code == 1
-    assert f"{label} · 0 s" in result.err
+    assert re.search(rf"{label} · \d+ s", result.err)
     assert result.err.endswith("\r\x1b[2Kerror: it stays locked\n")

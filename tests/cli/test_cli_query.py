@@ -8,7 +8,7 @@ from tests.made_home import made_home
 
 def asked(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lineage_cli.main", "query", *arguments, "--home", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_rows_notes_and_exit_codes(tmp_path):
