@@ -286,16 +286,19 @@ class Home:
         rows: int = 3,
         behind: bool = True,
         reveal: bool = False,
+        tolerance: float = 1e-9,
     ) -> Diff:
         """What changed between two runs of a dataset, by `key`, and `rows` of each source behind each change.
 
         Without `after`: the run named against the latest; without any run: the previous one against the latest.
+        Floating-point numbers within a relative `tolerance` are equal; 0 compares exactly.
         """
         from lineage_service.query.diff import DiffOptions, diff
 
         keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
         with self._masking("diff") as masks:
-            found = diff(self._ask, before, after, DiffOptions(_tuple(key), keys, limit, rows, behind, reveal))
+            options = DiffOptions(_tuple(key), keys, limit, rows, behind, reveal, tolerance)
+            found = diff(self._ask, before, after, options)
         return replace(found, notes=(*found.notes, *masks.notes))
 
     def why_not(

@@ -235,6 +235,22 @@ class Count(WholeNumber):
         return number
 
 
+class Tolerance(click.ParamType[Any]):
+    """A relative difference, from 0 to below 1; `R` in the help."""
+
+    name = "r"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < 1:  # NaN is not either
+            self.fail("expected a number from 0 (exact) to below 1, such as 1e-9", param, ctx)
+        return number
+
+
 class Rid(WholeNumber):
     """A row id; where `piped`, also `-` for row ids from standard input."""
 

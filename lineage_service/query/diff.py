@@ -1,7 +1,9 @@
 """Diff: rows added, removed and changed between two runs of a dataset, and the source rows behind each. No Spark.
 
 Rows are known again by a key. Values are the same as groups are: null equals null, NaN equals NaN, -0.0 equals 0.0,
-and two maps are the same in whatever order they are kept. Columns that only one run has are noted, and are no change.
+and two maps are the same in whatever order they are kept. Floating-point numbers of the dataset are the same within a
+relative tolerance; a note tells where that mattered. Rows of sources, which nobody computes, are compared exactly.
+Columns that only one run has are noted, and are no change.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from lineage_service.query.diff_keys import (
     versions_of,
 )
 from lineage_service.query.diff_result import Behind, ChangedRows, Counts, Diff, RunSide, SourceIdentity
+from lineage_service.query.diff_tolerance import TOLERANCE, checked_tolerance
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.names import DatasetName
 
@@ -53,7 +56,8 @@ _ORIGINS = {
 @dataclass(frozen=True)
 class DiffOptions:
     """How to compare: the key (found where None), keys of sources, how much to show, whether to look behind; `reveal`:
-    values of masked columns as they are. Rows are matched by their real values in any case."""
+    values of masked columns as they are; `tolerance` of floating-point numbers. Rows are matched by their real values
+    in any case."""
 
     key: tuple[str, ...] | None = None
     source_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -61,8 +65,10 @@ class DiffOptions:
     rows: int = 3
     behind: bool = True
     reveal: bool = False
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
+        checked_tolerance(self.tolerance)
         if self.limit is not None and self.limit < 0:
             raise QuestionError("a limit cannot be negative")
         if self.rows < 0:
@@ -88,13 +94,19 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
     refuse_masked(options.key or (), masked, new.full_name, "a key would tell its values")
     key = _key(questions, versions, old, new, runs, options.key)
     values = [each.name for each in versions.values(key.columns)]
+    types = [each.type for each in versions.values(key.columns)]
+    within = 0
     with kept_tables(engine) as tables:
         if old.version_id == new.version_id:
             changes = tables.keep(sql.NO_CHANGES)
         else:
             sides = versions.sides(key.columns, values)
             shown_in_order = not any(name.lower() in masked for name in key.columns)
-            changes = tables.keep(sql.changes_sql(*sides, len(key.columns), len(values), by_key=shown_in_order))
+            query = sql.changes_sql(*sides, len(key.columns), types, tolerance=options.tolerance, by_key=shown_in_order)
+            changes = tables.keep(query)
+            within = engine.scalar(f"SELECT count(*) FROM {changes} WHERE len(differs) = 0")
+            if within:
+                changes = tables.keep(f"SELECT * FROM {changes} WHERE len(differs) IS DISTINCT FROM 0 ORDER BY n")
         counts = _counts(questions, changes, new)
         total = counts.added + counts.removed + counts.changed
         shown = total if options.limit is None else min(total, options.limit)
@@ -130,7 +142,9 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
         sources=behind.sources,
         behind=behind.changes,
         traced=behind.traced,
-        notes=(*_notes(versions, key, runs), *behind.notes),
+        tolerance=float(options.tolerance),
+        within_tolerance=within,
+        notes=(*_notes(versions, key, runs), *_within_note(within, options.tolerance), *behind.notes),
     )
 
 
@@ -258,7 +272,9 @@ def _behind(
         key=lambda pair: not (before.contributes(pair.before) or after.contributes(pair.after)),
     )
     keys = wanted_keys(options.source_key, pairs)
-    asking = BehindChanges(questions, before, after, changes, options.rows, reveal=options.reveal)
+    asking = BehindChanges(
+        questions, before, after, changes, options.rows, reveal=options.reveal, tolerance=options.tolerance
+    )
     sources, found = [], dict[int, list[Behind]]()
     numbers = questions.engine.ids(f"SELECT n FROM {changes} ORDER BY n")
     for pair in pairs if numbers else ():
@@ -302,6 +318,17 @@ def _steps(content: str | None) -> dict[str, Any]:
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
     names = dict.fromkeys([*new, *old])
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def _within_note(rows: int, tolerance: float) -> list[str]:
+    if not rows:
+        return []
+    differ, count, them = ("row differs", "counts", "it") if rows == 1 else ("rows differ", "count", "them")
+    bound = f"{tolerance:g}".replace("e-0", "e-")
+    return [
+        f"{rows:,} {differ} only in floating-point numbers within {bound} and {count} as equal; "
+        f"--tolerance 0 shows {them}"
+    ]
 
 
 def _notes(versions: Versions, key: Key, runs: tuple[RunRecord, RunRecord]) -> list[str]:

@@ -131,11 +131,20 @@ class BehindChanges:
     """Asks for the rows behind the changes in a table (n, rid_before, rid_after), `rows` of them per source."""
 
     def __init__(
-        self, questions: Questions, before: Origins, after: Origins, changes: str, rows: int, *, reveal: bool
+        self,
+        questions: Questions,
+        before: Origins,
+        after: Origins,
+        changes: str,
+        rows: int,
+        *,
+        reveal: bool,
+        tolerance: float,
     ) -> None:
         self.questions, self.engine = questions, questions.engine
         self.before, self.after = before, after
         self.changes, self.rows, self.reveal = changes, rows, reveal
+        self.tolerance = tolerance
 
     def of_source(self, pair: SourcePair, key: Sequence[str] | None) -> tuple[SourceIdentity, dict[int, Behind]]:
         """By what rows are known again, and what is behind each change (by its number n)."""
@@ -195,7 +204,7 @@ class BehindChanges:
     def _whole(self, versions: Versions, key: Key, *, unique: bool) -> Counts:
         values = [each.name for each in versions.values(key.columns)]
         sides = versions.sides(key.columns, values)
-        query = sql.version_counts_sql(*sides, len(key.columns), len(values), unique=unique)
+        query = sql.version_counts_sql(*sides, len(key.columns), self._tests(versions, key.columns), unique=unique)
         ((added, removed, changed),) = tuples(self.engine, query)
         return Counts(added, removed, changed, same=None)
 
@@ -246,12 +255,20 @@ class BehindChanges:
             for side, wanted in zip(whole, pairs, strict=True)
         ]
         sides, width = (rows[0], rows[1]), len(keys)
-        matched = tables.keep(sql.matched_sql(pairs, sides, width, len(values), unique=unique))
+        tests = self._tests(versions, keys)
+        matched = tables.keep(sql.matched_sql(pairs, sides, width, tests, unique=unique))
         elsewhere = (
             tables.keep(sql.elsewhere_sql(matched, "added", sides[1], whole[0], width, unique=unique)),
             tables.keep(sql.elsewhere_sql(matched, "removed", sides[0], whole[1], width, unique=unique)),
         )
-        return sql.behind_sql(matched, sides, elsewhere, width, len(values), unique=unique)
+        return sql.behind_sql(matched, sides, elsewhere, width, tests, unique=unique)
+
+    def _tests(self, versions: Versions, keys: Sequence[str]) -> list[str]:
+        """How values are compared: within the tolerance only where a run computed them, as another workflow's output
+        is. What files hold is compared exactly: a change there is one, however small."""
+        computed = versions.before.version.kind == versions.after.version.kind == "output"
+        types = [each.type for each in versions.values(keys)]
+        return sql.value_tests(types, self.tolerance if computed else 0.0)
 
     def _collected(
         self,

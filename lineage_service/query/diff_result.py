@@ -183,6 +183,8 @@ class Diff:
     sources: tuple[SourceIdentity, ...] = ()
     behind: Mapping[int, tuple[Behind, ...]] = field(default_factory=dict)
     traced: bool = False
+    tolerance: float = 0.0
+    within_tolerance: int = 0  # rows that differ, but only within the tolerance: they count as the same
     notes: tuple[str, ...] = ()
 
     @property
@@ -272,6 +274,8 @@ class Diff:
             "key": list(self.key),
             "key_inferred": self.key_inferred,
             "counts": self.counts.to_json(),
+            "tolerance": self.tolerance,
+            "within_tolerance": self.within_tolerance,
             "variables_changed": _before_and_after(self.variables_changed),
             "workflows_changed": list(self.workflows_changed),
             "steps_changed": list(self.steps_changed),

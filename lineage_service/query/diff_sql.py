@@ -2,8 +2,8 @@
 
 A *side* is a version as the comparison sees it: `rid`, key columns k0, k1, …, value columns v0, v1, … in types that
 both versions share. Values are compared by IS [NOT] DISTINCT FROM alone: null equals null, NaN equals NaN, -0.0 equals
-0.0. A plain `=` in a join would be pushed into the scan of a file, whose statistics say nothing of NaN: such rows
-would be lost.
+0.0; floating-point numbers also within a tolerance (`diff_tolerance`). A plain `=` in a join would be pushed into the
+scan of a file, whose statistics say nothing of NaN: such rows would be lost.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lineage_service.query.diff_tolerance import differs, has_floating
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID
 
@@ -30,15 +31,16 @@ class SharedColumn:
     name: str
     before: str
     after: str
+    type: str  # in which they are compared
 
     @classmethod
     def of(cls, old: str, new: str, types: tuple[str, str], common: str | None) -> SharedColumn:
         """`common` is the type that both are cast to; None where the types are alike, or nothing need be done."""
-        sides = [
+        before, after = (
             comparable(_cast(column(name), common), common or kind)
             for name, kind in zip((old, new), types, strict=True)
-        ]
-        return cls(new, *sides)
+        )
+        return cls(new, before, after, common or types[1])
 
 
 def _cast(expression: str, common: str | None) -> str:
@@ -82,19 +84,25 @@ def side_sql(scan: str, keys: Sequence[str], values: Sequence[str]) -> str:
     return f"SELECT {RID} AS rid, {', '.join(named)} FROM ({scan}) version_rows"
 
 
-def changes_sql(before: str, after: str, keys: int, values: int, *, by_key: bool = True) -> str:
+def changes_sql(
+    before: str, after: str, keys: int, types: Sequence[str], *, tolerance: float = 0.0, by_key: bool = True
+) -> str:
     """Every row that differs: n (from 1, in order of the key), rid_before, rid_after, and what differs (see below).
 
-    Not `by_key`: in order of the row ids, where the order of a masked key would tell of it.
+    `types` are those of the value columns. Rows that differ only within the tolerance come behind all others, with an
+    empty list of what differs. Not `by_key`: in order of the row ids, where the order of a masked key would tell of it.
     """
     keys = max(1, keys)
     order = ", ".join(f"coalesce(a.k{index}, b.k{index})" for index in range(keys))
     order = order if by_key else "coalesce(a.rid, b.rid), a.rid IS NULL"
+    tests = value_tests(types, tolerance)
+    if tolerance and any(map(has_floating, types)):
+        order = f"a.rid IS NOT NULL AND b.rid IS NOT NULL AND NOT ({' OR '.join(tests)}), {order}"
     return (
         f"SELECT row_number() OVER (ORDER BY {order}) AS n, b.rid AS rid_before, a.rid AS rid_after, "
-        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(values)} END AS differs "
+        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
         f"FROM ({before}) b FULL JOIN ({after}) a ON {same_key(keys)} "
-        f"WHERE a.rid IS NULL OR b.rid IS NULL{any_differs(values, ' OR ')} ORDER BY n"
+        f"WHERE a.rid IS NULL OR b.rid IS NULL{any_differs(value_tests(types), ' OR ')} ORDER BY n"
     )
 
 
@@ -102,15 +110,19 @@ def same_key(keys: int, left: str = "a", right: str = "b") -> str:
     return " AND ".join(f"{left}.k{index} IS NOT DISTINCT FROM {right}.k{index}" for index in range(max(1, keys)))
 
 
-def differing(values: int) -> str:
+def value_tests(types: Sequence[str], tolerance: float = 0.0) -> list[str]:
+    """For each value column, by its type, whether it differs between a and b."""
+    return [differs(f"a.v{index}", f"b.v{index}", kind, tolerance) for index, kind in enumerate(types)]
+
+
+def differing(tests: Sequence[str]) -> str:
     """The numbers of the value columns that differ between a and b."""
-    numbers = [f"CASE WHEN a.v{index} IS DISTINCT FROM b.v{index} THEN {index} END" for index in range(values)]
+    numbers = [f"CASE WHEN {test} THEN {index} END" for index, test in enumerate(tests)]
     return f"list_filter([{', '.join(numbers)}]::INTEGER[], lambda x: x IS NOT NULL)"
 
 
-def any_differs(values: int, lead: str = "") -> str:
-    parts = [f"a.v{index} IS DISTINCT FROM b.v{index}" for index in range(values)]
-    return f"{lead}{' OR '.join(parts)}" if parts else "" if lead else "false"
+def any_differs(tests: Sequence[str], lead: str = "") -> str:
+    return f"{lead}{' OR '.join(tests)}" if tests else "" if lead else "false"
 
 
 def repeated_keys_sql(side: str, keys: int) -> str:
@@ -151,7 +163,9 @@ def one_sided_sql(pairs: str, kind: str) -> str:
     )
 
 
-def matched_sql(pairs: tuple[str, str], sides: tuple[str, str], keys: int, values: int, *, unique: bool) -> str:
+def matched_sql(
+    pairs: tuple[str, str], sides: tuple[str, str], keys: int, tests: Sequence[str], *, unique: bool
+) -> str:
     """The rows behind each change, before beside after, by key and copy; `sides` are tables of these rows."""
     copy = copies(keys, unique=unique, within="p.n, ")
     before, after = (
@@ -160,9 +174,9 @@ def matched_sql(pairs: tuple[str, str], sides: tuple[str, str], keys: int, value
     )
     return (
         "SELECT coalesce(a.n, b.n) AS n, CASE WHEN b.rid IS NULL THEN 'added' WHEN a.rid IS NULL THEN 'removed' "
-        f"WHEN {any_differs(values)} THEN 'changed' ELSE 'same' END AS kind, coalesce(a.copy, b.copy) AS copy, "
+        f"WHEN {any_differs(tests)} THEN 'changed' ELSE 'same' END AS kind, coalesce(a.copy, b.copy) AS copy, "
         "b.rid AS rid_before, a.rid AS rid_after, "
-        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(values)} END AS differs "
+        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
         f"FROM {before} b FULL JOIN {after} a ON a.n = b.n AND a.copy = b.copy AND {same_key(keys)}"
     )
 
@@ -178,7 +192,7 @@ def elsewhere_sql(matched: str, kind: str, side: str, other: str, keys: int, *, 
 
 
 def behind_sql(
-    matched: str, sides: tuple[str, str], elsewhere: tuple[str, str], keys: int, values: int, *, unique: bool
+    matched: str, sides: tuple[str, str], elsewhere: tuple[str, str], keys: int, tests: Sequence[str], *, unique: bool
 ) -> str:
     """`matched`, and for rows on one side only whether the other version has them (`known`), and as what.
 
@@ -190,7 +204,7 @@ def behind_sql(
         mine, theirs, own = ("a", "b", "rid_after") if added else ("b", "a", "rid_before")
         side, other = (sides[1], elsewhere[0]) if added else (sides[0], elsewhere[1])
         rid = {mine: f"{mine}.rid", theirs: f"{theirs}.rid" if unique else "NULL::BIGINT"}
-        differs = f"CASE WHEN {theirs}.rid IS NOT NULL THEN {differing(values)} END" if unique else "NULL::INTEGER[]"
+        differs = f"CASE WHEN {theirs}.rid IS NOT NULL THEN {differing(tests)} END" if unique else "NULL::INTEGER[]"
         return (
             f"SELECT m.n, m.kind, {rid['b']} AS rid_before, {rid['a']} AS rid_after, "
             f"{theirs}.rid IS NOT NULL AS known, {differs} AS differs "
@@ -221,11 +235,11 @@ def shown_behind_sql(behind: str, rows: int) -> str:
     )
 
 
-def version_counts_sql(before: str, after: str, keys: int, values: int, *, unique: bool) -> str:
+def version_counts_sql(before: str, after: str, keys: int, tests: Sequence[str], *, unique: bool) -> str:
     """How many rows of a whole version were added, removed, changed."""
     sides = [f"(SELECT s.*, {copies(keys, unique=unique)} AS copy FROM ({side}) s)" for side in (before, after)]
     return (
         f"SELECT count(*) FILTER (b.rid IS NULL), count(*) FILTER (a.rid IS NULL), "
-        f"count(*) FILTER (a.rid IS NOT NULL AND b.rid IS NOT NULL AND ({any_differs(values)})) "
+        f"count(*) FILTER (a.rid IS NOT NULL AND b.rid IS NOT NULL AND ({any_differs(tests)})) "
         f"FROM {sides[0]} b FULL JOIN {sides[1]} a ON a.copy = b.copy AND {same_key(keys)}"
     )

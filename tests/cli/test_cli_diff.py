@@ -162,9 +162,9 @@ def test_json_is_one_object(call: Call) -> None:
     result = call("diff ranked --json", a_diff())
     found = result.json
     assert list(found) == [
-        "dataset", "before", "after", "committed_at", "key", "key_inferred", "counts", "variables_changed",
-        "workflows_changed", "steps_changed", "columns_added", "columns_removed", "types_changed", "sources", "notes",
-        "remaining", "changes",
+        "dataset", "before", "after", "committed_at", "key", "key_inferred", "counts", "tolerance",
+        "within_tolerance", "variables_changed", "workflows_changed", "steps_changed", "columns_added",
+        "columns_removed", "types_changed", "sources", "notes", "remaining", "changes",
     ]  # fmt: skip
     assert (found["before"], found["key"], found["key_inferred"]) == ("3f2a9c0112345678", ["customer_id"], True)
     assert found["counts"] == {"added": 1, "removed": 1, "changed": 2, "same": 1234}
@@ -239,14 +239,15 @@ def test_options_reach_the_home(call: Call) -> None:
     home = FakeHome(a_diff(remaining=1))
     result = call(
         ["diff", "ranked@3f", "ranked@9c", "--key", 'a, "b,c"', "--key", "d", "--source-key", "orders=x,y",
-         "--source-key", "orders=z", "--rows", "0", "--limit", "7", "--home", "/h"],
+         "--source-key", "orders=z", "--rows", "0", "--limit", "7", "--home", "/h",
+         "--tolerance", "1e-6"],
         home=home,
     )  # fmt: skip
     verb, arguments, given = home.asked[0]
     assert (verb, arguments) == ("diff", ("ranked@3f", "ranked@9c"))
     assert given == {
         "key": ["a", "b,c", "d"], "source_key": {"orders": ("x", "y", "z")}, "limit": 7, "rows": 0, "behind": True,
-        "reveal": False,
+        "reveal": False, "tolerance": 1e-6,
     }  # fmt: skip
     assert "… and 1 more change; use --limit to see more\n" in result.err
     assert home.closed
@@ -262,7 +263,9 @@ def test_defaults(call: Call, terminal: None) -> None:
     home = FakeHome(a_diff())
     call("diff ranked", home=home)
     assert home.asked[0][1] == ("ranked", None)
-    assert home.options == {"key": None, "source_key": None, "limit": 50, "rows": 3, "behind": True, "reveal": False}
+    assert home.options == {
+        "key": None, "source_key": None, "limit": 50, "rows": 3, "behind": True, "reveal": False, "tolerance": 1e-9,
+    }  # fmt: skip
     call("diff ranked --json", home=home)
     assert home.options["limit"] is None
 

@@ -14,6 +14,7 @@ from lineage_cli.options import (
     TERMINAL_LIMIT,
     Assignment,
     Output,
+    Tolerance,
     WholeNumber,
     home_options,
     output_options,
@@ -47,6 +48,12 @@ BLOCK = 100  # changes written at a time
     type=WholeNumber(),
     help=f"At most N changes. [default: {TERMINAL_LIMIT} for tables on a terminal, else no limit]",
 )
+@click.option(
+    "--tolerance",
+    type=Tolerance(),
+    default=1e-9,
+    help="Doubles that differ by no more than this, relative to the larger one, are equal; 0: exact. [default: 1e-9]",
+)
 @reveal_option
 @output_options
 @home_options
@@ -58,6 +65,7 @@ def command(
     rows: int,
     behind: bool,
     limit: int | None,
+    tolerance: float,
     reveal: bool,
     output: Output,
     home: str | None,
@@ -69,6 +77,8 @@ def command(
     rows are grouped by, or by the leftmost column that is never null and never twice the same.
     With one DATASET@RUN, that run is compared with the latest; with DATASET alone, the previous
     run with the latest. csv, ndjson and parquet hold one row per change, without what is behind.
+    A sum of doubles depends in its last digits on the order of its rows: within --tolerance
+    they are equal, and a note says how many rows that concerns. Keys are compared exactly.
 
     \b
     Examples:
@@ -92,6 +102,7 @@ def command(
             rows=rows,
             behind=behind and not flat,
             reveal=reveal,
+            tolerance=tolerance,
         )
 
     with answered(home, catalog, question, "comparing") as found:
