@@ -206,6 +206,7 @@ class Evaluated:
             value = row[places[name]]
             return masked_item(value) if name in masked and not self.reveal else value
 
+        hidden = {"masked": sorted(masked)} if masked and not self.reveal else {}
         found: dict[int, dict[str, Any]] = {}
         for row in self.engine.stream(f"SELECT * FROM {table}").read_all().to_pylist():
             found.setdefault(
@@ -213,6 +214,7 @@ class Evaluated:
                 {
                     "group": {name: shown(name, row) for name in keys},
                     "values": {name: shown(name, row) for name in read},
+                    **hidden,
                 },
             )
         return found

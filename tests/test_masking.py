@@ -483,3 +483,75 @@ def test_folders_named_after_values(tmp_path):
         with pytest.raises(QuestionError, match="folders"):
             home.query("EXPLAIN SELECT n FROM a")
         assert "Bob" in str(home.query("EXPLAIN SELECT n FROM a", reveal=True).to_pylist())
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def cells(out: str, *names: str) -> list[tuple[str, ...]]:
+    """The cells of some columns of a table; none of its values has a space in it."""
+    head, _, *rows = [line.split() for line in out.splitlines()]
+    return [tuple(row[head.index(name)] for name in names) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "question, columns, rows",
+    [
+        ("rows customers", ("name", "EMail", "age", "born", "address"), 3),
+        ("backward revenue --all --to customers", ("name", "age", "address"), 3),
+        ("forward customers --all --to revenue", ("email",), 2),
+        ("backward revenue --all --to customers --columns name,age", ("name", "age"), 3),
+        ("query FROM#customers", ("name", "EMail", "age", "born", "address"), 3),
+        ("query SELECT#age,#born#AS#day,#id#FROM#customers", ("age", "day"), 3),
+        ("query SELECT#c.age,#o.total#FROM#customers#c#LEFT#JOIN#revenue#o#ON#c.id#=#o.total#-#9", ("age",), 3),
+    ],
+)
+def test_a_masked_column_is_masks_in_a_table_whatever_its_type_and_where_it_is_null(
+    made, capsys, question, columns, rows
+):
+    arguments = [word.replace("#", " ") for word in question.split()]
+    code, out, err = call(capsys, *arguments, "--home", str(made.folder))
+    assert code == 0, err
+    assert cells(out, *columns) == [(MASK,) * len(columns)] * rows
+    assert "note: masked: " in err
+
+
+def test_in_data_masks_keep_the_type_and_the_answer_names_them(made, capsys, home):
+    _, out, _ = call(capsys, "rows", "customers", "--json", "--home", str(made.folder))
+    assert [(row["name"], row["age"], row["address"]) for row in json.loads(out)] == [(MASK, None, None)] * 2 + [
+        (None, None, None)
+    ]
+    answer = home.rows("customers")
+    assert answer.masked == ("name", "EMail", "age", "born", "address")
+    assert answer.arrow().schema.field("age").type == pa.int64()
+    assert home.rows("customers", columns=["id"]).masked == ()
+    assert home.rows("customers", reveal=True).masked == ()
+    assert home.query("SELECT id, age AS years FROM customers").masked == ("years",)
+    assert home.query("SELECT city, count(*) FROM customers GROUP BY city").masked == ()
+    assert home.diff("customers", key="id").answer().masked == tuple(
+        f"{name}_{side}" for name in ("name", "EMail", "age", "born", "address") for side in ("before", "after")
+    )
+
+
+def test_trace_shows_masks_as_text_and_on_its_page(made, capsys, home):
+    _, out, _ = call(capsys, "trace", "customers", "--rid", "2", "--home", str(made.folder))
+    assert f"id 3 · name {MASK} · EMail {MASK} · age {MASK} · born {MASK} · address {MASK} · city Bern" in out
+    trace = home.trace("customers", rid=2)
+    assert trace.record.values["age"] is None and trace.record.masked == home.rows("customers").masked
+    page = page_of(trace)
+    assert page.count(f"<dd>{MASK}</dd>") == 5 and "null" not in page
+
+
+def test_diff_shows_masks_before_and_after_and_behind(tmp_path, capsys):
+    made = MadeHome(tmp_path / "home")
+    for age in (50, 51):
+        people = Made(pa.table({"id": [1, 2], "age": [age, None]}), "source", {"pii": ["age"]})
+        out = Made(pa.table({"id": [1], "oldest": [age]}), hops={"people": [(0, 0)]}, pii=("oldest",))
+        made.run("flow", {"people": people, "out": out})
+    _, out, _ = call(capsys, "diff", "out", "--home", str(made.folder))
+    assert f"    oldest  {MASK} → {MASK}\n" in out and f"      age  {MASK} → {MASK}\n" in out
+    assert "50" not in out and "null" not in out
+    _, out, _ = call(capsys, "diff", "out", "--reveal", "--home", str(made.folder))
+    assert "    oldest  50 → 51\n" in out
+    _, out, _ = call(capsys, "diff", "out", "--format", "csv", "--home", str(made.folder))
+    assert out == "change,id,_rid_before,_rid_after,oldest_before,oldest_after\nchanged,1,0,0,,\n"

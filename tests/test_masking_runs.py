@@ -172,6 +172,7 @@ def test_what_if(home):
     found = home.what_if(without="orders", on="by_who", rid=list(range(0, ROWS, 4)))
     assert found.to_pylist() and harmless(found.to_pylist())
     assert any(note.startswith("masked: who, last") for note in found.notes)
+    assert found.masked == ("who", "last_before", "last_after")
     before = logged(home)
     assert not harmless(home.what_if(without="orders", on="by_who", rid=0, reveal=True).to_pylist())
     assert logged(home) == before + 1
@@ -184,6 +185,7 @@ def test_why_not(home):
     found = home.why_not("orders", to="rich", all=True)
     (example, *_) = [each for step in found.steps for reason in step.reasons for each in reason.examples]
     assert example["group"] == {"who": MASK} and example["values"]["total"] is not None
+    assert example["masked"] == ["who"]
     assert harmless(found.to_json()) and "masked: who" in " ".join(found.notes)
     assert logged(home) == before
     assert not harmless(home.why_not("orders", to="rich", all=True, reveal=True).to_json())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.tables import safe
+from lineage_cli.tables import MASK, safe
 from lineage_cli.trees import cut
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MARKS = {"added": "+", "removed": "-", "changed": "~"}
 COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
+Masked = frozenset[str]  # columns whose values are masks, in lower case
 NARROWEST = 30  # a terminal of less than this is taken for one of this
 
 
@@ -110,13 +111,14 @@ def _name(source: SourceIdentity, diff: Diff) -> str:
 
 
 def _block(change: Change, diff: Diff) -> Iterator[Line]:
-    named = _values(change.key) or f"row {change.rid_after if change.rid_after is not None else change.rid_before}"
+    rid = change.rid_after if change.rid_after is not None else change.rid_before
+    named = _values(change.key, diff.masked) or f"row {rid}"
     yield Line(f"{MARKS[change.change]} {named}", colour=COLOURS[change.change])
     if change.before is not None and change.after is not None:
-        yield from _cells(change.before, change.after, change.columns)
+        yield from _cells(change.before, change.after, change.columns, diff.masked)
     else:
         row = change.after if change.after is not None else change.before or {}
-        rest = _values({name: value for name, value in row.items() if name not in change.key})
+        rest = _values({name: value for name, value in row.items() if name not in change.key}, diff.masked)
         if rest:
             yield Line(rest, indent=4)
     if change.reason:
@@ -127,11 +129,12 @@ def _block(change: Change, diff: Diff) -> Iterator[Line]:
             yield from _behind(behind, diff)
 
 
-def _cells(before: Row, after: Row, columns: Sequence[str]) -> Iterator[Line]:
+def _cells(before: Row, after: Row, columns: Sequence[str], masked: Masked) -> Iterator[Line]:
     """The columns that differ, below each other."""
     width = max((len(_plain(name)) for name in columns), default=0)
     for name in columns:
-        yield Line(f"{_plain(name):{width}}  {_moved(_cell(before, name), _cell(after, name))}", indent=4)
+        moved = f"{MASK} → {MASK}" if name.lower() in masked else _moved(_cell(before, name), _cell(after, name))
+        yield Line(f"{_plain(name):{width}}  {moved}", indent=4)
 
 
 def _cell(row: Row, name: str) -> Any:
@@ -170,12 +173,12 @@ def _row_behind(row: RowBehind, behind: Behind, name: str) -> Iterator[Line]:
     shown = {column: value for column, value in values.items() if column != "_rid"}
     if not (row.columns and row.before and row.after):
         if shown:
-            yield Line(_values(shown), indent=6)
+            yield Line(_values(shown, behind.source.masked), indent=6)
         return
     key = {column: value for column, value in shown.items() if column in behind.source.key}
     if key:
-        yield Line(_values(key), indent=6)
-    yield from (Line(line.text, 6) for line in _cells(row.before, row.after, row.columns))
+        yield Line(_values(key, behind.source.masked), indent=6)
+    yield from (Line(line.text, 6) for line in _cells(row.before, row.after, row.columns, behind.source.masked))
 
 
 def _told(row: RowBehind, name: str) -> str:
@@ -199,8 +202,10 @@ def _told(row: RowBehind, name: str) -> str:
 # --- values ---------------------------------------------------------------------------------------------------
 
 
-def _values(row: Mapping[str, Any]) -> str:
-    return ", ".join([f"{_plain(name)} {_text(value)}" for name, value in row.items()])
+def _values(row: Mapping[str, Any], masked: Masked) -> str:
+    return ", ".join(
+        [f"{_plain(name)} {MASK if name.lower() in masked else _text(value)}" for name, value in row.items()]
+    )
 
 
 def _moved(before: Any, after: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from lineage_cli.tables import Column, write_table
+from lineage_cli.tables import MASK, Column, write_table
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
@@ -74,8 +74,11 @@ def _examples(found: WhyNot) -> Iterator[str]:
 def _example(step: StepLoss, example: dict[str, Any]) -> str:
     if "rank" in example:
         return f"row {example['rid']} is number {example['rank']:,} in the order of '{step.step}'"
-    group = ", ".join(f"{name} = {_value(value)}" for name, value in example["group"].items())
-    values = ", ".join(f"{name} = {_value(value)}" for name, value in example["values"].items())
+    masked = example.get("masked", ())
+    group, values = (
+        ", ".join(f"{name} = {MASK if name in masked else _value(value)}" for name, value in example[part].items())
+        for part in ("group", "values")
+    )
     told = f"row {example['rid']} is in the group {group or 'of all rows'} of '{step.step}'"
     return f"{told}, which has {values}" if values else told
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lineage_cli.progress import waiting
 from lineage_cli.sink import Sink, open_sink
-from lineage_cli.tables import LONGEST_CELL, Column, write_table
+from lineage_cli.tables import LONGEST_CELL, MASK, Column, write_table
 from lineage_cli.values import joined, json_document, json_text, plain_text
 
 if TYPE_CHECKING:
@@ -280,20 +280,31 @@ def _write_tables(answer: Answer, sink: Sink, *, terminal: bool) -> int:
 def _write_one_table(parts: Sequence[Part], sink: Sink, *, terminal: bool) -> int:
     if not parts:
         return 0
-    batches = (batch for part in parts for batch in _batches(part))
+    batches = ((batch, _masked_places(part)) for part in parts for batch in _batches(part))
     first = next(batches, None)
-    kinds = first.schema.types if first is not None else [pa.null()] * len(_shown_columns(parts[0]))
+    kinds = first[0].schema.types if first is not None else [pa.null()] * len(_shown_columns(parts[0]))
     columns = [Column(name, _is_number(kind)) for name, kind in zip(_shown_columns(parts[0]), kinds, strict=True)]
 
     def rows() -> Iterator[tuple[str | None, ...]]:
-        batch = first
-        while batch is not None:
+        found = first
+        while found is not None:
+            batch, masked = found
             for start in range(0, batch.num_rows, CHUNK):
                 chunk = batch.slice(start, CHUNK)
-                yield from zip(*(plain_text(column).to_pylist() for column in chunk.columns), strict=True)
-            batch = next(batches, None)
+                cells = [
+                    [MASK] * chunk.num_rows if place in masked else plain_text(column).to_pylist()
+                    for place, column in enumerate(chunk.columns)
+                ]
+                yield from zip(*cells, strict=True)
+            found = next(batches, None)
 
     return write_table(columns, rows(), sink, terminal=terminal, longest=LONGEST_CELL)
+
+
+def _masked_places(part: Part) -> set[int]:
+    """Which columns, as printed, are masks: a null in one must not look like a null of the data."""
+    first = 0 if part.dataset is None else 1
+    return {place + first for place, name in enumerate(part.columns) if name in part.masked}
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -23,6 +23,7 @@ LONGEST_CELL = 160  # of data on a terminal; more is cut
 WIDEST = 100  # a longer cell of a table that is not on a terminal juts out, and does not widen its column
 GAP = "  "
 NULL = "null"
+MASK = "•••"  # in the place of every value of a masked column, of whatever type, null too
 # Control characters could steer the terminal, and the marks of writing direction could reorder what is read.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from lineage_cli.tables import MASK
 from lineage_cli.traced import counted, place_of, remarks, told
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def page_of(trace: Trace) -> str:
     """The page, from its doctype to its end."""
     root, record = trace.root, trace.record
     title = f"{root.dataset} _rid {record.rid}"
-    facts = "".join(f"<dt>{escape(name)}</dt>{_cell('dd', value)}" for name, value in record.values.items())
+    facts = "".join(f"<dt>{escape(name)}</dt>{_cell('dd', record, name)}" for name in record.values)
     place = f"<dt>file</dt><dd>{escape(place_of(record))}</dd>" if record.place else ""
     parts = [
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
@@ -87,12 +88,15 @@ def _table(rows: Sequence[TracedRow], *, with_roles: bool) -> Iterator[str]:
         role = ["peer" if row.peer else "own"] if with_roles else []
         file = [place_of(row) if row.place else ""] if with_files else []
         before = "".join(f"<td>{escape(text)}</td>" for text in (str(row.rid), *role, *file))
-        yield f"<tr>{before}{''.join(_cell('td', value) for value in row.values.values())}</tr>"
+        yield f"<tr>{before}{''.join(_cell('td', row, name) for name in row.values)}</tr>"
     yield "</table></div>"
 
 
-def _cell(tag: str, value: object) -> str:
-    """A value in its element; a null is not to be taken for the word."""
+def _cell(tag: str, row: TracedRow, name: str) -> str:
+    """A value in its element; a null is not to be taken for the word, nor a mask for a null."""
+    if name in row.masked:
+        return f"<{tag}>{MASK}</{tag}>"
+    value = row.values[name]
     return f"<{tag}{' class=soft' if value is None else ''}>{escape(told(value))}</{tag}>"
 
 

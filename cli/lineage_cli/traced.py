@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_cli.tables import safe
+from lineage_cli.tables import MASK, safe
 from lineage_cli.trees import Tree, width_of
 from lineage_cli.values import json_document
 
@@ -170,7 +170,12 @@ def _shown_file(file: str, most: int | None) -> str:
 
 
 def _values(row: TracedRow) -> list[str]:
-    return [f"{safe(name)} {safe(told(value))}" for name, value in row.values.items()]
+    return [f"{safe(name)} {safe(value)}" for name, value in shown_values(row).items()]
+
+
+def shown_values(row: TracedRow) -> dict[str, str]:
+    """The values as a person reads them; a mask of whatever type is one to see."""
+    return {name: MASK if name in row.masked else told(value) for name, value in row.values.items()}
 
 
 def told(value: Any) -> str:

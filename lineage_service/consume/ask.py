@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -78,11 +78,18 @@ class Consumer:
             reader, seconds, cursor = first.pop() if first else running.start()
             return running.read(reader, seconds, cursor, part, answer.notes)
 
-        part = Part(apart(first[0][0].schema.names), open_)
+        names = first[0][0].schema.names
+        part = Part(shown := apart(names), open_, masked=_masked(names, shown, rewritten.masks))
         answer.parts.append(part)
         if tables:
             weakref.finalize(part, session.drop, tables)  # the answer may be read at any time until it is gone
         return answer
+
+
+def _masked(names: Sequence[str], shown: Sequence[str], masks: Sequence[str]) -> tuple[str, ...]:
+    """The columns of an answer that are masks, by the names they are shown under."""
+    hidden = {name.lower() for name in masks}
+    return tuple(new for own, new in zip(names, shown, strict=True) if own.lower() in hidden)
 
 
 @contextmanager

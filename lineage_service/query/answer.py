@@ -53,6 +53,11 @@ class Answer:
     notes: list[str] = field(default_factory=list)
     absence: list[str] = field(default_factory=list)
 
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The columns that are masks. Tables show `•••` in them; in data they are null, `•••` where they are text."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.masked))
+
     def arrow(self) -> pa.Table:
         """All rows as one Arrow table; with several datasets a first column `dataset` tells them apart."""
         import pyarrow as pa

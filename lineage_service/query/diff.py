@@ -144,6 +144,7 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
         traced=behind.traced,
         tolerance=float(options.tolerance),
         within_tolerance=within,
+        masked=masked,
         notes=(*_notes(versions, key, runs), *_within_note(within, options.tolerance), *behind.notes),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from lineage_service.query.diff_keys import (
 from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, Walk, walk
-from lineage_service.query.masks import refuse_masked
+from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import Shape
 from lineage_service.query.walk_sql import Start
@@ -152,16 +152,19 @@ class BehindChanges:
         contributes = self.before.contributes(pair.before) or self.after.contributes(pair.after)
         with kept_tables(self.engine) as tables:
             identity, versions = self._identity(pair, key, absent=absent)
+            if not self.reveal:
+                sides = [each for each in (pair.before, pair.after) if each is not None]
+                identity = replace(identity, masked=NONE.union(*map(self.questions.masks.of, sides)))
             if not contributes:
                 return identity, {}
-            sides = (
+            pairs = (
                 tables.keep(self._pairs(pair.before, self.before, "rid_before", tables)),
                 tables.keep(self._pairs(pair.after, self.after, "rid_after", tables)),
             )
-            contributing = self._contributing(sides)
+            contributing = self._contributing(pairs)
             if identity.identity is None and pair.before is not None and pair.after is not None:
                 return identity, {n: Behind(identity, None, both) for n, both in contributing.items()}
-            behind = tables.keep(self._behind(pair, identity, versions, sides, tables))
+            behind = tables.keep(self._behind(pair, identity, versions, pairs, tables))
             return identity, self._collected(pair, identity, versions, behind, contributing, tables)
 
     # --- who is who -------------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ class SourceIdentity:
     note: str | None = None
     by_absence: bool = False
     absence: Counts | None = None
+    masked: frozenset[str] = frozenset()  # columns whose values are shown as masks, in lower case
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"source": self.source, "identity": self.identity, "key": list(self.key)}
@@ -185,6 +186,7 @@ class Diff:
     traced: bool = False
     tolerance: float = 0.0
     within_tolerance: int = 0  # rows that differ, but only within the tolerance: they count as the same
+    masked: frozenset[str] = frozenset()  # columns of the dataset whose values are shown as masks, in lower case
     notes: tuple[str, ...] = ()
 
     @property
@@ -225,11 +227,18 @@ class Diff:
     def answer(self) -> Answer:
         """One row per change: change, key columns, rids, then each other column before and after."""
         table = self.arrow()
+        sides = {f"{name}{side}" for name in self.masked for side in ("_before", "_after")}
+        keys = {name.lower() for name in self.key}
+        hidden = tuple(
+            name
+            for place, name in enumerate(table.column_names)
+            if (name.lower() in self.masked & keys if place <= len(keys) else name.lower() in sides)
+        )
 
         def open_() -> pa.RecordBatchReader:
             return table.to_reader()
 
-        return Answer([Part(table.column_names, open_, remaining=self.remaining or None)], "records")
+        return Answer([Part(table.column_names, open_, remaining=self.remaining or None, masked=hidden)], "records")
 
     def arrow(self) -> pa.Table:
         """As `answer`, as an Arrow table. A column that only one of the runs has is there once."""

@@ -198,7 +198,8 @@ def _picked(answer: Answer, columns: Sequence[str]) -> Answer:
     def open_() -> pa.RecordBatchReader:
         return before().read_all().select(list(columns)).to_reader()
 
-    answer.parts = [Part(list(columns), open_, remaining=part.remaining)]
+    hidden = tuple(name for name in part.masked if name in columns)
+    answer.parts = [Part(list(columns), open_, remaining=part.remaining, masked=hidden)]
     return answer
 
 

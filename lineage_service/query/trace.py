@@ -251,7 +251,7 @@ class Tracer:
             positions = [int(scan.position(rid) or 0) for rid in first]
             where = places(scan.version, positions, self.questions.home.absolute)
         return tuple(
-            TracedRow(rid, values[rid], place, rid in peers)
+            TracedRow(rid, values[rid], place, rid in peers, part.masked)
             for rid, place in zip(first, where, strict=True)
             if rid in values
         ), part.notes[0].partition(": ")[2] if part.notes else None

@@ -12,12 +12,14 @@ Link = Literal["contributes", "absence"]
 
 @dataclass(frozen=True, slots=True)
 class TracedRow:
-    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only."""
+    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only;
+    the values of `masked` columns are masks."""
 
     rid: int
     values: dict[str, Any]
     place: RowPlace | None = None
     peer: bool = False
+    masked: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"_rid": self.rid, "values": self.values}

@@ -97,20 +97,27 @@ def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part
     masked = masks.over(target, reveal=selection.reveal)
     masks.note_hidden(name for name in names if name.lower() in masked)
     old, new = (shown_columns(names, state.before, masked, table) for table in ("b.", "a."))
+    hidden = list[int]()
     for name in names:
-        mine, its = old[name], new[name]
+        mine, its, first = old[name], new[name], len(shown)
         if name in keys or not keys:  # without keys rows only appear and vanish
             shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.free(name, ())}")
         else:
             shown.append(f"{mine} AS {names_given.free(f'{name}_before', names)}")
             shown.append(f"{its} AS {names_given.free(f'{name}_after', names)}")
+        if name.lower() in masked:
+            hidden += range(first, len(shown))
     text = (
         f"SELECT {', '.join(shown)} FROM (SELECT * RENAME ({RID} AS {NOW}) FROM ({before})) b "
         f"FULL JOIN (SELECT * RENAME ({RID} AS {THEN}) FROM ({after})) a ON a.{THEN} = b.{NOW} "
         f"ORDER BY coalesce(b.{NOW}, a.{THEN})"
     )
     table = engine.connection.sql(text).to_arrow_table()
-    return Part(table.column_names, lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
+    return Part(
+        table.column_names,
+        lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()),
+        masked=tuple(table.column_names[place] for place in hidden),
+    )
 
 
 def _rows(refresh: Refresh, scan: VersionScan, rids: Ids) -> str:

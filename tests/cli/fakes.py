@@ -21,6 +21,7 @@ class FakePart:
     remaining: int | None = None
     batch_size: int | None = None
     fails_with: BaseException | None = None
+    masked: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lineage_cli import tables
+from lineage_cli.losses import _example
 
+from lineage_service.query.lost import StepLoss
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
+
+
+def test_a_masked_group_that_was_dropped_is_a_mask_whatever_its_type():
+    example = {"rid": 7, "group": {"born": None, "city": "Oslo"}, "values": {"oldest": None, "n": 2}}
+    step = StepLoss("kept", "aggregate", "people", 1, 1, 1, True)
+    told = "row 7 is in the group born = {0}, city = Oslo of 'kept', which has oldest = {0}, n = 2"
+    assert _example(step, {**example, "masked": ["born", "oldest"]}) == told.format("•••")
+    assert _example(step, example) == told.format("null")
 
 
 def test_a_piped_table_is_whole_and_plain(call: Call) -> None:
