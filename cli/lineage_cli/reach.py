@@ -36,7 +36,18 @@ class Reach:
 
     def limit(self, output: Output, given: int | None) -> int | None:
         """Pairs and counts are complete whatever the limit."""
-        return None if self.pairs or self.count or not self.to else output.limit(given)
+        return None if self._is_complete else output.limit(given)
+
+    def say_unlimited(self, given: int | None) -> None:
+        """A note on standard error where a limit was given and has no effect."""
+        if given is not None and self._is_complete:
+            from lineage_service.query.rows import unlimited
+
+            click.echo(f"note: {unlimited(given, pairs=self.pairs, count=self.count)}", err=True)
+
+    @property
+    def _is_complete(self) -> bool:
+        return self.pairs or self.count or not self.to
 
     def check(self, columns: Sequence[str] | None, order_by: Sequence[str] | None) -> None:
         """Options that contradict each other, or mean nothing as given, are wrong usage."""
@@ -47,6 +58,8 @@ class Reach:
             raise click.UsageError("--roles adds a column to pairs: it needs --pairs.")
         if columns and chosen:
             raise click.UsageError(f"--columns picks columns of rows: it does not go with {chosen[0]}.")
+        if order_by and chosen:
+            raise click.UsageError(f"--order-by is the order of rows: it does not go with {chosen[0]}.")
         if not self.to:
             given = {"--rids": self.rids, "--pairs": self.pairs, "--columns": columns, "--order-by": order_by}
             for option in (name for name, value in given.items() if value):

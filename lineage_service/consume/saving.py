@@ -22,6 +22,7 @@ from lineage_service.consume.running import apart
 from lineage_service.errors import QuestionError
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.column_lineage import Read
+from lineage_service.spec.names import RESERVED
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout, RunFolder, storing, working_folder
 from lineage_service.store.versions import Version
@@ -317,6 +318,8 @@ def check_name(name: str, workflows: Mapping[str, str]) -> None:
     """QuestionError for a name that a saved query cannot have; `workflows` are those there are, with their capture."""
     if not _NAME.fullmatch(name):
         raise QuestionError(f"'{name}' is no name for a dataset", hint="names are like this: [a-z][a-z0-9_]*")
+    if name in RESERVED:
+        raise QuestionError(f"no dataset can be called '{name}': '--to {name}' means every dataset")
     if workflows.get(name, CAPTURE) != CAPTURE:
         raise QuestionError(f"'{name}' is a workflow's name already", hint="save the query under another one")
 

@@ -25,8 +25,8 @@ from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Wa
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.masks import NONE, Masks
-from lineage_service.query.names import DatasetName, find_dataset
-from lineage_service.query.rows import Keyed, Shape, Top, id_part, rows_part
+from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
+from lineage_service.query.rows import Keyed, Shape, Top, id_part, limit_notes, rows_part
 from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, stale_readers
@@ -109,7 +109,7 @@ class Questions:
         if to is None:
             answer = self._counts(walked, start, targets, direction, shape)
         else:
-            several = len(targets) > 1 or list(to) == ["all"] or len(to) > 1
+            several = len(targets) > 1 or ALL in to or len(to) > 1
             answer = Answer([], _kind(shape))
             measures = self._measures(targets, shape)
             for target in targets:
@@ -122,7 +122,8 @@ class Questions:
                 self.masks.note_hidden(part.masked)
                 answer.notes += part.notes
                 answer.parts.append(part)
-        if to is None or list(to) == ["all"]:
+        answer.notes += limit_notes(shape, counts=to is None)
+        if to is None or ALL in to:
             if direction == "forward":
                 answer.notes += stale_readers(self.graph, walked, found)
             else:
@@ -296,7 +297,7 @@ class Questions:
     ) -> tuple[Walk, list[DatasetRecord]]:
         """The way to the targets: inside the start's own run where all of them are there, else over all runs."""
         begin = Place(start.run_id, start.space)
-        if to is not None and list(to) != ["all"]:
+        if to is not None and ALL not in to:
             near = walk(self.graph, begin, direction, links=False)
             found = [self._in_own_run(name, start, near) for name in dict.fromkeys(to)]
             inside = [each for each in found if each is not None]
@@ -315,7 +316,7 @@ class Questions:
         self, start: DatasetRecord, walked: Walk, direction: Direction, to: Sequence[str] | None
     ) -> list[DatasetRecord]:
         reachable = self._reachable(start, walked, direction)
-        if to is None or list(to) == ["all"]:
+        if to is None or ALL in to:
             self._refuse_uncaptured(start, reachable)
             return reachable
         everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
@@ -344,7 +345,7 @@ class Questions:
         asked = DatasetName.parse(name)
         pool = everything if asked.run else reachable
         matches = [each for each in pool if asked.matches(each) and each.space != start.space]
-        matches = [each for each in matches if each.run_id == start.run_id] or matches
+        matches = [each for each in matches if each.run_id == start.run_id] or without_readers(matches)
         places = {(each.run_id, each.space) for each in matches}
         if len(places) == 1:
             return matches[0]

@@ -16,7 +16,7 @@ from lineage_service.capture.handles import Handle, Role, Space, Table, is_datas
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, listed
 from lineage_service.query.aligned import AlignedRows
 from lineage_service.query.graph import Place
-from lineage_service.query.names import DatasetName, find_dataset
+from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
 from lineage_service.query.polynomial import Polynomial, Polynomials
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Derivations:
 
     def _choose(self) -> None:
         """The datasets whose rows are variables: those named, else every source that comes from files."""
-        if self.to is None or list(self.to) == ["all"]:
+        if self.to is None or ALL in self.to:
             leaves = [place for place in self.order if place.space.startswith("source:") and not self._goes_on(place)]
             places = sorted(
                 (place for place in leaves if place != self.begin), key=lambda each: (each.space, each.run_id)
@@ -123,7 +123,10 @@ class Derivations:
         """The place of a dataset asked for; None where it only influences by absence."""
         asked = DatasetName.parse(name)
         found = self._matching(asked, self.order)
-        own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id} or found
+        own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id}
+        if not own:
+            meant = without_readers(list(found.values()))
+            own = {place: each for place, each in found.items() if each in meant}
         if len(own) == 1:
             return next(iter(own))
         if own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+
+ALL = "all"  # as a target: every dataset that is reached
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def find_dataset(
             raise NotFound(f"run '{run.id}' in '{home}' is of workflow '{run.workflow}', not of '{asked.workflow}'")
         return _in_run(of_run(run.id), asked.name, run, home)
     if asked.workflow is None:
-        latest = _only_owner(reader, asked.name, home)
+        latest = _only_owner(reader, asked.name, home, of_run)
     else:
         found = reader.latest_run(asked.workflow)
         if found is None:
@@ -92,9 +95,28 @@ def find_dataset(
     return _in_run(of_run(latest.id), asked.name, latest, home)
 
 
-def _only_owner(reader: CatalogReader, name: str, home: str) -> RunRecord:
-    """The latest run of the one workflow that has, or had, a dataset of that name."""
+def without_readers(datasets: list[DatasetRecord]) -> list[DatasetRecord]:
+    """Of datasets that one name may mean: without a source that is another's output, read under its own name. The
+    output is meant then: both are the same rows."""
+    return [each for each in datasets if not any(_reads(each, other) for other in datasets)]
+
+
+def _reads(source: DatasetRecord, other: DatasetRecord) -> bool:
+    """Whether a source was declared to be this output of another workflow, of whatever run."""
+    output = json.loads(source.declared).get("output") if source.role == "source" else None
+    if not isinstance(output, str) or source.workflow == other.workflow:
+        return False
+    read = DatasetName.parse(output)
+    return other.name == read.name and read.workflow in (None, other.workflow)
+
+
+def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[str], list[DatasetRecord]]) -> RunRecord:
+    """The latest run of the one workflow that has a dataset of that name; or that had one, where none has."""
     owners = reader.latest_runs_of_owners(name)
+    if len(owners) > 1:
+        having = [each for owner in owners for each in of_run(owner.id) if each.name == name]
+        meant = {each.run_id for each in without_readers(having)}
+        owners = [owner for owner in owners if owner.id in meant] or owners
     if len(owners) == 1:
         return owners[0]
     if owners:

@@ -106,6 +106,19 @@ class Shape:
                 raise QuestionError(f"top says which rows, how many and in what order: it does not go with {name}")
 
 
+def limit_notes(shape: Shape, *, counts: bool) -> list[str]:
+    """What to say where a limit was given and has no effect; `counts`: those of each dataset are asked for."""
+    if shape.limit is None or not (shape.pairs or shape.count or counts):
+        return []
+    return [unlimited(shape.limit, pairs=shape.pairs, count=shape.count)]
+
+
+def unlimited(limit: int, *, pairs: bool, count: bool) -> str:
+    """Says that a limit has no effect: on pairs, on a count, or on the counts of each dataset."""
+    told = "pairs are complete" if pairs else "a count is of all rows" if count else "counts are of all rows"
+    return f"{told}: --limit {limit} has no effect"
+
+
 def rows_part(
     engine: QueryEngine,
     dataset: DatasetRecord,

@@ -17,6 +17,8 @@ from lineage_service.spec.yaml_tree import Marks
 # A file that is one tangle has more cycles than anybody wants to read.
 _MOST_CYCLES = 20
 
+RESERVED = ("all",)  # names that datasets cannot have
+
 Reference = tuple[str, tuple[str | int, ...]]  # a name, and the path of the place that mentions it
 
 
@@ -62,6 +64,7 @@ class Names:
         self.reads: dict[str, list[Reference]] = {}
 
     def check(self) -> None:
+        self._check_reserved()
         self._declare_steps()
         self._check_inputs()
         read = {name for references in self.reads.values() for name, _ in references}
@@ -75,6 +78,15 @@ class Names:
                     f"nobody reads step '{name}'", self.marks.at(*path, "name"),
                     "add it to outputs, or remove it", "warning",
                 )  # fmt: skip
+
+    def _check_reserved(self) -> None:
+        """Datasets must not have a name that means something else where datasets are named."""
+        places = [(name, self.marks.key("sources", name), "source") for name in self.sources]
+        places += [(name, self.marks.key("outputs", name), "output") for name in self.outputs]
+        places += [(name, self.marks.at(*path), "kept step") for name, path in self.keep if name not in self.outputs]
+        for name, position, kind in places:
+            if name in RESERVED:
+                self.found.add(f"{kind} '{name}': '--to {name}' means every dataset", position, "choose another name")
 
     def _declare_steps(self) -> None:
         for index, step in enumerate(self.raw_steps):

@@ -108,6 +108,8 @@ def command(
 
     with answered(home, catalog, question) as answer:
         write_answer(answer, output, more="--top" if ranking else "--limit")
+        if semantics == "which":
+            reach.say_unlimited(limit)
 
 
 def _ranking(

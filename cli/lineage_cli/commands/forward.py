@@ -73,3 +73,4 @@ def command(
 
     with answered(home, catalog, question) as answer:
         write_answer(answer, output)
+        reach.say_unlimited(limit)
