@@ -36,7 +36,8 @@ def page_of(trace: Trace) -> str:
     root, record = trace.root, trace.record
     title = f"{root.dataset} _rid {record.rid}"
     facts = "".join(f"<dt>{escape(name)}</dt>{_cell('dd', record, name)}" for name in record.values)
-    place = f"<dt>file</dt><dd>{escape(place_of(record))}</dd>" if record.place else ""
+    where = place_of(record) if record.place else record.origin
+    place = f"<dt>file</dt><dd>{escape(where)}</dd>" if where else ""
     parts = [
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
         '<meta name=viewport content="width=device-width, initial-scale=1">',

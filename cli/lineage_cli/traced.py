@@ -14,13 +14,14 @@ from lineage_cli.values import json_document
 
 if TYPE_CHECKING:
     from lineage_service.query.traced import Trace, TracedRow, TracedSet
+    from lineage_service.store.lines import RowPlace
 
 BETWEEN = " · "
 LONGEST_VALUE = 60
 MOST_STEPS = 4
 INDENT = 3  # cells that each level of the tree takes
 PEER = "(peer)"
-CHANGED = " (the file has changed since)"
+CHANGED, GONE = " (the file has changed since)", " (the file is no longer there)"
 SHORTEST_PATH = 12
 
 
@@ -39,7 +40,7 @@ def tree_of(trace: Trace, width: int | None) -> Tree:
         most = None if room is None else room - len("came from ")
         behind = Tree((f"came from {place_of(trace.record, most)}",))
     else:
-        behind = Tree(("came from a file that cannot be read any more",))
+        behind = Tree((f"came from {trace.record.origin or 'a file that is not known any more'}",))
     return Tree((title, *values, *remarks(root)), (behind, Tree(("went into",), _nodes(trace.ahead, below))))
 
 
@@ -71,7 +72,7 @@ def _titles(each: TracedSet, file: str | None, room: int | None) -> Iterator[str
         return
     # Of rows that are not shown the files are not known.
     which = "" if each.count == len(each.rows) else f", {_these(len(each.rows))}"
-    changed = CHANGED if any(row.place and row.place.changed for row in each.rows) else ""
+    changed = next((_became(row.place) for row in each.rows if row.place and row.place.changed), "")
     whole = f"{title}{which} in {_shown_file(file, None)}{changed}"
     if room is None or width_of(whole) <= room:
         yield whole
@@ -145,8 +146,15 @@ def place_of(row: TracedRow, most: int | None = None) -> str:
     """
     assert row.place is not None
     where = f":{row.place.line}" if row.place.line is not None else f" row {row.place.row}"
-    where += CHANGED if row.place.changed else ""
+    where += _became(row.place)
     return _shown_file(row.place.file, None if most is None else most - len(where)) + where
+
+
+def _became(place: RowPlace) -> str:
+    """What became of the file since it was read, if anything."""
+    if not place.changed:
+        return ""
+    return CHANGED if place.is_there else GONE
 
 
 def _numbered(rows: Sequence[TracedRow]) -> list[str]:

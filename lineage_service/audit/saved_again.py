@@ -163,7 +163,7 @@ def _reduced(
     hops = purging.hops(hops)
     version = purging.version(output.space)
     none = np.array([], np.int64)
-    rows = Brought(gone, [], none, gone, none, {"removed": len(gone), "changed": 0, "added": 0})
+    rows = Brought(gone, [], none, gone, none, {"removed": len(gone), "changed": 0, "added": 0}, none)
     datasets = tuple(
         replace(
             each,

@@ -229,7 +229,8 @@ class Superseding:
             removed = np.array([], np.int64) if gone is None else gone
             found = changing.changed(removed, corrected, None, ())
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
-            after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask))
+            # Nothing is said of files that rows were copied from before: one of those may be named after somebody.
+            after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask), copies=())
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
         return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)

@@ -7,7 +7,7 @@ however few rows are shown, and the tree is as large as the graph of datasets, n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,11 +23,13 @@ from lineage_service.query.stale import stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start
 from lineage_service.spec.described import inputs_of, what_it_does
-from lineage_service.store.lines import places
+from lineage_service.store.lines import RowPlace, row_places
 from lineage_service.store.scan import VersionScan
 
 DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
 MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
+
+HIDDEN = "a file whose path would tell a masked value"
 
 
 def trace(questions: Questions, dataset: str, selection: Selection, *, depth: int | None, rows: int) -> Trace:
@@ -99,7 +101,7 @@ class Tracer:
             reached = _Reached(start, table, 1, 0)
             root = self._described(reached, found, None)
             if not root.rows:  # it cannot be read, and is followed all the same
-                root = replace(root, rows=(TracedRow(rid, {}),))
+                root = replace(root, rows=(self._placed(found, [rid], {rid: {}})[0],))
             behind = self._behind(reached, found, depth)
             self._ahead = self._worth_following(start)
             ahead = self._around(reached, "forward", depth)
@@ -246,15 +248,28 @@ class Tracer:
         except (SourceError, StoreError) as error:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
-        where: Sequence[Any] = [None] * len(first)
-        if record.role == "source" and not scan.version.is_patched and not self._tells(record, scan):
-            positions = [int(scan.position(rid) or 0) for rid in first]
-            where = places(scan.version, positions, self.questions.home.absolute)
-        return tuple(
-            TracedRow(rid, values[rid], place, rid in peers, part.masked)
-            for rid, place in zip(first, where, strict=True)
-            if rid in values
-        ), part.notes[0].partition(": ")[2] if part.notes else None
+        readable = [rid for rid in first if rid in values]
+        told = part.notes[0].partition(": ")[2] if part.notes else None
+        return self._placed(record, readable, values, peers, part.masked), told
+
+    def _placed(
+        self,
+        record: DatasetRecord,
+        rids: Sequence[int],
+        values: Mapping[int, dict[str, Any]],
+        peers: Collection[int] = (),
+        masked: tuple[str, ...] = (),
+    ) -> tuple[TracedRow, ...]:
+        """Rows with what is known of where they are from; that needs no row to be readable."""
+        scan = self.questions.scan(record)
+        where: Sequence[RowPlace | str | None] = [None] * len(rids)
+        if record.role == "source":
+            where = [HIDDEN] * len(rids) if self._tells(record, scan) else row_places(scan, rids)
+        rows = []
+        for rid, place in zip(rids, where, strict=True):
+            file, origin = (place, None) if isinstance(place, RowPlace) else (None, place)
+            rows.append(TracedRow(rid, values[rid], file, rid in peers, masked, origin))
+        return tuple(rows)
 
     def _tells(self, record: DatasetRecord, scan: VersionScan) -> bool:
         """Whether the path of a file tells what is masked: a folder is named after a value."""

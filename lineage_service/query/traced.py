@@ -13,13 +13,14 @@ Link = Literal["contributes", "absence"]
 @dataclass(frozen=True, slots=True)
 class TracedRow:
     """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only;
-    the values of `masked` columns are masks."""
+    the values of `masked` columns are masks; `origin` says where a source's row is from that has no place."""
 
     rid: int
     values: dict[str, Any]
     place: RowPlace | None = None
     peer: bool = False
     masked: tuple[str, ...] = ()
+    origin: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"_rid": self.rid, "values": self.values}
@@ -30,6 +31,8 @@ class TracedRow:
             )
             if self.place.changed:
                 body["file_changed"] = True
+        if self.origin is not None:
+            body["origin"] = self.origin
         if self.peer:
             body["role"] = "peer"
         return body

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.direct import Unlike
@@ -29,6 +28,7 @@ from lineage_service.refresh.duckdb_sql import (
     shape_of,
     shown_as,
 )
+from lineage_service.refresh.rows import Brought
 from lineage_service.store.alike import read_alike
 from lineage_service.store.engine import column, literal, own
 from lineage_service.store.layout import RunFolder
@@ -67,6 +67,7 @@ class NearRows:
     version: Version
     table: str
     spaces: tuple[Space, ...]
+    members: bool = True  # whether the table has them
 
 
 @dataclass
@@ -106,14 +107,16 @@ class Nearby:
         rows = self._restricted(plan, shape.tree, keys, touched)
         keys = keys_of(shape.breaker, rows)
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
-        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=self.members)
+        # With one change below, every touched group has a changed row behind it, and nobody asks what else is.
+        members = self.members or len(changed) > 1
+        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=members)
         fresh = above_groups(shape.above, groups)
         table = self._placed(shown_as(fresh, columns, f", t.{MEMBERS}"))
         old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))
         query = f"SELECT {RID} AS b FROM ({before.select(shown)}) t SEMI JOIN {touched} k ON {old}"
         if shape.limit is not None:
             query, table = self._first(shape.limit, fresh, before, query, table)
-        return NearRows(query, {}, self._written(node, table, columns), table, spaces)
+        return NearRows(query, {}, self._written(node, table, columns), table, spaces, members)
 
     # --- leaves -----------------------------------------------------------------------------------------------
 
@@ -293,12 +296,32 @@ class Nearby:
         self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY {PLACE}) TO {path} (FORMAT parquet)")
         return version_of_folder(folder, columns, self.folder)
 
-    def hops(self, step: str, found: NearRows, rids: Ids, number: int) -> list[HopRecord]:
+    def behind(self, found: NearRows, places: Ids) -> str | None:
+        """The rows behind some of the rows, by position, as a table of (id, space, b); None where nobody asked for
+        them."""
+        import pyarrow as pa
+
+        if not found.members:
+            return None
+        wanted = self.engine.keep_ids(pa.array(places, pa.int64()))
+        members = (
+            f"WITH members AS (SELECT {PLACE} AS id, unnest({MEMBERS}) AS m FROM {found.table} "
+            f"SEMI JOIN {wanted} w ON w.b = {PLACE})"
+        )
+        parts = [
+            f"SELECT id, {literal(space)} AS space, m.{handle(occurrence)} AS b FROM members"
+            for occurrence, space in enumerate(found.spaces)
+        ]
+        table = self.engine.keep(f"{members} SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) WHERE b IS NOT NULL")
+        self.engine.drop(wanted)
+        return table
+
+    def hops(self, step: str, found: NearRows, rows: Brought, number: int) -> list[HopRecord]:
         """Pairs of the rows with the rows behind them."""
         import pyarrow as pa
 
         connection = self.engine.connection
-        given = pa.table({"place": np.arange(len(rids), dtype=np.int64), "rid": rids})
+        given = pa.table({"place": rows.places, "rid": rows.rids})
         connection.register("rids_given", given)
         hops: list[HopRecord] = []
         try:

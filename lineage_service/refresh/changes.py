@@ -18,6 +18,7 @@ from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine
 from lineage_service.store.engine import column, file_literal, literal
 from lineage_service.store.layout import storing
+from lineage_service.store.patched import CAME
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer
@@ -254,7 +255,7 @@ class Changing:
                 for each, text in zip(folders, value, strict=True)
             ]
             where = f" WHERE {' AND '.join(same)}" if same else ""
-            path = folder / f"came-{number:05d}.parquet"
+            path = folder / f"{CAME}{number:05d}.parquet"
             self.engine.rows(
                 f"COPY (SELECT {columns} FROM {rows}{where} ORDER BY {RID}) TO {literal(str(path))} (FORMAT parquet)"
             )

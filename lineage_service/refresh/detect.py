@@ -24,7 +24,7 @@ from lineage_service.store.engine import column, literal
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
-from lineage_service.store.versions import FileState, Origin, Version, VersionFile, file_state, parquet_footer
+from lineage_service.store.versions import Copied, FileState, Origin, Version, VersionFile, file_state, parquet_footer
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,11 @@ class Detecting:
         changed = self._compared(source.name, version, before, fresh, after)
         if changed is None:
             return None
-        return replace(changed, after=replace(changed.after, origins=fresh.origins, reading=fresh.reading))
+        copies = changed.after.copies
+        if fresh.origins:
+            copies += (Copied(fresh.origins, fresh.reading, {file.path: file.base for file in fresh.files}),)
+        now = replace(changed.after, origins=fresh.origins, reading=fresh.reading, copies=copies)
+        return replace(changed, after=now)
 
     def _refuse_other_columns(self, source: DatasetRecord, version: Version, fresh: Version) -> None:
         then, now = ({each.name: each.type for each in one.columns} for one in (version, fresh))

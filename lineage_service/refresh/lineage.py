@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import Role, Space, Table, is_dataset
 from lineage_service.index.compose import composable, composed_pairs, pairs_of, targets_of, view_of
 from lineage_service.index.edges import Edge, graph_of, leading_to, through_absence
 from lineage_service.index.engine import DuckIndexEngine, duckdb_index_engine
+from lineage_service.store.engine import literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids
 from lineage_service.store.tables import TableRows
 from lineage_service.store.versions import Version
+
+
+def without_touched(behind: str, touched: Mapping[Space, str]) -> str:
+    """Of (id, space, b) in a table, the rows of ids that have none of these behind them: by space, tables of column
+    b."""
+    parts = [
+        f"SELECT p.id FROM {behind} p JOIN {table} x ON x.b = p.b WHERE p.space = {literal(space)}"
+        for space, table in touched.items()
+    ]
+    if not parts:
+        return f"SELECT * FROM {behind}"
+    return f"SELECT p.* FROM {behind} p ANTI JOIN ({' UNION ALL '.join(parts)}) u ON u.id = p.id"
 
 
 def masked(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | None) -> list[HopRecord]:
@@ -54,16 +69,46 @@ class FreshLineage:
     tables: tuple[Table, ...]
     rows: Mapping[Space, TableRows]
     version: Version
+    places: Ids  # positions of the rows that count, and their rids
     rids: Ids
+
+    def behind(self, places: Ids, came: Mapping[Space, Ids], path: Path) -> str:
+        """Writes a file of (id, space, b), and gives it as a table: what is behind rows at these places, of those that
+        have none of the rows behind them that came."""
+        start = self.tables[0].space
+        with self._engine() as engine:
+            engine.connection.register("places_given", pa.table({"place": places}))
+            edges, parts = graph_of(self.tables, self._rows()).between(start), []
+            for target in targets_of(edges):
+                ways = leading_to(composable(edges, start), target)
+                if ways:
+                    composed = (
+                        f"SELECT a AS id, {literal(target)} AS space, b FROM ({composed_pairs(ways, start, target)})"
+                    )
+                    parts.append(f"SELECT DISTINCT * FROM ({composed}) p SEMI JOIN places_given g ON g.place = p.id")
+            nothing = "SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"
+            engine.keep("behind", " UNION ALL ".join(parts or [nothing]))
+            for number, ids in enumerate(came.values()):
+                engine.connection.register(f"came{number}", pa.table({"b": ids}))
+            touched = {space: f"came{number}" for number, space in enumerate(came)}
+            query = without_touched("behind", touched)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            engine.connection.execute(f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet)")
+        return f"read_parquet({literal(str(path))})"
+
+    @contextmanager
+    def _engine(self) -> Iterator[DuckIndexEngine]:
+        with duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, {}) as engine:
+            for space, rows in self._rows().items():
+                engine.view(view_of(space), rows)
+            yield engine
 
     def hops(self, number: int) -> list[HopRecord]:
         """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets."""
         start = self.tables[0].space
         graph = graph_of(self.tables, self._rows())
         found: list[HopRecord] = []
-        with duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, {}) as engine:
-            for space, rows in self._rows().items():
-                engine.view(view_of(space), rows)
+        with self._engine() as engine:
             self._register(engine)
             edges = graph.between(start)
             for target in targets_of(edges):
@@ -86,9 +131,7 @@ class FreshLineage:
         }
 
     def _register(self, engine: DuckIndexEngine) -> None:
-        import pyarrow as pa
-
-        table = pa.table({"place": np.arange(len(self.rids), dtype=np.int64), "rid": self.rids})
+        table = pa.table({"place": self.places, "rid": self.rids})
         engine.connection.register("rids_given", table)
         engine.keep("given", "SELECT * FROM rids_given")
         engine.connection.unregister("rids_given")

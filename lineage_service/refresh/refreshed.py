@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import pyarrow as pa
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, SubjectRecord, VersionRecord
 
 from lineage_service.capture.direct import Unlike
-from lineage_service.capture.handles import Space, source_space, step_space
+from lineage_service.capture.handles import Space, is_dataset, source_space, step_space
 from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
@@ -30,13 +30,14 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
+from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unchanged
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.spec.redacted import is_computable
-from lineage_service.store.engine import column, file_literal
+from lineage_service.store.engine import column, file_literal, literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
@@ -177,12 +178,13 @@ class Refresh:
         touched = found.touched or self._from_seeds(space, found.seeds)
         after = self._scan(found.version)
         rows = brought(self.ask.engine, self.scans[space], after, touched, identity_columns(node))
+        rows = self._less_unchanged(node, rows, after, lambda places: near.behind(found, places))
         self._bring(space, rows, "touched", None)
         if not self._has_lineage:
             return rows
         mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
         self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
-        self.hops += near.hops(node.step, found, rows.rids, number)
+        self.hops += near.hops(node.step, found, rows, number)
         return rows
 
     def _by_spark(self, spark: Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
@@ -192,6 +194,12 @@ class Refresh:
         if found is None:
             return None
         rows = self._brought(space, found)
+        path = self.folder.temporary / f"behind-{number}.parquet"
+        fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.places, rows.rids)
+        came = {state.space: state.came for state in self.states.values() if len(state.came)}
+        rows = self._less_unchanged(
+            node, rows, self._scan(found.version), lambda places: fresh.behind(places, came, path)
+        )
         if self._has_lineage:
             self._lineage(space, before, found, rows, number)
         self._bring(space, rows, "all" if found.meant is None else "touched", found.reason)
@@ -199,7 +207,8 @@ class Refresh:
 
     def _bring(self, space: Space, rows: Brought, way: str, reason: str | None) -> None:
         then = self.versions[space]
-        now = self.patcher.patched(then, rows.replaced, rows.files, all_gone=way == "all")
+        all_gone = way == "all" and len(rows.replaced) == then.rows
+        now = self.patcher.patched(then, rows.replaced, rows.files, all_gone=all_gone)
         self.versions[space] = now
         self.reports[space.removeprefix("step:")] = DatasetReport(way, now.rows, **rows.counts, reason=reason)
 
@@ -217,6 +226,32 @@ class Refresh:
         ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).toward(end, absence=False)
         sql = self.ask.walk_sql(ways, Start(table=table), begin, end, "forward", pairs=False)
         return f"SELECT b FROM {engine.keep(f'SELECT DISTINCT b FROM ({sql.text})', sql.parameters)}"
+
+    def _less_unchanged(
+        self, node: Node, rows: Brought, after: VersionScan, behind: Callable[[Ids], str | None]
+    ) -> Brought:
+        """Without the rows that nothing behind them has changed: they stay as they were. Where the run takes the place
+        of the one before, as in an erasure, everything that was computed is written."""
+        if self.in_place:
+            return rows
+        space = step_space(node.step)
+        computed = Computed(
+            self.scans[space], after, behind, lambda table: self._behind(space, table), is_determined(node, self.states)
+        )
+        return keep_unchanged(self.ask.engine, rows, computed, list(self.states.values()))
+
+    def _behind(self, space: Space, table: str) -> str:
+        """A query of (id, space, b): the rows of the nearest datasets behind these rids (column b), before."""
+        parts = ["SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"]
+        start = Place(self.run.id, space)
+        walked = walk(self.ask.graph, start, "backward", links=False, nearest=True)
+        for end in walked.reached(absence=False):
+            if is_dataset(Space(end.space)):
+                ways = walked.toward(end, absence=False)
+                sql = self.ask.walk_sql(ways, Start(table=table), start, end, "backward")
+                found = self.ask.engine.keep(f"SELECT DISTINCT a, b FROM ({sql.text})", sql.parameters)
+                parts.append(f"SELECT a AS id, {literal(end.space)} AS space, b FROM {found}")
+        return " UNION ALL ".join(parts)
 
     def _steps(self, only: Collection[str] | None) -> list[str]:
         """The steps that are datasets, those below first."""
@@ -277,10 +312,10 @@ class Refresh:
     def _lineage(
         self, space: Space, before: Sequence[HopRecord], found: Recomputed, rows: Brought, number: int
     ) -> None:
-        if found.meant is not None:
+        if found.meant is not None or len(rows.replaced) < self.versions[space].rows:
             mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
             self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
-        fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.rids)
+        fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.places, rows.rids)
         self.hops += fresh.hops(number)
 
     # --- the commit -------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ COPY = own("copy")  # the number of a row among those that are equal to it
 class Brought:
     """What a refresh does to the rows of a dataset.
 
-    replaced: rids of rows, before, whose place is taken · files: the rows that take it · rids: of those, by position
+    replaced: rids of rows, before, whose place is taken · files: the rows that take it
+    places: the positions of those in the version that was computed · rids: their rids, in the same order
     gone, came: rids of the rows that really differ · counts: rows removed, changed and added
     """
 
@@ -34,6 +35,7 @@ class Brought:
     gone: Ids
     came: Ids
     counts: dict[str, int]
+    places: Ids
 
 
 def brought(
@@ -82,7 +84,8 @@ def brought(
     for file in after.version.files:
         here = rids[file.base : file.base + file.rows]
         files.append(CameFile(file, np.arange(file.rows, dtype=np.int64), here))
-    return Brought(replaced, files, rids, gone, came, counts)
+    places = np.arange(len(rids), dtype=np.int64)
+    return Brought(replaced, files, rids, gone, came, counts, places)
 
 
 def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:

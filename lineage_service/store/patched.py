@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AT, AS = "_smoke_at", "_smoke_as"  # the position of a row in its file; the rid that it has
+CAME = "came-"  # how files of rows begin that were given to a refresh
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,21 @@ class PatchedRids:
             file.only is None and file.base <= rid < file.base + file.rows and rid not in self._gone
             for file in self.files
         )
+
+    def place(self, rid: int) -> tuple[int, int] | None:
+        """The number of the file that a row is in, and its position there."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        for number, file in enumerate(self.files):
+            if file.only is not None:
+                rows = pq.read_table(self.absolute(file.only))
+                at = rows.column(AT).filter(pc.equal(rows.column(AS), rid))
+                if len(at):
+                    return number, int(at[0].as_py())
+            elif file.base <= rid < file.base + file.rows and rid not in self._gone:
+                return number, rid - file.base
+        return None
 
     @cached_property
     def _given(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patched import AS, AT, write_positions
-from lineage_service.store.versions import Version, VersionFile
+from lineage_service.store.versions import Copied, Version, VersionFile
 
 Ids = npt.NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class Patcher:
         top = max([version.end, *(int(each.rids.max(initial=-1)) + 1 for each in came)])
         marks = [f"{file.path} {file.without} {file.only}" for file in files]
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
-        return replace(version, id=identity, files=tuple(files), top=top)
+        return replace(version, id=identity, files=tuple(files), top=top, copies=copies_of(version, files))
 
     def replaced(self, version: Version, files: Sequence[VersionFile]) -> Version:
         """The version with other files, which say themselves which rids their rows have."""
@@ -103,6 +103,15 @@ class Patcher:
     def _fresh(self) -> Path:
         paths = (self.folder.path / "patches" / f"{number}.parquet" for number in count())
         return next(path for path in paths if not path.exists())
+
+
+def copies_of(version: Version, files: Sequence[VersionFile]) -> tuple[Copied, ...]:
+    """Where the files of a version that is made from another were copied from, as far as that one knows."""
+    copies = version.copies
+    if version.origins and version.is_dense:
+        copies = (Copied(version.origins, version.reading, {file.path: file.base for file in version.files}),)
+    paths = {file.path for file in files}
+    return tuple(each for each in copies if not paths.isdisjoint(each.bases))
 
 
 def _nothing() -> Ids:

@@ -35,6 +35,10 @@ class VersionScan:
             return self.version.rids.position(rid)
         return rid if self._patched.holds(rid) else None
 
+    def file_and_row(self, rid: int) -> tuple[int, int] | None:
+        """Of a patched version: the number of the file that a row is in, and its position there."""
+        return self._patched.place(rid)
+
     @cached_property
     def read(self) -> tuple[str, ...]:
         """Every file that a scan opens: the data's, and those that say which of its rows count."""

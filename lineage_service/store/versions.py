@@ -69,6 +69,16 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy of original files in the home that a patched version still has files of: the originals, how they were
+    read, and the position at which each file of the copy begins."""
+
+    origins: tuple[Origin, ...]
+    reading: dict[str, str]
+    bases: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class VersionColumn:
     """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders.
 
@@ -93,7 +103,8 @@ class Version:
 
     A snapshot also knows its `origins`, in the order of the positions, and its `reading`: the format, and the reader's
     options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
-    `expired`: the run that made it and is past its retention; its rows are gone.
+    `expired`: the run that made it and is past its retention; its rows are gone. `copies`, of a snapshot that was
+    patched: where its files were read from, each in its time; `origins` are the originals as they were read last.
     """
 
     id: str
@@ -105,6 +116,7 @@ class Version:
     reading: dict[str, str] = field(default_factory=dict)
     top: int = 0
     expired: str | None = None
+    copies: tuple[Copied, ...] = ()
 
     @cached_property
     def rids(self) -> RidMap:
@@ -141,7 +153,7 @@ class Version:
             {"kind": self.kind, "files": [asdict(file) for file in self.files],
              "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
              "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top,
-             "expired": self.expired}
+             "expired": self.expired, "copies": [asdict(copied) for copied in self.copies]}
         )  # fmt: skip
 
     @classmethod
@@ -157,6 +169,10 @@ class Version:
             body.get("reading", {}),
             body.get("top", 0),
             body.get("expired"),
+            tuple(
+                Copied(tuple(Origin(**origin) for origin in each["origins"]), each["reading"], each["bases"])
+                for each in body.get("copies", ())
+            ),
         )
 
 
