@@ -150,8 +150,9 @@ def test_anchors_of_several_homes_may_share_a_file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def server():
+def web_server(monkeypatch):
     """An HTTP server that answers what it is told, and keeps what it got."""
+    monkeypatch.setattr("lineage_service.audit.anchors.TIMEOUT", 120.0)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -174,18 +175,18 @@ def server():
         thread.join()
 
 
-def test_a_url_gets_each_head(home, server, monkeypatch):
-    monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{server.server_port}/anchors")
+def test_a_url_gets_each_head(home, web_server, monkeypatch):
+    monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{web_server.server_port}/anchors")
     assert append(home.audit, entry(5))[1] == []
-    ((path, kind, anchor),) = server.got
+    ((path, kind, anchor),) = web_server.got
     assert (path, kind) == ("/anchors", "application/json")
     assert anchor == json.loads(anchor_lines(home)[-1])
 
 
 @pytest.mark.parametrize("answer", [302, 404, 503])
-def test_a_url_that_refuses_is_told_without_its_secrets(home, server, monkeypatch, answer):
-    server.answer = answer
-    monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{server.server_port}/anchors?token=sesame")
+def test_a_url_that_refuses_is_told_without_its_secrets(home, web_server, monkeypatch, answer):
+    web_server.answer = answer
+    monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{web_server.server_port}/anchors?token=sesame")
     (note,) = append(home.audit, entry(5))[1]
     assert "the server of SMOKE_ANCHOR_URL answered" in note
     assert str(answer) in note

@@ -12,7 +12,8 @@ numbers = itertools.count()
 @pytest.fixture(scope="session")
 def server():
     """A function from a database's name to its URL."""
-    with postgresql() as url:
+    with postgresql() as url, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PGCONNECT_TIMEOUT", "120")  # it is there, however busy the machine is
         yield url
 
 

@@ -62,7 +62,7 @@ def _running(programs, data, folder):
             stdin=subprocess.PIPE, stdout=log, stderr=log, **_unprivileged(),
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "ready" not in _status(data):
             assert server.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < deadline, (folder / "log").read_text()
@@ -70,7 +70,7 @@ def _running(programs, data, folder):
         yield
     finally:
         server.stdin.close()
-        server.wait(60)
+        server.wait()
 
 
 def _status(data):

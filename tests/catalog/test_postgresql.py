@@ -68,6 +68,7 @@ def test_a_server_that_is_down_is_told(tmp_path):
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
     monkeypatch.setattr("lineage_catalog.engine.CONNECT_WAIT", 2)  # libpq waits no less
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
