@@ -142,7 +142,7 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator
     yield from found
     if any(check.name == "catalog" and check.status == "ok" for check in found):
         engine = connect(url, wait=LOCK_WAIT)
-        with closing(HomeCatalog(engine, home)) as reader:
+        with closing(HomeCatalog(engine, home)) as reader, reader.snapshot():
             yield from _guarded("files", lambda: _runs(home, reader))
             yield from _guarded("leftovers", lambda: _leftovers(home, url, reader))
             yield from _guarded("erasures", lambda: _erasures(reader))
@@ -363,7 +363,7 @@ def _erasures(reader: HomeCatalog) -> Iterator[Check]:
     """Erasures that were interrupted after their switch: old bytes are still there."""
     from lineage_catalog.erasures import unfinished_erasures
 
-    with reader.engine.connect() as connection:
+    with reader.connection() as connection:
         found = unfinished_erasures(connection)
     if found:
         told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineage_catalog.engine import connect, hidden, migrate, require_head
-from lineage_catalog.reader import CatalogReader
+from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
+from lineage_service.one_snapshot import LineageFinished, question
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lineage_service.audit.facade import Audit
     from lineage_service.capture.estimate import Sizes
     from lineage_service.consume.ask import Consumer
+    from lineage_service.consume.running import Limits
     from lineage_service.explain import Explanation
     from lineage_service.picture.graph import Picture
     from lineage_service.picture.last_run import LastRun
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
 Names = str | Sequence[str] | None
+Given = TypeVar("Given")
 
 
 class Home:
@@ -57,6 +60,7 @@ class Home:
         self._url = url
         self._reader: CatalogReader | None = None
         self._questions: Questions | None = None
+        self._seen: Stamp | None = None  # of the catalog, when the last question began
         self._engine = QueryEngine(layout.spill)
         self._consuming: Consumer | None = None
         self.progress: Tell = silent  # who hears of lineage that a question has to finish first
@@ -146,10 +150,56 @@ class Home:
             from lineage_service.reindex import incomplete
 
             raise incomplete(self.layout, run)
+        inside = self._catalog.in_snapshot
+        self._catalog.release()  # somebody else may have finished it meanwhile
         self._finish(run_id, IndexOptions(), self.progress)
+        if inside:
+            raise LineageFinished
+
+    def in_one_snapshot(self, answer: Callable[[], Given]) -> Given:
+        """What `answer` gives, read from one state of the catalog.
+
+        It is called again on a new state where it had to finish the lineage of a run, and once where somebody else has
+        taken out runs meanwhile: their files are gone.
+        """
+        if self._catalog.in_snapshot:
+            return answer()
+        again = True
+        while True:
+            with self._catalog.snapshot():
+                begun = self._begin_question()
+                try:
+                    given = answer()
+                    if not again or not self._lost_runs(begun):
+                        return given
+                except LineageFinished:
+                    continue
+                except LineageError:
+                    if not again or not self._lost_runs(begun):
+                        raise
+                again = False
+
+    def _begin_question(self) -> Stamp:
+        """What was read of runs is kept only as long as runs are added and none was taken out or replaced."""
+        stamp = self._catalog.stamp()
+        if self._seen is not None and not stamp.only_adds_to(self._seen):
+            self._forget_questions()
+        self._seen = stamp
+        return stamp
+
+    def _lost_runs(self, begun: Stamp) -> bool:
+        """Whether a run was taken out or replaced since a question began that has only read."""
+        if not self._catalog.in_snapshot:
+            return False
+        self._catalog.release()
+        try:
+            return not self._catalog.stamp().only_adds_to(begun)
+        except LineageError:
+            return False
 
     # --- questions --------------------------------------------------------------------------------------------
 
+    @question
     def rows(
         self,
         dataset: str,
@@ -175,6 +225,7 @@ class Home:
         answer.notes += masks.notes
         return answer
 
+    @question
     def backward(
         self,
         dataset: str,
@@ -231,6 +282,7 @@ class Home:
                       reveal, unchanged)  # fmt: skip
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all, reveal), shape)
 
+    @question
     def forward(
         self,
         source: str,
@@ -256,6 +308,7 @@ class Home:
                       reveal=reveal, unchanged=unchanged)  # fmt: skip
         return self._lineage(source, "forward", to, Selection.of(rid, key, where, all, reveal), shape)
 
+    @question
     def trace(
         self,
         dataset: str,
@@ -275,6 +328,7 @@ class Home:
             found = trace(self._ask, dataset, selection, depth=depth, rows=rows)
         return replace(found, notes=(*found.notes, *masks.notes))
 
+    @question
     def diff(
         self,
         before: str,
@@ -301,6 +355,7 @@ class Home:
             found = diff(self._ask, before, after, options)
         return replace(found, notes=(*found.notes, *masks.notes))
 
+    @question
     def why_not(
         self,
         source: str,
@@ -346,19 +401,30 @@ class Home:
 
         limits = Limits(SECONDS if timeout is None else timeout, MOST_ROWS if max_rows is None else max_rows)
         if save is None:
-            with self._masking("query") as masks:
-                found = self._consumer.query(sql, limits, limit, reveal=reveal)
-            found.notes += masks.notes
-            return found
-        latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
+            return self._queried(sql, limits, limit, reveal)
+        self._catalog.workflows()  # where there is no catalog, none is made
         self._prepare()
-        captures = {flow: run.capture for flow, run in latest.items()}
-        with self._masking("query"):
-            run_id = self._consumer.save(sql, save, limits, captures, self._committing("query"), reveal=reveal)
+        run_id = self._saved(sql, save, limits, reveal)
         answer = self.rows(f"{save}.{save}@{run_id}", limit=limit, reveal=reveal)
         answer.notes.append(f"saved as '{save}', run {run_id}")
         return answer
 
+    @question
+    def _queried(self, sql: str, limits: Limits, limit: int | None, reveal: bool) -> Answer:
+        with self._masking("query") as masks:
+            found = self._consumer.query(sql, limits, limit, reveal=reveal)
+        found.notes += masks.notes
+        return found
+
+    @question
+    def _saved(self, sql: str, name: str, limits: Limits, reveal: bool) -> str:
+        """The id of the run that holds a query's rows."""
+        latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
+        captures = {flow: run.capture for flow, run in latest.items()}
+        with self._masking("query"):
+            return self._consumer.save(sql, name, limits, captures, self._committing("query"), reveal=reveal)
+
+    @question
     def refresh(
         self,
         *datasets: str,
@@ -384,6 +450,7 @@ class Home:
                 self.layout, self._ask, asked, options, self._committing("refresh"), Stages(progress or self.progress)
             )
 
+    @question
     def what_if(
         self,
         *,
@@ -409,6 +476,7 @@ class Home:
         found.notes += masks.notes
         return found
 
+    @question
     def runs(self, *, workflow: str | None = None, failed: bool = False, limit: int | None = None) -> Answer:
         """Committed runs, newest first; or those that `failed` a check and are kept until `gc`."""
         found = self._catalog.runs(workflow, status="failed" if failed else "committed")
@@ -442,6 +510,7 @@ class Home:
                 hint=did_you_mean(workflow, known),
             )
 
+    @question
     def datasets(self, dataset: Names = None, *, run: str | None = None, limit: int | None = None) -> Answer:
         """These datasets; else those of a run, or of each workflow's latest."""
         rows = []
@@ -451,6 +520,7 @@ class Home:
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
         return records(["dataset", "kind", "rows", "bytes", "run_id", "version"], rows, limit)
 
+    @question
     def columns(
         self, dataset: Names = None, *, run: str | None = None, through: bool = False, limit: int | None = None
     ) -> Answer:
@@ -478,18 +548,21 @@ class Home:
             if record.capture != "query" or dataset.role != "source"
         ]
 
+    @question
     def graph(self) -> Picture:
         """Every workflow as of its latest run, linked where they share rows, as boxes and edges."""
         from lineage_service.picture.catalog import catalog_picture
 
         return catalog_picture(self._catalog, str(self.layout.path))
 
+    @question
     def last_run(self, workflow: str) -> LastRun | None:
         """The sizes of a workflow's latest run; None where there is none."""
         from lineage_service.picture.last_run import last_run
 
         return last_run(self._catalog, workflow) if self._has_catalog() else None
 
+    @question
     def explained_run(self, run: str) -> Explanation:
         """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
         from lineage_service.explain import explained
@@ -560,7 +633,10 @@ class Home:
         """The verbs of `audit`: access, plan_erasure, apply, verify, log, …"""
         from lineage_service.audit.facade import Audit
 
-        return Audit(self.layout, self._url, lambda: self._ask, self._prepare, self._forget_questions, self.progress)
+        return Audit(
+            self.layout, self._url, lambda: self._ask, self._prepare, self._forget_questions, self.progress,
+            self.in_one_snapshot,
+        )  # fmt: skip
 
     def _forget_questions(self) -> None:
         """What was read of runs is read anew."""
@@ -570,6 +646,7 @@ class Home:
 
     # --- the catalog ------------------------------------------------------------------------------------------
 
+    @question
     def version_of(self, dataset: str) -> Version:
         """The version that a dataset's name means now; NotFound where no committed run has made it."""
         found: DatasetRecord = find_dataset(self._catalog, dataset, str(self.layout.path))
@@ -648,6 +725,11 @@ class Home:
             self._reader = open_catalog(self.layout, self._url)
         return self._reader
 
+    def _release(self) -> None:
+        """Before the catalog is written: what is read after that is read anew."""
+        if self._reader is not None:
+            self._reader.release()
+
     def _has_catalog(self) -> bool:
         return has_catalog(self.layout, self._url)
 
@@ -671,6 +753,7 @@ class Home:
         from lineage_catalog.writer import forget_runs
 
         if run_ids:
+            self._release()
             with catalog_errors(self.layout):
                 engine = connect(self._url)
                 try:
@@ -691,6 +774,7 @@ class Home:
 
         return members_when_asked(self.layout, self._ask, place, ids, Stages(self.progress))
 
+    @question
     def sizes(self, workflow: str) -> Sizes:
         """What the last run of a workflow says of the rows that its steps give and read."""
         from lineage_service.capture.estimate import Sizes
@@ -706,6 +790,7 @@ class Home:
     def _settle(self, lineage: Lineage) -> bool:
         from lineage_catalog.writer import settle_lineage
 
+        self._release()
         with catalog_errors(self.layout):
             engine = connect(self._url)
             try:
@@ -716,6 +801,7 @@ class Home:
     def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
+        self._release()
         with catalog_errors(self.layout):
             engine = connect(self._url)
             try:

@@ -410,10 +410,10 @@ def test_the_same_at_the_front_is_found(home):
 
 def test_removed_entries_are_gone_from_the_file(home):
     append(home.audit, Entry("access", "a-reference-to-be-forgotten"))
-    database_file = home.layout.path / "catalog.db"
-    assert b"a-reference-to-be-forgotten" in database_file.read_bytes()
+    files = list(home.layout.path.glob("catalog.db*"))
+    assert any(b"a-reference-to-be-forgotten" in each.read_bytes() for each in files)
     retain_log(home.audit, 1, today=in_days(2))
-    assert b"a-reference-to-be-forgotten" not in database_file.read_bytes()
+    assert not any(b"a-reference-to-be-forgotten" in each.read_bytes() for each in files)
 
 
 # --- the verb -------------------------------------------------------------------------------------------------

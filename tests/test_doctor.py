@@ -124,6 +124,7 @@ def test_a_catalog_that_is_locked_is_told_soon(tmp_path, monkeypatch):
 
     monkeypatch.setattr(doctor, "connect", noted)
     holder = sqlite3.connect(home / "catalog.db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     holder.execute("BEGIN EXCLUSIVE")
     status, detail = looked_at(home)["catalog"]
     assert waits and sum(waits) <= 2, "seconds that it would have waited"

@@ -61,6 +61,7 @@ def test_a_locked_catalog(ask, question, tmp_path, monkeypatch):
     home = made_home(tmp_path)
     monkeypatch.setattr("lineage_catalog.engine.connect.__kwdefaults__", {"wait": 0.1})
     holder = sqlite3.connect(home / "catalog.db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")  # as of a process that lets nobody read beside it
     holder.execute("BEGIN EXCLUSIVE")
     message = f"cannot open the catalog 'catalog.db': it is locked: another process is writing to it (home '{home}')"
     refused(ask(question, home), message, f"look closer: smoke-lineage doctor --home {home}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
 from lineage_catalog.models import HEAD
 
@@ -42,7 +45,8 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     sqlite = parsed.get_backend_name() == "sqlite"
     try:
         if sqlite:
-            engine = create_engine(parsed, connect_args={"timeout": wait})
+            # One connection for each question that is being answered; a file has no limit of them.
+            engine = create_engine(parsed, poolclass=QueuePool, max_overflow=-1, connect_args={"timeout": wait})
         else:
             engine = create_engine(parsed, pool_pre_ping=True, connect_args=_server_settings(parsed))
     except ImportError:
@@ -51,6 +55,8 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
         raise CatalogError(f"a catalog on PostgreSQL needs the package '{driver}'", hint) from None
     except (ArgumentError, NoSuchModuleError):
         raise _bad_url(f"no such driver: '{parsed.drivername}'") from None
+    if sqlite:
+        event.listen(engine, "do_connect", partial(_connect_sqlite, str(parsed.database or "")))
     event.listen(engine, "connect", _prepare_sqlite if sqlite else partial(_prepare_postgresql, wait))
     event.listen(engine, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     return engine
@@ -105,10 +111,33 @@ def _server_settings(url: URL) -> dict[str, Any]:
     return {} if told or url.get_driver_name() != "psycopg" else {"connect_timeout": CONNECT_WAIT}
 
 
+def _connect_sqlite(path: str, *_: Any) -> sqlite3.Connection | None:
+    """A copy in memory of a catalog in a folder where nothing can be written; None for every other, which the driver
+    opens. SQLite cannot open a database with a write-ahead log where it cannot make the log's files."""
+    file = Path(path)
+    if not file.is_file() or os.access(file.parent, os.W_OK) or Path(f"{path}-wal").exists():
+        return None
+    before = file.stat()
+    image = bytearray(file.read_bytes())
+    after = file.stat()
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size) or Path(f"{path}-wal").exists():
+        return None  # its owner is writing; then there is a log, and it can be opened beside that
+    image[18:20] = b"\x01\x01"  # a database in memory has no log
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    with suppress(sqlite3.Error):  # a file that is no database: the first statement says so
+        connection.deserialize(bytes(image))
+    return connection
+
+
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     # The driver would begin transactions late, and two writers could then block each other for good.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
+    # A question reads one snapshot for as long as it takes; with a rollback journal nobody could commit meanwhile.
+    # Where the log cannot be kept (a read-only home, a file that is no database) the next statement tells what is
+    # wrong, or reads with the journal.
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _prepare_postgresql(wait: float, connection: Any, _: Any) -> None:
@@ -132,6 +161,21 @@ def _begin_postgresql(connection: Any) -> None:
     if connection.get_execution_options().get("writing", False):
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(WRITING_WAIT * 1000)}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
+
+
+def empty_log(engine: Engine) -> None:
+    """Has SQLite write its log into the file and empty it, so that removed rows are in neither. Where somebody is
+    reading it stays: the last process that closes the catalog does the same."""
+    if engine.dialect.name != "sqlite":
+        return
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        with suppress(sqlite3.Error):
+            cursor.execute("PRAGMA busy_timeout = 0")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
 
 
 def revision(engine: Engine) -> str | None:

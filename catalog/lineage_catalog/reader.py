@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, TypeVar
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,21 +27,88 @@ Record = TypeVar("Record")
 
 _RUN = [column for column in models.runs.c if column.name not in ("ordinal", "content")]
 _HELD = case((models.runs.c.status.in_(("committed", "failed")), 1))  # null where nothing is held any more
-_STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(_HELD))
+_LATEST = select(models.runs.c.id).order_by(models.runs.c.ordinal.desc()).limit(1).scalar_subquery()
+_ERASURES = select(func.count()).select_from(models.erasures).scalar_subquery()
+_STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(_HELD), _ERASURES, _LATEST)
 _HOP = [column for column in models.hops.c if column.name != "ordinal"]
 _COMMITTED = models.runs.c.status == "committed"
 _STEP = [column for column in models.run_steps.c if column.name != "run_id"]
 
 
+class Stamp(NamedTuple):
+    """A state of the catalog's runs: the last ordinal, how many runs are held, how many erasures there were, and the
+    run of that ordinal (an ordinal is given again where a failed run was taken out)."""
+
+    ordinal: int
+    held: int
+    erasures: int
+    latest: str | None
+
+    def only_adds_to(self, before: Stamp) -> bool:
+        """Whether runs came since and none was taken out, replaced or changed."""
+        added = self.ordinal - before.ordinal
+        if added == 0:
+            return self == before
+        return added > 0 and self.held - before.held == added and self.erasures == before.erasures
+
+
+class _Snapshot(threading.local):
+    """The transaction in which a thread's question reads the catalog."""
+
+    active = False
+    lost = False  # its connection broke: nothing more can be read in it
+    connection: Connection | None = None
+    stamp: Stamp | None = None
+
+
 class CatalogReader:
-    """Answers about committed runs. Each call sees the state of its moment; a run once seen never changes.
+    """Answers about committed runs. Inside of `snapshot` all calls of a thread see one state of the catalog; outside,
+    each sees the state of its moment.
 
     CatalogError where the database cannot be read: locked, damaged, gone.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._connection: Connection | None = None
+        self._snapshot = _Snapshot()
+
+    # --- snapshots --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One state of the catalog for all that this thread reads inside: one transaction, begun by the first read.
+
+        Snapshots nest; the outermost one counts. No writer waits for it, nor does it wait for one: SQLite keeps a
+        write-ahead log, PostgreSQL reads with REPEATABLE READ.
+        """
+        here = self._snapshot
+        if here.active:
+            yield
+            return
+        here.active, here.lost = True, False
+        try:
+            yield
+        finally:
+            self._end_snapshot()
+
+    @property
+    def in_snapshot(self) -> bool:
+        """Whether this thread reads in a snapshot now."""
+        return self._snapshot.active
+
+    def release(self) -> None:
+        """Ends this thread's snapshot before the end of its block: to be called before the same thread writes. A
+        SQLite that cannot keep a write-ahead log would wait for itself."""
+        self._end_snapshot()
+
+    def _end_snapshot(self) -> None:
+        here = self._snapshot
+        connection, here.connection, here.stamp, here.active = here.connection, None, None, False
+        if connection is not None:
+            with suppress(SQLAlchemyError):
+                connection.close()
+
+    # --- runs -------------------------------------------------------------------------------------------------
 
     def runs(
         self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
@@ -60,10 +128,15 @@ class CatalogReader:
         query = select(*_RUN).where(models.runs.c.lineage != "complete").order_by(models.runs.c.ordinal)
         return self._all(query, RunRecord)
 
-    def stamp(self) -> tuple[int, int]:
+    def stamp(self) -> Stamp:
         """Changes whenever a run is committed or taken out: what was found by name before may then be another."""
+        if self.in_snapshot and self._snapshot.stamp is not None:
+            return self._snapshot.stamp
         (row,) = self._rows(_STAMP)
-        return int(row[0]), int(row[1])
+        found = Stamp(int(row[0]), int(row[1]), int(row[2]), row[3])
+        if self.in_snapshot:
+            self._snapshot.stamp = found
+        return found
 
     def latest_run(self, workflow: str) -> RunRecord | None:
         found = self.runs(workflow, limit=1)
@@ -165,9 +238,7 @@ class CatalogReader:
         return None if row is None else str(row[0])
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._end_snapshot()
         self.engine.dispose()
 
     def _all(self, query: Select[Any], record: type[Record]) -> list[Record]:
@@ -176,25 +247,42 @@ class CatalogReader:
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
         """What every answer is made of. CatalogError where the database does not give it."""
         try:
-            # One connection is kept: opening one costs more than most of these queries.
-            if self._connection is None:
-                self._connection = self.engine.connect()
-            try:
-                return self._connection.execute(query).all()
-            finally:
-                self._connection.rollback()
+            with self.connection() as connection:
+                return connection.execute(query).all()
         except SQLAlchemyError as error:
-            self._forget_connection()
+            self._drop_connection()
             raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
         except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
-            self._forget_connection()
+            self._drop_connection()
             raise CatalogError(f"cannot read {named(self.engine)}: it is damaged") from error
 
-    def _forget_connection(self) -> None:
-        """After an error the next question gets a new one: a server may be back by then."""
-        if self._connection is not None:
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection to read with: that of the snapshot, else one whose statements see one state."""
+        here = self._snapshot
+        if not self.in_snapshot:
+            with self._connected() as connection:
+                yield connection
+            return
+        if here.lost:
+            raise CatalogError("the catalog could not be read while a question was answered", "ask again")
+        if here.connection is None:
+            here.connection = self._connected()
+        yield here.connection
+
+    def _connected(self) -> Connection:
+        connection = self.engine.connect()
+        if self.engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        return connection
+
+    def _drop_connection(self) -> None:
+        """After an error the next question gets a new connection: a server may be back by then. The question at hand
+        has lost its snapshot and must not go on with another."""
+        connection, self._snapshot.connection = self._snapshot.connection, None
+        self._snapshot.lost = True
+        if connection is not None:
             with suppress(SQLAlchemyError):
-                self._connection.invalidate()
+                connection.invalidate()
             with suppress(SQLAlchemyError):
-                self._connection.close()
-            self._connection = None
+                connection.close()

@@ -3,13 +3,12 @@ reader, before the first of them is given out."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
 from lineage_catalog.engine import CatalogError, named
-from lineage_catalog.reader import CatalogReader
+from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import (
     ColumnRecord,
     DatasetRecord,
@@ -22,8 +21,6 @@ from lineage_catalog.records import (
 )
 from lineage_catalog.seals import ERASURES, RUNS, all_broken, broken, described
 
-TRIES, PAUSE = 5, 0.02  # somebody may commit between two of our queries: only what stays broken is
-
 
 class VerifiedReader(CatalogReader):
     def __init__(self, engine: Engine) -> None:
@@ -32,7 +29,8 @@ class VerifiedReader(CatalogReader):
 
     def broken_scopes(self) -> list[str]:
         """All that is damaged, in words."""
-        return [described(scope) for scope in all_broken(self._rows)]
+        with self.snapshot():
+            return [described(scope) for scope in all_broken(self._rows)]
 
     def runs(
         self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
@@ -46,7 +44,7 @@ class VerifiedReader(CatalogReader):
     def unfinished_runs(self) -> list[RunRecord]:
         return self._believed(super().unfinished_runs())
 
-    def stamp(self) -> tuple[int, int]:
+    def stamp(self) -> Stamp:
         self._require(RUNS)
         return super().stamp()
 
@@ -122,10 +120,9 @@ class VerifiedReader(CatalogReader):
         wanted = [scope for scope in scopes if scope not in self._whole]
         if not wanted:
             return
-        for again in range(TRIES):
+        with self.snapshot():  # records and seals of one state: somebody may commit between two of our queries
             found = broken(wanted, self._rows)
-            if not found:
-                self._whole.update(wanted)
-                return
-            time.sleep(PAUSE * again)
+        if not found:
+            self._whole.update(wanted)
+            return
         raise CatalogError(f"{named(self.engine)} is damaged: {described(found[0])} is not as it was written")

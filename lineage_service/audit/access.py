@@ -58,8 +58,7 @@ def access(
     if min_group < 2:
         raise QuestionError("a group is of two persons at least: min_group")
     given = case or CaseOptions()
-    asking = Asking(audit.ask, subject_key(audit.ask), subjects, min_group)
-    document = asking.document()
+    asking, document = audit.in_one_snapshot(lambda: _asked(audit, subjects, min_group))
     with logged(audit, given.who) as writing:
         recipients = sorted({name for each in document["processing"] for name in each["recipients"]})
         case_answered(writing, given, recipients=recipients)
@@ -74,6 +73,11 @@ def access(
             )
         )
     return Access(document, writing.notes)
+
+
+def _asked(audit: Audit, subjects: Sequence[Subject], min_group: int) -> tuple[Asking, Document]:
+    asking = Asking(audit.ask, subject_key(audit.ask), subjects, min_group)
+    return asking, asking.document()
 
 
 def subject_key(ask: Questions) -> Key:

@@ -26,6 +26,7 @@ from lineage_catalog.erasures import (
     switch,
     vacuum,
 )
+from lineage_catalog.reader import Stamp
 
 from lineage_service.audit.actor import Actor
 from lineage_service.audit.cases import case_closed, require_approval
@@ -51,6 +52,7 @@ from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.sweeping import sweep
 from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
 from lineage_service.errors import LineageError, RunError, listed
+from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import storing
@@ -79,7 +81,7 @@ class Applying:
     actor: Actor
     spark: IndexOptions
     stages: Stages
-    stamp: tuple[int, int] = (0, 0)  # of the catalog, when runs were looked at
+    stamp: Stamp | None = None  # of the catalog, when runs were looked at
 
     @property
     def plan_id(self) -> str:
@@ -124,16 +126,14 @@ class Applying:
     # --- up to the switch -------------------------------------------------------------------------------------
 
     def _switch(self, key: Key) -> None:
-        ask = self.audit.ask
-        options = Options(**self.plan["options"])
-        rows = rows_of_hashes(ask, key, self.plan["subjects"])
-        scope = scope_of(ask, rows, options, self.corrected)
+        scope = self.audit.in_one_snapshot(lambda: self._scope(key))
         intent = Entry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
         append(self.audit, intent, actor=self.actor)
         _discard_waiting(self.plan)
-        self.stamp = self.audit.reader.stamp()
-        with ExitStack() as folders:
+        ask = self.audit.ask
+        with ExitStack() as folders, self.audit.reader.snapshot():
             try:
+                self.stamp = self.audit.reader.stamp()
                 superseding = Superseding(
                     ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id,
                     rewritten=rewritten(scope.cut, self.plan_id),
@@ -149,7 +149,8 @@ class Applying:
                 self._try_canary(scope, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
-            except BaseException as error:
+            except BaseException as caught:
+                error = self._outrun() if isinstance(caught, LineageFinished) else caught
                 # Interrupted just after the switch, they are what is to be put in place.
                 if self._known() is None:
                     _discard_waiting(self.plan)
@@ -157,8 +158,13 @@ class Applying:
                         details = {**self._details(), "error": type(error).__name__}
                         failed = Entry(f"apply {self.plan['kind']}", result="failed", details=details, **self.entry)
                         append(self.audit, failed, actor=self.actor)
-                raise
+                raise error from None
         self.audit.forget()
+
+    def _scope(self, key: Key) -> Scope:
+        ask = self.audit.ask
+        rows = rows_of_hashes(ask, key, self.plan["subjects"])
+        return scope_of(ask, rows, Options(**self.plan["options"]), self.corrected)
 
     def _telling(self, scope: Scope) -> Telling:
         ask, retained = self.audit.ask, [found for found, _ in scope.retained]
@@ -226,10 +232,7 @@ class Applying:
         with logged(self.audit, self.actor) as writing:
             overwrite_freed(writing.connection)
             if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
-                raise RunError(
-                    f"the plan '{self.plan_id}' no longer fits: a run came in between",
-                    hint="make it again; nothing was changed",
-                )
+                raise self._outrun()
             require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
             switch(writing.connection, record, [(each.old.id, each.commit) for each in made], persons, key.id)
@@ -238,6 +241,12 @@ class Applying:
             writing.append(Entry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
         for folder in folders:
             folder.mark_committed()
+
+    def _outrun(self) -> RunError:
+        return RunError(
+            f"the plan '{self.plan_id}' no longer fits: a run came in between",
+            hint="make it again; nothing was changed",
+        )
 
     def _details(self) -> dict[str, Any]:
         return {"plan": self.plan_id}

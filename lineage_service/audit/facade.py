@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lineage_catalog.engine import connect
+from lineage_catalog.engine import connect, empty_log
 from lineage_catalog.reader import CatalogReader
 from sqlalchemy import Engine
 
+from lineage_service.one_snapshot import Snapshots, question
 from lineage_service.progress import Tell
 from lineage_service.query.ask import Questions
 from lineage_service.settings import IndexOptions
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
     from lineage_service.query.answer import Answer
     from lineage_service.subjects.given import Given
 
+Answered = TypeVar("Answered")
+
 
 @dataclass(frozen=True)
 class Audit:
     """What a person's request needs of a home.
 
     `questions` gives the home's questions, `prepare` sees to it that the catalog is there and current, `forget` drops
-    what was read of runs that are no longer what they were.
+    what was read of runs that are no longer what they were, `snapshots` answers from one state of the catalog.
     """
 
     layout: HomeLayout
@@ -46,6 +49,13 @@ class Audit:
     prepare: Callable[[], None]
     forget: Callable[[], None]
     tell: Tell
+    snapshots: Snapshots
+
+    def in_one_snapshot(self, answer: Callable[[], Answered]) -> Answered:
+        """What `answer` gives, read from one state of the catalog; `Home.in_one_snapshot` says when it is called
+        again."""
+        found: Answered = self.snapshots(answer)
+        return found
 
     @property
     def ask(self) -> Questions:
@@ -58,10 +68,12 @@ class Audit:
     @contextmanager
     def writing(self) -> Iterator[Engine]:
         """An engine to write the catalog with; what it answers is told with the home's path."""
+        self.reader.release()
         with catalog_errors(self.layout):
             engine = connect(self.url)
             try:
                 yield engine
+                empty_log(engine)
             finally:
                 engine.dispose()
 
@@ -83,12 +95,14 @@ class Audit:
 
         return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
 
+    @question
     def record(self, *files: str | Path) -> dict[str, Any]:
         """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
         from lineage_service.audit.record_of_processing import record_of_processing
 
         return record_of_processing(self, files)
 
+    @question
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
         """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
         from lineage_service.audit.retention import retain
@@ -97,18 +111,21 @@ class Audit:
 
     # --- the log ----------------------------------------------------------------------------------------------
 
+    @question
     def log(self, *, limit: int | None = None, request: str | None = None, verb: str | None = None) -> Answer:
         """Who asked what, when, with what result: entries of the log, newest first."""
         from lineage_service.audit.log_listing import log_entries
 
         return log_entries(self, limit=limit, request=request, verb=verb)
 
+    @question
     def log_head(self) -> dict[str, Any]:
         """Number, hash, time and key of the last entry; number 0 where the log is empty."""
         from lineage_service.audit.log_listing import log_head
 
         return log_head(self)
 
+    @question
     def verify_log(self, anchors: str | Path | None = None) -> LogVerdict:
         """Whether the log is whole, by its chain and its anchors, or those that were kept elsewhere."""
         from lineage_service.audit.chain import verify_log
@@ -124,6 +141,7 @@ class Audit:
 
     # --- cases ------------------------------------------------------------------------------------------------
 
+    @question
     def requests(self, *, all: bool = False, limit: int | None = None) -> Answer:
         """Open cases by due date; with `all`, closed ones too."""
         from lineage_service.audit.case_listing import requests
@@ -186,6 +204,7 @@ class Audit:
         how = Options(drop_runs=drop_runs)
         return self._planned(RECTIFICATION, subjects, how, values, most, four_eyes, case, out, options, progress)
 
+    @question
     def _planned(
         self,
         kind: str,
@@ -228,6 +247,7 @@ class Audit:
         target, who = None if out is None else Path(out), current_actor(actor)
         return apply(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
 
+    @question
     def verify(
         self, certificate: str | Path, *, values: Iterable[str] | None = None, progress: Tell | None = None
     ) -> Verdict:

@@ -117,7 +117,7 @@ def anchored(audit: Audit, writing: Writing) -> list[str]:
 @contextmanager
 def reading(audit: Audit) -> Iterator[Connection]:
     """A connection to read log and cases with; NotFound where there is no catalog."""
-    with log_errors(audit), audit.reader.engine.connect() as connection:
+    with log_errors(audit), audit.reader.connection() as connection:
         yield connection
 
 

@@ -8,16 +8,18 @@ from lineage_catalog import models
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit
 from lineage_catalog.writer import supersede
-from sqlalchemy import Engine, create_engine, insert, select
+from sqlalchemy import create_engine, insert, select
 from sqlalchemy.pool import StaticPool
 
 
-def rehearsed(engine: Engine, switched: Iterable[tuple[str, Commit]], before: str | None = None) -> CatalogReader:
+def rehearsed(
+    reader: CatalogReader, switched: Iterable[tuple[str, Commit]], before: str | None = None
+) -> CatalogReader:
     """A reader of the copy. With `before`, only of runs that were committed before that one."""
     copy = create_engine("sqlite://", poolclass=StaticPool)
     models.metadata.create_all(copy)
     left_out = (models.audit_log.name, models.audit_requests.name)
-    with engine.connect() as source, copy.begin() as target:
+    with reader.connection() as source, copy.begin() as target:
         ordinal = None
         if before is not None:
             ordinal = source.execute(select(models.runs.c.ordinal).where(models.runs.c.id == before)).scalar_one()

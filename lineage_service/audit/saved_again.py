@@ -78,7 +78,7 @@ def _asked(
         raise LineageError(NOT_AGAIN)
     content = json.loads(text)
     switched = [(each.old.id, each.commit) for each in superseding.made if each.commit is not None]
-    reader = rehearsed(ask.reader.engine, switched, before=run.id)
+    reader = rehearsed(ask.reader, switched, before=run.id)
     then = _AsThen(ask.home, reader, ask.engine)
     try:
         asking = Asking(then, Preparations(then))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lineage_catalog.reader import Stamp
 from lineage_catalog.records import DatasetRecord, PreparedRecord
 
 from lineage_service.capture.workload import Declared
@@ -67,7 +68,7 @@ class Preparations:
         self.ask = ask
         self._runs: dict[str, list[Prepared]] = {}
         self._found: dict[str, Prepared] = {}
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: Stamp | None = None
 
     def of_run(self, run_id: str) -> list[Prepared]:
         if run_id not in self._runs:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.reader import CatalogReader
+from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.workload import line_to_add
@@ -78,7 +78,7 @@ class Questions:
         self.asked: list[Path] = []  # pairs that were captured when asked for; they go with the questions
         self._scans: dict[str, VersionScan] = {}
         self._found: dict[str, DatasetRecord] = {}
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: Stamp | None = None
         self._taken: dict[tuple[object, ...], pa.Array] = {}
 
     def close(self) -> None:

@@ -54,10 +54,10 @@ class QueryEngine:
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows that a query gives, where they are few."""
         with translated(self.spill.parent):
-            return [tuple(row) for row in self.connection.execute(query).fetchall()]
+            return [tuple(row) for row in self.connection.execute(query, list(parameters)).fetchall()]
 
     def text(self, query: str, parameters: Sequence[Any] = ()) -> str:
         """The one text that a query gives."""

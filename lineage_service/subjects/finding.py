@@ -121,7 +121,7 @@ def _hashes(
     kind = next((each.type for each in columns if each.name.lower() == declared.column.lower()), "string")
     query, found = f"SELECT {canonical_of_text(kind)}", []
     for value in values:
-        rows = ask.engine.connection.execute(query, [value] * query.count("?")).fetchall()
+        rows = ask.engine.rows(query, [value] * query.count("?"))
         if rows[0][0] is not None:
             found.append(key.subject(declared.kind, str(rows[0][0])))
     return found
@@ -189,7 +189,7 @@ class _Finder:
         text = hashed(declared.kind, canonical(column(own.name), own.type))
         query = f"SELECT {RID}, hash FROM (SELECT {RID}, {text} AS hash FROM ({scan.select([own.name])}))"
         pads = [pad for _ in range(text.count("?") // 2) for pad in self.key.pads]
-        rows = self.ask.engine.connection.execute(f"{query} WHERE hash IN ({wanted})", pads).fetchall()
+        rows = self.ask.engine.rows(f"{query} WHERE hash IN ({wanted})", pads)
         for _, value in rows:
             self.matched.setdefault(declared.kind, set()).add(bytes(value).hex())
         return np.unique(np.array([rid for rid, _ in rows], np.int64)), None

@@ -129,9 +129,16 @@ def test_a_reader_that_waits_too_long_is_told_why(url, engine):
     reader = CatalogReader(connect(url, wait=0.2))
     with engine.connect() as connection:
         connection.exec_driver_sql("ROLLBACK" if url.startswith("sqlite") else "SELECT 1")
+        if url.startswith("sqlite"):
+            connection.exec_driver_sql("PRAGMA locking_mode = EXCLUSIVE")
         connection.exec_driver_sql(exclusively)
         with pytest.raises(CatalogError, match=r"cannot read the catalog.*: it is locked: another process is writing"):
             reader.runs()
+        if url.startswith("sqlite"):
+            connection.exec_driver_sql("ROLLBACK")
+            connection.exec_driver_sql("PRAGMA locking_mode = NORMAL")
+            connection.exec_driver_sql("BEGIN")
+    engine.dispose()
     assert reader.runs() == []
     reader.close()
 
