@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -123,18 +124,28 @@ def cli() -> None:
 class WithoutPandas:
     """Where pandas and numpy are installed, pyarrow loads them with the first value: most of a second for nothing.
 
-    A question that has to start Spark takes it away first.
+    Numpy is hidden from pyarrow alone: our own modules may always import it, and turn arrays into those of pyarrow by
+    `lineage_service.store.arrays`, which needs nothing of pyarrow's for that. A question that has to start Spark takes
+    this finder away first.
     """
 
     until_spark = True
 
-    def __init__(self, hidden: Sequence[str] = ("pandas", "numpy")) -> None:
-        self.hidden = hidden
+    def __init__(self, numpy: bool = True) -> None:
+        self.numpy = numpy
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
         """Nothing here; and those two are not to be found elsewhere."""
-        if fullname in self.hidden:
+        if fullname == "pandas" or (fullname == "numpy" and self.numpy and _importer().startswith("pyarrow")):
             raise ModuleNotFoundError("not used by this program", name=fullname)
+
+
+def _importer() -> str:
+    """The name of the module that imports something now."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_globals.get("__name__", ""):
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -142,8 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else list(arguments)
     gc.set_threshold(100_000, 50, 50)  # a command is short: looking for cycles while importing costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
-    if arguments is None and not set(given) & USING_SPARK:
-        sys.meta_path.insert(0, WithoutPandas(("pandas",) if set(given) & USING_NUMPY else ("pandas", "numpy")))
+    # A remote session, which a question may have to use, needs both.
+    if arguments is None and not set(given) & USING_SPARK and not os.environ.get("SPARK_REMOTE"):
+        sys.meta_path.insert(0, WithoutPandas(numpy=not set(given) & USING_NUMPY))
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
     # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.

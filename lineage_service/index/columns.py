@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.index.shapes import batches_of
+from lineage_service.store.arrays import arrow_ids, numpy_ids
 from lineage_service.store.engine import memory_limit
 
 if TYPE_CHECKING:
@@ -40,22 +41,21 @@ def write_turned(files: Sequence[str], column: str, path: Path) -> Path:
 
         for begin in range(0, len(ids), ROW_GROUP):
             part = slice(begin, begin + ROW_GROUP)
-            columns = [np.ascontiguousarray(each[part], dtype=np.int64) for each in (rows, ids)]
-            yield pa.RecordBatch.from_arrays([pa.array(each) for each in columns], names=["a", "b"])
+            yield pa.RecordBatch.from_arrays([arrow_ids(each[part]) for each in (rows, ids)], names=["a", "b"])
 
     return write_pairs(path, batches())
 
 
 def _read(files: Sequence[str], column: str) -> tuple[np.ndarray, np.ndarray | None]:
     """The ids, and the positions they are at; None where they are at all of them."""
-    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     arrays = pa.chunked_array([batch for file in files for batch in batches_of(file, column)], pa.int64())
     if not arrays.null_count:
-        return arrays.to_numpy(), None
-    there = arrays.is_valid().to_numpy()
-    return arrays.drop_null().to_numpy(), np.flatnonzero(there)
+        return numpy_ids(arrays), None
+    there = pa.chunked_array([pc.indices_nonzero(arrays.is_valid())])
+    return numpy_ids(arrays.drop_null()), numpy_ids(there)
 
 
 def ordered(ids: np.ndarray) -> np.ndarray:
