@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-# Files that take longest come first, so that two workers end at about the same time.
+# Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
 LONGEST = ("test_cases", "test_capture", "test_properties", "test_refresh", "test_erasure_rules", "test_erasure_chain",
            "test_workload", "test_erasure_killed", "test_erasure_requests", "test_refresh_random", "test_end_to_end",
            "test_tutorial", "test_runs", "test_sources", "test_tpch", "test_semantics", "test_why_not", "test_bad_input",
@@ -39,7 +39,9 @@ NO_SPARK = "/a test that starts Spark uses the fixture spark or is marked so: py
 def pytest_collection_modifyitems(items):
     if "PYTEST_XDIST_WORKER" in os.environ:
         rank = {name: number for number, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
+        with_spark = {item.path: len(LONGEST) for item in items if "spark" in item.fixturenames}
+        last = len(LONGEST) + 1
+        items.sort(key=lambda item: rank.get(item.path.stem, with_spark.get(item.path, last)))
     for item in items:
         for mark in {"spark", "server", "wheel"}.intersection(item.fixturenames):
             item.add_marker(mark)

@@ -45,8 +45,13 @@ def failures_of(home: Home, run_id: str, prefix: str, case: dict, plan: Plan) ->
 
 # Folders whose cases are asked lazily too.
 LAZILY = ("distinct",)
-PARTS = [(folder, capture) for number, folder in enumerate(FOLDERS) for capture in captures(number)]
-PARTS += [(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
+# Each folder under one strategy, all strategies under some folder; a second one where there is time.
+PARTS = [
+    pytest.param(folder, capture, marks=[pytest.mark.slow] if turn and not ASKED_FOR else [])
+    for number, folder in enumerate(FOLDERS)
+    for turn, capture in enumerate(captures(number))
+]
+PARTS += [pytest.param(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
 
 
 @pytest.mark.parametrize(("folder", "capture"), PARTS)
