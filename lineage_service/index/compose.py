@@ -86,6 +86,15 @@ def chained_pairs(edges: Sequence[Edge]) -> str:
     return f"{text} WHERE t{len(edges) - 1}.{edges[-1].column} IS NOT NULL"
 
 
+def count_of_both(own: Edge, chain: Sequence[Edge]) -> str:
+    """How many rows of a dataset have an id in their own column that a chain of two edges leads to as well."""
+    first, last = chain
+    return (
+        f"SELECT count(*) FROM {view_of(own.table)} o JOIN {view_of(first.table)} f ON f.id = o.id "
+        f"JOIN {view_of(last.table)} m ON m.id = f.{first.column} AND m.{last.column} = o.{own.column}"
+    )
+
+
 def is_chain(edges: Sequence[Edge], start: Space) -> bool:
     """Whether the edges (sources before targets) are one way from `start`."""
     at = start

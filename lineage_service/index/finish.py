@@ -20,6 +20,7 @@ from lineage_service.index.compose import (
     chained_pairs,
     composable,
     composed_pairs,
+    count_of_both,
     count_of_ways,
     is_chain,
     pairs_of,
@@ -298,9 +299,8 @@ class Finisher:
         )
 
     def _count_pairs(self, graph: Graph) -> None:
-        """How many pairs there are between each dataset and each source, also where they are not kept end to end.
-
-        Where counting would multiply out what the hops are kept for, the number of ways stands for it.
+        """How many distinct pairs there are between each dataset and each source, also where they are not kept end to
+        end. None where counting them would multiply out what the hops are kept for.
         """
         for start in graph.datasets():
             edges = composable(graph.between(start, beyond=True), start)
@@ -310,15 +310,28 @@ class Finisher:
                 if self._is_pruned(ways):
                     continue
                 straight = all(edge.source == start or not is_dataset(edge.source) for edge in ways)
+                # Pairs that were written are distinct over all roles; of other forms two may have a pair in common.
+                apart = len(direct) == 1 or all(hop.form in ("pairs", "empty") for hop in direct)
                 if any(graph.is_lazy(edge) for edge in ways) or any(_on_demand(hop) for hop in direct):
                     self.pairs[start, source] = None
-                elif straight and direct:
+                elif straight and direct and apart:
                     self.pairs[start, source] = sum(hop.rows for hop in direct)
                 else:
-                    total = self.engine.number(count_of_ways(ways, start, source))
-                    if total <= MOST_COUNTED:
-                        total = self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x")
-                    self.pairs[start, source] = int(total)
+                    self.pairs[start, source] = self._counted(ways, start, source)
+
+    def _counted(self, ways: Sequence[Edge], start: Space, source: Space) -> int | None:
+        """The number of distinct pairs over these ways; None where nothing but multiplying them out would tell."""
+        total = int(self.engine.number(count_of_ways(ways, start, source)))
+        if total <= MOST_COUNTED:
+            return int(self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x"))
+        if is_chain(ways, start) and stays_distinct(ways):
+            return total
+        # A window: each row itself, and beside it the members of its partition, which the row is one of.
+        own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, source)]
+        others = [edge for edge in ways if edge not in own]
+        if len(own) == 1 and len(others) == 2 and is_chain(others, start) and stays_distinct(others):
+            return total - int(self.engine.number(count_of_both(own[0], others)))
+        return None
 
     def _is_pruned(self, ways: Sequence[Edge]) -> bool:
         """Whether a part of the way is not kept."""
