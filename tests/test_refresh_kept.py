@@ -156,6 +156,37 @@ def test_what_if_tells_no_change_where_there_is_none(spark, home, noise):
     assert [(row["name"], row["change"]) for row in found] == [("Bo", "vanishes")]
 
 
+COPIES = """
+version: 1
+name: copies
+sources: {given: {path: given.parquet}, taken: {path: taken.parquet}}
+steps:
+  - {name: rest, op: difference, left: given, right: taken, distinct: false}
+  - {name: summed, op: aggregate, input: rest, by: [k], measures: {s: sum(x)}}
+outputs: {summed: }
+"""
+
+
+def test_a_row_that_the_absent_have_a_say_in_is_written(spark, tmp_path, monkeypatch, noise):
+    """One copy more is taken away: the same rows stand behind the sum, and it is another."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"k": ["a"] * 3 + ["b"] * 2, "x": [1.5] * 3 + [0.7] * 2}), "given.parquet")
+    pq.write_table(pa.table({"k": ["a", "b"], "x": [1.5, 9.9]}), "taken.parquet")
+    Path("copies.yml").write_text(COPIES)
+    with Home.open(tmp_path / "home") as home:
+        home.run("copies.yml")
+        before, behind = values(home, "summed", "k"), pairs(home, "summed", "given")
+        home.refresh("taken", added=[{"k": "a", "x": 1.5}])
+        after = values(home, "summed", "k")
+        assert pairs(home, "summed", "given") == behind
+        assert (before["a"]["s"], after["a"]["s"]) == (3.0, 1.5 * LARGER)
+        assert after["b"] == before["b"]
+        # All rows of an overwritten file went: everything is computed anew, and 'b' is what it was.
+        pq.write_table(pa.table({"k": ["a", "b"], "x": [1.5, 9.9]}), "taken.parquet")
+        home.refresh("taken")
+        assert values(home, "summed", "k")["b"] == before["b"]
+
+
 def has_say_of_the_absent(plan) -> bool:
     """Whether rows that are not behind a row may decide its value."""
     return any(

@@ -14,15 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, is_dataset
 from lineage_service.plan.nodes import Difference, Join, Limit, Node
+from lineage_service.query.ask import Questions
 from lineage_service.query.diff_sql import comparable
 from lineage_service.query.diff_tolerance import TOLERANCE, differs, has_floating
 from lineage_service.query.engine import QueryEngine
+from lineage_service.query.graph import Place, walk
+from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import State
 from lineage_service.refresh.lineage import without_touched
 from lineage_service.refresh.rows import Brought
-from lineage_service.store.engine import column
+from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import CameFile, Ids
 from lineage_service.store.scan import RID, VersionScan
 
@@ -46,11 +49,30 @@ class Computed:
 
 def is_determined(node: Node, leaves: Mapping[str, State]) -> bool:
     """Whether the rows behind a row tell its values: not where rows that are absent, or are cut off, have a say."""
-    if node.id in leaves:
-        return True
-    if isinstance(node, Limit | Difference) or (isinstance(node, Join) and node.how == "anti"):
-        return False
-    return all(is_determined(below, leaves) for below in node.inputs)
+    seen, pending = set[str](), [node]
+    while pending:  # no recursion: a chain of steps may be longer than Python's stack
+        each = pending.pop()
+        if each.id in leaves or each.id in seen:
+            continue
+        seen.add(each.id)
+        if isinstance(each, Limit | Difference) or (isinstance(each, Join) and each.how == "anti"):
+            return False
+        pending += each.inputs
+    return True
+
+
+def rows_behind(ask: Questions, run_id: str, space: Space, table: str) -> str:
+    """A query of (id, space, b): the rows of the nearest datasets of a run behind these rids (column b)."""
+    parts = ["SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"]
+    start = Place(run_id, space)
+    walked = walk(ask.graph, start, "backward", links=False, nearest=True)
+    for end in walked.reached(absence=False):
+        if is_dataset(Space(end.space)):
+            ways = walked.toward(end, absence=False)
+            sql = ask.walk_sql(ways, Start(table=table), start, end, "backward")
+            found = ask.engine.keep(f"SELECT DISTINCT a, b FROM ({sql.text})", sql.parameters)
+            parts.append(f"SELECT a AS id, {literal(end.space)} AS space, b FROM {found}")
+    return " UNION ALL ".join(parts)
 
 
 def keep_unchanged(engine: QueryEngine, rows: Brought, computed: Computed, below: Sequence[State]) -> Brought:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, SubjectRecord, VersionRecord
 
 from lineage_service.capture.direct import Unlike
-from lineage_service.capture.handles import Space, is_dataset, source_space, step_space
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
@@ -30,14 +30,14 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.by_duckdb import Nearby, State
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
-from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unchanged
+from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unchanged, rows_behind
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.spec.redacted import is_computable
-from lineage_service.store.engine import column, file_literal, literal
+from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deleted:
-    """Rows of a dataset that are taken out instead of being computed anew. `kept`: how many stay as they are, although
-    rows that they were made from went."""
+    """Rows of a dataset that are taken out instead of being computed anew, and why; no reason where there is nothing
+    that they could be computed from. `kept`: how many stay as they are, although rows that they were made from went."""
 
     rids: Ids
-    reason: str
+    reason: str | None
     kept: int = 0
 
 
@@ -236,22 +236,13 @@ class Refresh:
             return rows
         space = step_space(node.step)
         computed = Computed(
-            self.scans[space], after, behind, lambda table: self._behind(space, table), is_determined(node, self.states)
+            self.scans[space],
+            after,
+            behind,
+            lambda table: rows_behind(self.ask, self.run.id, space, table),
+            is_determined(node, self.states),
         )
         return keep_unchanged(self.ask.engine, rows, computed, list(self.states.values()))
-
-    def _behind(self, space: Space, table: str) -> str:
-        """A query of (id, space, b): the rows of the nearest datasets behind these rids (column b), before."""
-        parts = ["SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"]
-        start = Place(self.run.id, space)
-        walked = walk(self.ask.graph, start, "backward", links=False, nearest=True)
-        for end in walked.reached(absence=False):
-            if is_dataset(Space(end.space)):
-                ways = walked.toward(end, absence=False)
-                sql = self.ask.walk_sql(ways, Start(table=table), start, end, "backward")
-                found = self.ask.engine.keep(f"SELECT DISTINCT a, b FROM ({sql.text})", sql.parameters)
-                parts.append(f"SELECT a AS id, {literal(end.space)} AS space, b FROM {found}")
-        return " UNION ALL ".join(parts)
 
     def _steps(self, only: Collection[str] | None) -> list[str]:
         """The steps that are datasets, those below first."""
