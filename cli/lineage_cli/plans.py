@@ -28,7 +28,10 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
     """A certificate in words."""
     yield from _not_covered(certificate)
     yield ""
-    yield f"{certificate['certificate_of']} done: plan {certificate['plan_id']}, {certificate['finished_at']}"
+    from lineage_service.audit.documents import reservations
+
+    done = f"{certificate['certificate_of']} done: plan {certificate['plan_id']}, {certificate['finished_at']}"
+    yield "; but ".join([done, *(["; ".join(told)] if (told := reservations(certificate)) else [])])
     yield from _runs(certificate["runs"], "superseded")
     if certificate["recipients"]:
         yield f"recipients to be told: {', '.join(certificate['recipients'])}"
@@ -56,4 +59,7 @@ def _runs(runs: list[Mapping[str, Any]], key: str) -> Iterator[str]:
                 if each[name]
             ]
             reason = f"  ({each['reason']})" if each.get("reason") else ""
-            yield f"  {each['dataset']}: {', '.join(counts) or 'nothing changes'}{reason}"
+            line = f"  {each['dataset']}: {', '.join(counts) or 'nothing changes'}{reason}"
+            if each.get("all_because") and (each["recompute"] or each["insert"]):
+                line += f"; all rows are computed anew: {each['all_because']}"
+            yield line

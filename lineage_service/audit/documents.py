@@ -14,7 +14,24 @@ from lineage_service.store.layout import new_run_id
 from lineage_service.subjects.key import Key
 
 SEAL = "seal"
+ONLY_READ = "source files that are only read"  # how the entry of `not_covered` begins that names them
 MOST_BYTES = 64 * 1024 * 1024
+
+
+def reservations(document: Mapping[str, Any]) -> list[str]:
+    """What a plan or certificate leaves as it is, in a few words: to be said wherever it is said to hold."""
+    told = []
+    if any(each.startswith(ONLY_READ) for each in document["not_covered"]):
+        erased = document.get("certificate_of", document.get("kind")) == "erasure"
+        told.append(
+            "the source files were not rewritten and may still hold the person's rows"
+            if erased
+            else "the source files were not corrected and may still hold the old values"
+        )
+    if document["retained"]:
+        rows = sum(each["rows"] for each in document["retained"])
+        told.append(f"{rows:,} {'row is' if rows == 1 else 'rows are'} retained under a legal hold")
+    return told
 
 
 def sealed(document: Mapping[str, Any], key: Key) -> dict[str, Any]:

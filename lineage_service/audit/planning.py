@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from lineage_catalog.records import DatasetRecord, RunRecord
 
+from lineage_service.audit.documents import ONLY_READ
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.published import target_of
 from lineage_service.audit.source_files import Cut, cuts, refuse_unwritable, spread
@@ -237,7 +238,8 @@ def _dataset(change: DatasetChange) -> dict[str, Any]:
         "rows_after": change.rows,
         "rows_hash": ids,
     }
-    return {**found, "reason": change.reason} if change.reason else found
+    found |= {"reason": change.reason} if change.reason else {}
+    return found | ({"all_because": change.all_because} if change.all_because else {})
 
 
 def _totals(runs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -271,10 +273,10 @@ def not_covered(ask: Questions, scope: Scope) -> list[str]:
     if files:
         shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
         if scope.wanted.corrected:
-            told.append(f"source files that are only read: {shown}; they hold the old values. Correct them there too")
+            told.append(f"{ONLY_READ}: {shown}; they hold the old values. Correct them there too")
         else:
             told.append(
-                f"source files that are only read: {shown}; they still hold the person's rows. Remove them where they "
+                f"{ONLY_READ}: {shown}; they still hold the person's rows. Remove them where they "
                 "come from, or plan with --rewrite-sources"
             )
     if scope.retained:

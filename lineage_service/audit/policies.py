@@ -32,7 +32,10 @@ def policies(
     for step in steps:
         said = {output.on_erasure for output in outputs.get(step, [])}
         if everywhere is not None:
-            found[step] = Deleted(reached(ask, refresh.run.id, step, rows), everywhere)
+            rids = reached(ask, refresh.run.id, step, rows)
+            # A row that nobody else is in would go in any case: that nothing can be computed is not why.
+            reason = everywhere if are_shared(ask, refresh.run.id, step, rids, rows) else None
+            found[step] = Deleted(rids, reason)
         elif "delete" in said:  # of two outputs of one step the stricter counts
             found[step] = Deleted(reached(ask, refresh.run.id, step, rows), "on_erasure: delete")
         elif said == {"keep"}:
@@ -51,8 +54,34 @@ def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec]
     persons = {} if isinstance(company, str) else {rid: others.all for rid, others in company.items()}
     few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
     grounds = ", ".join(dict.fromkeys(hold.ground for hold in holds))
-    reason = f"on_erasure: keep ({grounds}), rows of fewer than {smallest} persons deleted"
+    reason = f"on_erasure: keep ({grounds}); rows of fewer than {smallest} persons are deleted"
+    if isinstance(company, str):
+        reason += f", and those of which that is not known: {company}"
     return Deleted(few, reason, kept=len(candidates) - len(few))
+
+
+def are_shared(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[str, Ids]) -> bool:
+    """Whether any of these rows of a step was also made from rows that stay, of the sources whose rows went."""
+    if not len(rids):
+        return False
+    begin = Place(run_id, step_space(step))
+    table = ask.engine.keep_ids(pa.array(rids, pa.int64()))
+    try:
+        for space, gone in rows.items():
+            ways = walk(ask.graph, begin, "backward", links=False).toward(Place(run_id, space), absence=False)
+            if not ways or not len(gone):
+                continue
+            sql = ask.walk_sql(ways, Start(table=table), begin, Place(run_id, space), "backward")
+            went = ask.engine.keep_ids(pa.array(gone, pa.int64()))
+            others = f"SELECT count(*) FROM ({sql.text}) p ANTI JOIN {went} g ON g.b = p.b"
+            try:
+                if ask.engine.scalar(others, sql.parameters):
+                    return True
+            finally:
+                ask.engine.drop(went)
+    finally:
+        ask.engine.drop(table)
+    return False
 
 
 def reached(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:

@@ -42,25 +42,39 @@ NOT_AGAIN = "the saved query cannot be asked again"
 def saved_again(superseding: Superseding, run: RunRecord) -> Made:
     """The saved query's run over what its sources are to be. Where it cannot be asked again, rows that were made from
     rows that went are taken out, and the others stay."""
+    from lineage_service.audit.policies import are_shared
     from lineage_service.audit.superseding import DatasetChange, Made, VersionChange
 
     ask, folder = superseding.ask, superseding.new_folder()
     records = ask.graph.datasets(run.id)
     output = next(each for each in records if each.role == "output")
     before = ask.scan(output)
-    reason = None
+    reason, is_reduced = None, False
     try:
         commit, rows, version = _asked(superseding, run, folder, before)
     except LineageError as error:
         if _is_fatal(error):
             raise
-        reason = NOT_AGAIN
         commit, rows, version = _reduced(superseding, run, folder, records, before)
+        is_reduced = True
+        step, went = output.space.removeprefix("step:"), _went(superseding, records)
+        # A row that nobody else is in would go in any case.
+        reason = NOT_AGAIN if are_shared(ask, run.id, step, rows.gone, went) else None
     if len(rows.gone) or len(rows.came):
         superseding.versions[output.version_id] = VersionChange(before.version, version, rows.gone, rows.came)
-    way = "untouched" if not (len(rows.gone) or len(rows.came)) else "deleted" if reason else "all"
+    way = "untouched" if not (len(rows.gone) or len(rows.came)) else "deleted" if is_reduced else "all"
     told = DatasetChange(output, way, rows.counts, version.rows, reason, rows.gone, rows.came)
     return Made(run, commit, folder, (told,))
+
+
+def _went(superseding: Superseding, records: list[DatasetRecord]) -> dict[str, Ids]:
+    """By source, the rows that went."""
+    versions = superseding.versions
+    return {
+        each.space: versions[each.version_id].gone
+        for each in records
+        if each.role == "source" and each.version_id in versions
+    }
 
 
 def _is_fatal(error: LineageError) -> bool:

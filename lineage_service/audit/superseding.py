@@ -71,7 +71,11 @@ class VersionChange:
 
 @dataclass(frozen=True)
 class DatasetChange:
-    """What happens to a dataset of a run: how (`source`, or the way of a refresh), how many rows, and why."""
+    """What happens to a dataset of a run: how (`source`, or the way of a refresh), and how many rows.
+
+    reason: why rows are taken out that others are in too, or stay
+    all_because: why all rows are computed anew, and not only those concerned
+    """
 
     dataset: DatasetRecord
     way: str
@@ -81,6 +85,7 @@ class DatasetChange:
     gone: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
     came: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
     kept: int = 0  # rows that stay on a ground of their own, although made from rows that went
+    all_because: str | None = None
 
 
 @dataclass(frozen=True)
@@ -200,9 +205,10 @@ class Superseding:
             counts = {"removed": report.removed, "changed": report.changed, "added": report.added}
             policy = deleted.get(record.space.removeprefix("step:"))
             kept = 0 if policy is None else policy.kept
-            reason = policy.reason if policy is not None and kept else report.reason
+            why_all = report.reason if report.way == "all" else None
+            reason = policy.reason if policy is not None and (kept or len(policy.rids)) else None
             told.append(
-                DatasetChange(record, report.way, counts, version.rows, reason, state.gone, state.came, kept=kept)
+                DatasetChange(record, report.way, counts, version.rows, reason, state.gone, state.came, kept, why_all)
             )
             if record.space in changed:
                 self.versions[record.version_id] = VersionChange(before, version, state.gone, state.came)

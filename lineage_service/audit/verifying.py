@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lineage_service.audit.documents import read
+from lineage_service.audit.documents import read, reservations
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append
 from lineage_service.audit.published import copies_beside, published_copies
@@ -26,16 +26,26 @@ CANARY = "a canary that must be found 7b1f"
 
 @dataclass
 class Verdict:
-    """covered, not_covered: in words, to be said first · problems: what was found, or could not be looked at."""
+    """covered, not_covered: in words, to be said first · found, incomplete: what was found, or could not be looked
+    at · reservations: what was left as it is on purpose; said with the verdict."""
 
     covered: list[str] = field(default_factory=list)
     not_covered: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
+    reservations: list[str] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
         return not self.found and not self.incomplete
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line, with what it does not cover."""
+        if not self.holds:
+            return "does not hold" if self.found else "incomplete"
+        where = "holds in the home, the catalog and the published copies"
+        return f"{where}; but {'; '.join(self.reservations)}" if self.reservations else "holds"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,6 +53,7 @@ class Verdict:
             "not_covered": self.not_covered,
             "found": self.found,
             "incomplete": self.incomplete,
+            "reservations": self.reservations,
             "holds": self.holds,
         }
 
@@ -62,7 +73,7 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
         frozenset(told["columns_of_numbers"]),
         key,
     )
-    verdict = Verdict(not_covered=list(certificate["not_covered"]))
+    verdict = Verdict(not_covered=list(certificate["not_covered"]), reservations=reservations(certificate))
     with stages.stage("trying the scan on a canary"):
         if not _finds_canary(audit, key):
             verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
@@ -181,5 +192,5 @@ def told(verdict: Verdict) -> str:
         lines += [f"  and {len(verdict.found) - 50} more"] if len(verdict.found) > 50 else []
     if verdict.incomplete:
         lines += ["incomplete:", f"  {listed(verdict.incomplete, 20)}"]
-    lines.append(f"verdict: {'holds' if verdict.holds else 'does not hold' if verdict.found else 'incomplete'}")
+    lines.append(f"verdict: {verdict.line}")
     return "\n".join(lines)
