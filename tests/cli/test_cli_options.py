@@ -33,6 +33,7 @@ def test_rows_defaults_to_all(call: Call) -> None:
                 "columns": None,
                 "order_by": None,
                 "reveal": False,
+                "unchanged": False,
             },
         )
     ]
