@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lineage_service.errors import Position, Problem, did_you_mean
+from lineage_service.errors import Position, Problem
 from lineage_service.plan import functions
+from lineage_service.plan.calls import Unreadable, refuse_calls
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -113,7 +114,7 @@ class Expression:
         for index, token in enumerate(tokens):
             name = token.text.lower()
             opens = index + 1 < len(tokens) and _opens(tokens[index + 1])
-            after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
+            after_like = _is_quantifier(tokens, index)
             bare_clock = name.startswith(("current_", "localtime")) and token.token_type.name != "IDENTIFIER"
             if (opens and not after_like and _is_word(token)) or bare_clock:
                 names.append(name)
@@ -145,6 +146,10 @@ class Expression:
     def _refuse_what_is_no_scalar(self) -> None:
         from sqlglot import exp
 
+        try:
+            refuse_calls(self.text)
+        except Unreadable as error:
+            raise ExpressionError(error.message, error.hint) from None
         tree = self.tree
         if isinstance(tree, exp.Alias):
             raise ExpressionError(
@@ -155,16 +160,6 @@ class Expression:
                 "subqueries, statements and parameters have no traceable lineage inside an expression",
                 "make the subquery a step of its own and join it; a column named like a keyword is quoted: `select`",
             )
-        for name in self.called:
-            if name in functions.FILE_BOUND:
-                raise ExpressionError(
-                    f"{name}() depends on how the data is stored and would change under capture",
-                    "add the file name to the data itself",
-                )
-        for call in tree.find_all(exp.Anonymous):
-            name = call.name.lower()
-            if name not in functions.KNOWN:
-                raise ExpressionError(f"unknown function '{name}'", did_you_mean(name, functions.KNOWN))
 
 
 # Words that stand before a parenthesis without being functions.
@@ -178,6 +173,12 @@ _SYNTAX = frozenset({"in", "and", "or", "not", "on", "as", "when", "then", "else
 def _opens(token: Token) -> bool:
     """A parenthesis, and not a text or a name that is called like one."""
     return token.token_type.name == "L_PAREN"
+
+
+def _is_quantifier(tokens: tuple[Token, ...], index: int) -> bool:
+    """Whether a word is the ANY, SOME or ALL of a LIKE, and no function."""
+    before = tokens[index - 1].text.lower() if index else ""
+    return before in ("like", "ilike", "rlike") and tokens[index].text.lower() in ("any", "some", "all")
 
 
 def _is_word(token: Token) -> bool:
@@ -313,8 +314,7 @@ def over_window(expression: Expression, window: str) -> str:
     pieces, end, index = [], 0, 0
     while index < len(tokens) - 1:
         name = tokens[index].text.lower()
-        after_like = index > 0 and tokens[index - 1].text.lower() in ("like", "ilike", "rlike")
-        if name in wanted and _opens(tokens[index + 1]) and not after_like:
+        if name in wanted and _opens(tokens[index + 1]) and not _is_quantifier(tokens, index):
             last = _end_of_call(tokens, index + 1)
             pieces += [text[end : tokens[last].end + 1], f" OVER ({window})"]
             end = tokens[last].end + 1

@@ -133,3 +133,36 @@ KNOWN = frozenset(
     xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """.split()
 )
+
+_CODE = ("calls any Java method", "compute it from columns with functions of Spark SQL")
+_STORAGE = ("depends on how the data is stored and would change under capture", "add the file name to the data itself")
+_SPLIT = ("depends on how Spark splits the data and would change under capture", "number rows with a window step")
+_PLACE = ("depends on settings of the session that runs it", "pass it as a variable: `vars:` and --var")
+_FILES = ("can read files by its options", "parse it before, and read the result as a source")
+_TABLE = ("gives a table, not a value", "read it as a source")
+
+# Functions of Spark that an expression may not call: why not, and what to do instead.
+REFUSED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("java_method", "reflect", "try_reflect"), _CODE),
+    **dict.fromkeys(sorted(FILE_BOUND), _STORAGE),
+    "spark_partition_id": _SPLIT,
+    **dict.fromkeys(("current_path", "version"), _PLACE),
+    **dict.fromkeys(
+        ("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf", "from_xml", "schema_of_xml"), _FILES
+    ),
+    **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations", "range"), _TABLE),
+}
+
+# What an expression may call: every other function of Spark was looked at, and computes a value from others, from
+# chance or from the clock. A function that a later Spark brings is refused until it is put on one of the two lists.
+ALLOWED = KNOWN - REFUSED.keys()
+
+# Words that stand before a parenthesis without being functions.
+SYNTAX = frozenset(
+    """
+    all and any array as asc between both by case cast char character dec decimal desc distinct else end escape
+    except exists extract filter from group having ilike in interval is leading like map nchar not nulls numeric
+    on or order over overlay partition position regexp rlike rows select some struct substr substring then time
+    timestampadd timestampdiff to trailing trim try_cast using varchar when where with within
+    """.split()
+)

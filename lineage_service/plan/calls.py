@@ -1,0 +1,126 @@
+"""Which functions an expression calls, found as Spark's own lexer would find them.
+
+Not by sqlglot's tokens: wherever the two disagree about the end of a string or a comment, a call could hide. This
+follows the rules of Spark's grammar (SqlBaseLexer) and knows no more than strings, quoted names, comments and words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lineage_service.errors import did_you_mean
+from lineage_service.plan.functions import ALLOWED, REFUSED, SYNTAX
+
+_LEXEME = re.compile(
+    r"""
+      (?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    | (?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    | (?P<quoted>`(?:[^`]|``)*`)
+    | (?P<comment>--(?:\\\n|[^\r\n])*)
+    | (?P<begin>/\*)
+    | (?P<word>\w+)
+    | (?P<space>\s+)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A part of the text that is neither white space nor a comment. kind: text, quoted, word, other."""
+
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """What a word or quoted name says, in lower case."""
+        bare = self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+        return bare.lower()
+
+
+class Unreadable(Exception):
+    """A string, quoted name or comment that does not end, or what Spark would replace before it reads."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def lexemes(text: str) -> list[Lexeme]:
+    """The text as Spark's lexer takes it apart."""
+    found, at = [], 0
+    while at < len(text):
+        match = _LEXEME.match(text, at)
+        assert match is not None, "every character is matched"
+        kind = str(match.lastgroup)
+        at = match.end()
+        if kind == "begin":
+            at = _end_of_comment(text, at)
+        elif kind in ("raw", "text"):
+            found.append(Lexeme("text", match[0]))
+        elif kind in ("quoted", "word"):
+            found.append(Lexeme(kind, match[0]))
+        elif kind == "other":
+            found.append(Lexeme(kind, _symbol(match[0])))
+    return found
+
+
+def _symbol(character: str) -> str:
+    """A symbol of the grammar; what is none could mean anything to Spark."""
+    if character in "'\"`":
+        raise Unreadable(f"a {character} is not closed")
+    if character == "$" or not character.isascii() or not character.isprintable():
+        raise Unreadable(f"the character {character!a} has no place outside of texts and quoted names")
+    return character
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    """Behind the end of a comment. Comments inside of comments, and hints, have rules that need not be known here."""
+    end = text.find("*/", at)
+    if end < 0:
+        raise Unreadable("a comment is not closed")
+    if "/*" in text[at:end] or text[at : at + 1] == "+":
+        raise Unreadable("a comment inside of a comment, or a hint, cannot be read safely", "leave it away")
+    return end + 2
+
+
+def refuse_calls(text: str) -> None:
+    """Unreadable where an expression calls what is not on the list of functions that may be called."""
+    if "${" in text:
+        raise Unreadable(
+            "Spark would replace '${…}' in an expression by a setting or a variable of the environment",
+            "write the text in two parts: concat('$', '{…}')",
+        )
+    parts = lexemes(text)
+    for index, (part, after) in enumerate(pairwise(parts)):
+        if part.text == ")" and after.text == "(":
+            raise Unreadable("a function's name must be written as such, not computed")
+        is_name = part.kind in ("word", "quoted")
+        if not is_name or after.text != "(" or after.kind != "other" or (part.kind == "word" and part.name in SYNTAX):
+            continue
+        if index and parts[index - 1].text == "." and parts[index - 1].kind == "other":
+            raise Unreadable(
+                f"the function '{part.name}' is called with a catalog or schema before its name",
+                "only functions that are built into Spark may be called, by their own names",
+            )
+        refuse_function(part.name)
+    for part in parts:
+        if part.kind == "word" and part.name in REFUSED_WORDS:
+            refuse_function(part.name)
+
+
+def refuse_function(name: str) -> None:
+    if name in REFUSED:
+        reason, instead = REFUSED[name]
+        raise Unreadable(f"{name}() {reason}", instead)
+    if name not in ALLOWED:
+        hint = did_you_mean(name, ALLOWED) or "functions of Spark SQL can be called that compute a value from others"
+        raise Unreadable(f"unknown function '{name}'", hint)
+
+
+# Spark takes these for calls without parentheses too; a column of that name is quoted.
+REFUSED_WORDS = frozenset({"current_path"})
