@@ -60,7 +60,7 @@ class Killed:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(timeout=30)
+        self.process.wait()
 
     def put_back(self) -> None:
         put_back(self.kept, self.shop.folder)
