@@ -158,6 +158,22 @@ def test_rows_of_files_behind_a_change_are_compared_exactly_and_computed_ones_wi
         assert change.reason == (None if counts else "same source rows")
 
 
+def test_rows_of_another_output_are_known_by_what_it_groups_them_by(made):
+    """Without a key, a sum that differs in its last digits would be one row that went and one that came."""
+    spec = {"steps": [{"name": "sums", "op": "aggregate", "input": "files", "by": ["a", "b"], "measures": {}}]}
+    files = Made(pa.table({"id": [0, 1]}), "source")
+    for noise, total in ((1.0, 5.0), (1.0 + 1e-13, 9.0)):
+        sums = pa.table({"a": [1, 1, 2, 2], "b": [1, 2, 1, 2], "s": [x * noise for x in (0.3, 4.0, 7.0, 7.0)]})
+        made_by = made.run("up", {"files": files, "sums": Made(sums, hops={"files": [(0, 0), (1, 1)]})}, spec=spec)
+        read = Made(made.versions[made_by, "sums"], "source", {"output": "up.sums"})
+        out = Made(pa.table({"id": [0], "total": [total]}), hops={"sums": [(0, n) for n in range(4)]})
+        made.run("down", {"sums": read, "out": out})
+    (change,) = made.home.diff("down.out", key="id").changes()
+    (behind,) = [each for each in change.behind if each.source.source == "down.sums"]
+    assert (behind.source.identity, behind.source.key) == ("key", ("a", "b"))
+    assert (behind.counts.added, behind.counts.removed, behind.counts.changed, behind.counts.same) == (0, 0, 0, 4)
+
+
 @pytest.mark.parametrize("bad", [-1e-9, 1, 1.5, NAN, INF, "1e-9", None, True])
 def test_bad_tolerances_are_refused(made, bad):
     two_runs(made, [1.0], [1.0])

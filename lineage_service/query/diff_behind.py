@@ -24,6 +24,8 @@ from lineage_service.query.diff_keys import (
     Versions,
     column_key,
     given_key,
+    grouped_by,
+    grouping_key,
     require_unique,
     subject_key,
     tuples,
@@ -182,7 +184,7 @@ class BehindChanges:
         if not (self._readable(pair.before) and self._readable(pair.after)):
             return SourceIdentity(pair.name, None, note=NO_LONGER_THERE, by_absence=absent), None
         versions = versions_of(self.engine, self.questions.scan(pair.before), self.questions.scan(pair.after))
-        key = self._key(pair.name, pair.after, versions, given)
+        key = self._key(pair.name, (pair.before, pair.after), versions, given)
         found = Key(tuple(versions.names), "column") if key is None else key
         counts = self._whole(versions, found, unique=key is not None) if absent else None
         identity = SourceIdentity(
@@ -195,14 +197,30 @@ class BehindChanges:
         )
         return identity, versions
 
-    def _key(self, name: str, source: DatasetRecord, versions: Versions, given: Sequence[str] | None) -> Key | None:
+    def _key(
+        self, name: str, pair: tuple[DatasetRecord, DatasetRecord], versions: Versions, given: Sequence[str] | None
+    ) -> Key | None:
+        source = pair[1]
         if given is not None:
             key = given_key(versions, given, name)
             masked = self.questions.masks.over(source, reveal=self.reveal)
             refuse_masked(key.columns, masked, name, "a key would tell its values")
             require_unique(self.engine, versions, key, name, f"--source-key {source.name}=COLUMN,COLUMN")
             return key
-        return subject_key(self.engine, versions, source.declared) or column_key(self.engine, versions)
+        found = subject_key(self.engine, versions, source.declared) or column_key(self.engine, versions)
+        groups = [self._grouped_by(each) for each in pair] if found is None else []
+        if groups and groups[0] is not None and groups[0] == groups[1]:
+            found = grouping_key(self.engine, versions, groups[0])
+        return found
+
+    def _grouped_by(self, source: DatasetRecord) -> tuple[str, ...] | None:
+        """What the rows of a source are grouped by that is another workflow's output, under the source's names."""
+        reader = self.questions.reader
+        for maker in reader.makers_of([source.version_id]):
+            columns = {each.original.lower(): each.name for each in self.questions.scan(source).version.columns}
+            groups = grouped_by(reader.content(maker.run_id), maker.name)
+            return None if groups is None else tuple(columns.get(name.lower(), name) for name in groups)
+        return None
 
     def _whole(self, versions: Versions, key: Key, *, unique: bool) -> Counts:
         values = [each.name for each in versions.values(key.columns)]
