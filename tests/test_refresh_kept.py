@@ -196,7 +196,7 @@ def has_say_of_the_absent(plan) -> bool:
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + PLANS, BATCH))
-@pytest.mark.parametrize("by_spark", [False, True])
+@pytest.mark.parametrize("by_spark", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_random_changes_leave_what_they_are_not_behind(first, by_spark, spark, tmp_path, monkeypatch, noise):
     if by_spark:
         monkeypatch.setattr("lineage_service.refresh.refreshed.means_the_same", lambda _: False)

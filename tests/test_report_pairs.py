@@ -58,7 +58,7 @@ def test_windows_self_joins_and_what_is_kept_hop_by_hop(spark, tmp_path, monkeyp
         assert unknown == 0
 
 
-@pytest.mark.parametrize("most", [0, 20_000_000])
+@pytest.mark.parametrize("most", [0, pytest.param(20_000_000, marks=pytest.mark.slow)])
 def test_random_plans(spark, tmp_path, monkeypatch, most):
     monkeypatch.setattr("lineage_service.index.finish.MOST_COUNTED", most)
     plans = [random_plan(seed, size=3 + seed % 4).prefixed(f"p{seed}_") for seed in range(7000, 7010)]
