@@ -22,12 +22,11 @@ from lineage_catalog.models import HEAD
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.errors import LineageError, SourceError, listed
-from lineage_service.home import Home
 from lineage_service.progress import in_bytes
 from lineage_service.query.files import index_files
 from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.store.catalog import HomeCatalog
-from lineage_service.store.layout import HomeLayout, is_marked_committed
+from lineage_service.store.layout import HomeLayout
 from lineage_service.store.versions import Version, file_state, has_changed
 
 Status = Literal["ok", "note", "warning", "problem"]
@@ -62,12 +61,15 @@ class Diagnosis:
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
 
-def examine(home: str | Path | None = None, catalog: str | None = None, *, spark: bool = False) -> Diagnosis:
-    """Looks at everything. With `spark`, Spark is started for a small job; else only its version is told."""
+def examine(
+    home: str | Path | None = None, catalog: str | None = None, *, spark: bool = False, deep: bool = False
+) -> Diagnosis:
+    """Looks at everything. With `spark`, Spark is started for a small job; else only its version is told. With `deep`,
+    every file that a run needs is read wholly."""
     with ThreadPoolExecutor(1) as pool:  # Java takes its time to say its version
         java = pool.submit(lambda: list(_guarded("java", _java)))
         checks = [*_guarded("python", _python)]
-        kept = [*_guarded("home", lambda: _home_and_catalog(home, catalog))]
+        kept = [*_guarded("home", lambda: _home_and_catalog(home, catalog, deep=deep))]
         checks += java.result()
     checks += _guarded("spark", _started_spark if spark else _spark)
     return Diagnosis((*checks, *kept))
@@ -131,7 +133,7 @@ def _started_spark() -> Iterator[Check]:
 # --- home and catalog -----------------------------------------------------------------------------------------
 
 
-def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator[Check]:
+def _home_and_catalog(given: str | Path | None, catalog: str | None, *, deep: bool) -> Iterator[Check]:
     home = HomeLayout(home_path(given), hidden(catalog) if catalog else None)
     looked = [*_guarded("home", lambda: _home(home))]
     yield from looked
@@ -144,8 +146,14 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None) -> Iterator
         engine = connect(url, wait=LOCK_WAIT)
         with closing(HomeCatalog(engine, home)) as reader, reader.snapshot():
             yield from _guarded("files", lambda: _runs(home, reader))
-            yield from _guarded("leftovers", lambda: _leftovers(home, url, reader))
-            yield from _guarded("erasures", lambda: _erasures(reader))
+            if deep:
+                from lineage_service.doctor_deep import deep_checks
+
+                yield from _guarded("deep", lambda: deep_checks(home, reader))
+            from lineage_service.doctor_leftovers import erasure_checks, leftover_checks
+
+            yield from _guarded("leftovers", lambda: leftover_checks(home, url, reader))
+            yield from _guarded("erasures", lambda: erasure_checks(reader))
 
 
 def _home(home: HomeLayout) -> Iterator[Check]:
@@ -357,37 +365,6 @@ def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
         yield Check("sources", "note", f"files changed since they were read: {told}", hint)
     else:
         yield Check("sources", "ok", "all files that runs read in place are as they were read")
-
-
-def _erasures(reader: HomeCatalog) -> Iterator[Check]:
-    """Erasures that were interrupted after their switch: old bytes are still there."""
-    from lineage_catalog.erasures import unfinished_erasures
-
-    with reader.connection() as connection:
-        found = unfinished_erasures(connection)
-    if found:
-        told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
-        yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
-
-
-# --- what is left over ----------------------------------------------------------------------------------------
-
-
-def _leftovers(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:
-    with Home.open(home.path, catalog=url) as opened:
-        found = opened.gc(dry_run=True)
-    marked = [folder for folder in _run_folders(home) if is_marked_committed(folder)]
-    unknown = [folder for folder in marked if reader.run(folder.name) is None]
-    if unknown:
-        told = listed([folder.name for folder in unknown], 3)
-        detail = f"{_number(len(unknown), 'finished run')} that this catalog does not know: {told}"
-        hint = "is the home used with another catalog too? `gc` leaves them alone"
-        yield Check("leftovers", "warning", detail, hint)
-    if found["removed"]:
-        detail = f"{_number(found['removed'], 'folder')} of interrupted runs, {in_bytes(found['bytes'])}"
-        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc', catalog=home.catalog)}")
-    elif not unknown:
-        yield Check("leftovers", "ok", "none")
 
 
 def _run_folders(home: HomeLayout) -> list[Path]:

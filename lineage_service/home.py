@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,7 +28,7 @@ from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
-from lineage_service.store.layout import HomeLayout, is_at_work, is_marked_committed, storing, unfinished_folders
+from lineage_service.store.layout import HomeLayout, is_at_work, sharing, storing, sweeping
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -604,29 +603,19 @@ class Home:
         return {"removed": swept["removed"], "bytes": swept["bytes"] + kept.bytes, **told}
 
     def _swept(self, *, dry_run: bool) -> dict[str, int]:
-        from lineage_service.store.tables import is_left_over
+        from lineage_service.store.sweeping import sweep
 
-        folders = sorted(self.layout.runs.iterdir()) if self.layout.runs.is_dir() else []
-        # Locks first, then the catalog: a run that commits in between must be seen as committed.
-        idle = [folder for folder in folders if not is_at_work(folder)]
         # Runs without a catalog are an error, not rubbish: it may only not have been named.
-        known = self._catalog.runs() if folders or self._has_catalog() else []
-        committed, unfinished = {run.id for run in known}, {run.id for run in known if run.lineage != "complete"}
-        if idle and not dry_run:
-            failed = {run.id for run in self._catalog.runs(status="failed")}
-            self._forget([folder.name for folder in idle if folder.name in failed])
-        removed = size = 0
-        for folder in [*idle, *unfinished_folders(self.layout)]:
-            target = folder / "temporary" if folder.name in committed else folder
-            if folder.name in committed - unfinished and is_left_over(self.layout.run_folder(folder.name)):
-                target = folder / "lineage"  # the index was made of it, and then the power went
-            if not target.exists() or (target is folder and is_marked_committed(folder)):
-                continue
-            size += sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-            removed += 1
+        has_runs = self.layout.runs.is_dir() and any(self.layout.runs.iterdir())
+        if not has_runs and not self._has_catalog():
+            return {"removed": 0, "bytes": 0}
+        with nullcontext() if dry_run else sweeping(self.layout):
+            failed = [run.id for run in self._catalog.runs(status="failed")]
+            idle = {run_id for run_id in failed if not is_at_work(self.layout.run_folder(run_id).path)}
             if not dry_run:
-                shutil.rmtree(target, ignore_errors=True)
-        return {"removed": removed, "bytes": size}
+                self._forget(sorted(idle))
+            swept = sweep(self.layout, self._catalog, dry_run=dry_run, without=idle)
+        return {"removed": swept.folders, "bytes": swept.bytes}
 
     @property
     def audit(self) -> Audit:
@@ -791,7 +780,7 @@ class Home:
         from lineage_catalog.writer import settle_lineage
 
         self._release()
-        with catalog_errors(self.layout):
+        with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
                 return settle_lineage(engine, lineage)
@@ -801,13 +790,16 @@ class Home:
     def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
+        from lineage_service.store.sweeping import LostFiles, refuse_lost_files
+
         self._release()
-        with catalog_errors(self.layout):
+        with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
+                refuse_lost_files(self.layout, self._catalog, commit)
                 commit_run(engine, commit, erasures)
-            except ErasedMeanwhile:
-                self.layout.run_folder(commit.run.id).remove()  # it holds what was erased
+            except (ErasedMeanwhile, LostFiles):
+                self.layout.run_folder(commit.run.id).remove()  # surely not committed; it may hold what was erased
                 raise
             finally:
                 engine.dispose()

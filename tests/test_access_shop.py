@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lineage_service import Home
-from lineage_service.query.held_files import files_of_run
+from lineage_service.store.references import files_of_run
 
 SHOP = Path(__file__).parents[1] / "workflows" / "shop" / "revenue.yml"
 CITIES = "SELECT city, sum(revenue) AS revenue FROM ranked GROUP BY city"

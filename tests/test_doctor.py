@@ -210,7 +210,7 @@ def test_leftovers_of_killed_runs_are_noted_with_their_size(tmp_path):
     killed = home / "runs" / "fedcba9876543210" / "temporary"
     killed.mkdir(parents=True)
     (killed / "rows").write_bytes(b"x" * 1500)
-    assert looked_at(home)["leftovers"] == ("note", "1 folder of interrupted runs, 1.5 kB")
+    assert looked_at(home)["leftovers"] == ("note", "1 folder with files that no run needs, 1.5 kB")
     assert examine(home).ok
     assert killed.is_dir()
 

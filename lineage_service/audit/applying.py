@@ -49,13 +49,13 @@ from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.source_files import mark_of, rewritten, waiting_for
 from lineage_service.audit.source_files import put_in_place as put_source_in_place
 from lineage_service.audit.superseding import Made, Superseding
-from lineage_service.audit.sweeping import sweep
 from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
 from lineage_service.errors import LineageError, RunError, listed
 from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
-from lineage_service.store.layout import storing
+from lineage_service.store.layout import sharing, storing, sweeping
+from lineage_service.store.sweeping import sweep, sweep_spill
 from lineage_service.subjects.finding import required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
@@ -229,7 +229,7 @@ class Applying:
         is_erasure = self.plan["kind"] == ERASURE
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
-        with logged(self.audit, self.actor) as writing:
+        with sharing(self.audit.layout), logged(self.audit, self.actor) as writing:
             overwrite_freed(writing.connection)
             if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
                 raise self._outrun()
@@ -268,8 +268,9 @@ class Applying:
             for path in published_copies(self.audit.reader):
                 clear_beside(path)
         self.audit.forget()
-        with self.stages.stage("removing old files"):
-            swept = sweep(self.audit.layout, self.audit.reader)
+        with self.stages.stage("removing old files"), sweeping(self.audit.layout):
+            swept = sweep(self.audit.layout, self.audit.reader, spill=False)
+            sweep_spill(self.audit.layout)
         self.audit.forget()
         with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
             vacuum(engine)

@@ -22,9 +22,10 @@ from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.processing import content_of, held_since, privacy_of
 from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
-from lineage_service.query.held_files import files_of_run
-from lineage_service.store.layout import COMMITTED, is_at_work, storing
+from lineage_service.store.layout import is_at_work, sweeping
 from lineage_service.store.publish import MARK
+from lineage_service.store.references import References, held_runs
+from lineage_service.store.sweeping import files_left_over, sweep
 from lineage_service.store.versions import Version
 
 
@@ -48,12 +49,12 @@ class ExpiredRuns:
 def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None) -> ExpiredRuns:
     """Removes what is held of runs whose term has ended, in one transaction with its entry in the log."""
     ask = audit.ask
-    held = [*ask.reader.runs(), *ask.reader.runs(status="failed")]
+    held = held_runs(ask.reader)
     gone = [run for run in held if is_expired(ask, run, at) and not is_at_work(ask.home.run_folder(run.id).path)]
     expired = {run.id for run in gone}
     staying = [run for run in held if run.id not in expired]
     cut = _cut(ask, expired, staying)
-    needed = _needed(ask, staying, {each.version_id for each in cut})
+    needed = References(ask.reader, ask.home).files_of_runs(staying, without={each.version_id for each in cut})
     folders = [run.id for run in (*gone, *ask.reader.runs(status="expired"))]
     names = tuple(sorted({f"{each.full_name}@{each.run_id}" for each in cut}))
     found = ExpiredRuns(tuple(gone), names, _published(ask, gone), *_size(ask, folders, needed))
@@ -69,7 +70,7 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
             writing.append(Entry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
         notes = writing.notes
         audit.forget()
-    _sweep(ask, folders, needed)
+    _sweep(ask, folders)
     for path in found.published:
         if (Path(path) / MARK).exists():
             shutil.rmtree(path, ignore_errors=True)
@@ -99,14 +100,6 @@ def _cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord])
     return found
 
 
-def _needed(ask: Questions, staying: Iterable[RunRecord], cut: Collection[str]) -> set[str]:
-    """The files that runs which stay need; the rows of what is cut are not theirs to keep."""
-    found: set[str] = set()
-    for run in staying:
-        found |= files_of_run(ask.reader, ask.home, run.id, without=cut)
-    return found
-
-
 def _emptied(ask: Questions, dataset: DatasetRecord) -> str:
     """The body of a version whose rows go: row ids are still counted, rows are refused."""
     record = ask.reader.version(dataset.version_id)
@@ -122,35 +115,16 @@ def _published(ask: Questions, gone: Collection[RunRecord]) -> tuple[str, ...]:
     return tuple(sorted(str(target) for target, run_id in publishers.items() if run_id in expired))
 
 
-def _removable(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> list[Path]:
-    """Files in these runs' folders that nobody needs any more."""
-    found = []
+def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tuple[int, int]:
+    """Files and bytes in these runs' folders that nobody will need any more."""
+    paths = []
     for run_id in dict.fromkeys(run_ids):
         folder = ask.home.run_folder(run_id).path
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        unneeded = [path for path in files if ask.home.relative(path) not in needed]
-        if len(unneeded) < len(files):  # what is shared stays, and so does the mark that keeps `gc` away from it
-            unneeded = [path for path in unneeded if path.name not in (COMMITTED, ".lock")]
-        found += unneeded
-    return found
+        shared = any(path.startswith(f"runs/{run_id}/") for path in needed)
+        paths += files_left_over(ask.home, folder, needed, keep=shared)
+    return len(paths), sum(path.lstat().st_size for path in paths)
 
 
-def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tuple[int, int]:
-    paths = _removable(ask, run_ids, needed)
-    return len(paths), sum(path.stat().st_size for path in paths)
-
-
-def _sweep(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> None:
-    with storing(ask.home.path):
-        for path in _removable(ask, run_ids, needed):
-            path.unlink(missing_ok=True)
-        for run_id in dict.fromkeys(run_ids):
-            folder = ask.home.run_folder(run_id)
-            for each in sorted(folder.path.rglob("*"), reverse=True) if folder.path.is_dir() else ():
-                if each.is_dir() and not any(each.iterdir()):
-                    each.rmdir()
-            if folder.path.is_dir():
-                if any(folder.path.iterdir()):
-                    folder.mark_committed()
-                else:
-                    folder.path.rmdir()
+def _sweep(ask: Questions, run_ids: Collection[str]) -> None:
+    with sweeping(ask.home):
+        sweep(ask.home, ask.reader, only=set(run_ids), spill=False)

@@ -18,6 +18,7 @@ from lineage_service.audit.telling import is_telling
 from lineage_service.errors import LineageError, listed
 from lineage_service.progress import Stages, Tell
 from lineage_service.store.layout import storing
+from lineage_service.store.soundness import lost_files
 from lineage_service.subjects.finding import required_key
 from lineage_service.subjects.key import Key
 
@@ -83,6 +84,7 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
     with stages.stage("scanning the catalog"):
         scan.catalog(audit.reader.engine)
     with stages.stage("looking for rows of the person"):
+        _look_for_lost_files(audit, verdict)
         _look_for_rows(audit, key, certificate, verdict)
     verdict.found += scan.found
     verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
@@ -112,6 +114,13 @@ def _scan_files(audit: Audit, scan: Scan) -> None:
         for copy in (target, *copies_beside(target)):
             if copy.exists():
                 scan.folder(copy, str)
+
+
+def _look_for_lost_files(audit: Audit, verdict: Verdict) -> None:
+    """What is not there cannot be searched, nor can rows be followed through it."""
+    lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(audit.reader, audit.layout)]
+    if lost:
+        verdict.incomplete.append(f"files that runs need are missing: {listed(lost, 5)}")
 
 
 def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:

@@ -25,6 +25,7 @@ from lineage_service.plan.column_lineage import Read
 from lineage_service.spec.names import RESERVED
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout, RunFolder, storing, working_folder
+from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.store.versions import Version
 from lineage_service.store.written import version_of_folder
 
@@ -77,6 +78,7 @@ class Saving:
         """Writes and commits it; the id of its run."""
         with working_folder(home) as folder:
             made = self.made(folder)
+            remove_unreferenced(References(self.asking.ask.reader, home), made)
             folder.sync()
             folder.hand_over()
             commit(made)

@@ -26,6 +26,7 @@ from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.publish import discarding, publish
+from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.subjects.index import declared_subjects
 from lineage_service.subjects.key import home_key
 from lineage_service.subjects.noted import scan_of
@@ -124,22 +125,13 @@ def refresh(
         copies = publications(refreshing)
         with discarding(copies), stages.stage("committing"):
             made, report = refreshing.commit(changes, started, warnings)
-            _remove_unused(refreshing)
+            remove_unreferenced(References(ask.reader, home), made)
             folder.sync()
             folder.hand_over()
             commit(made)
             folder.mark_committed()
         publish(copies)
     return report
-
-
-def _remove_unused(refreshing: Refresh) -> None:
-    """Copies of sources that were made to find out what changed: rows that are not read must not lie in the home."""
-    home = refreshing.home
-    used = {home.absolute(file.path) for version in refreshing.versions.values() for file in version.files}
-    for path in (refreshing.folder.path / "sources").rglob("*"):
-        if path.is_file() and str(path) not in used:
-            path.unlink()
 
 
 def _without_erased(

@@ -21,6 +21,7 @@ from pathlib import Path
 from lineage_service.errors import LineageError, StoreError
 
 COMMITTED = ".committed"
+SWEEP_LOCK = ".sweep.lock"
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,13 @@ class RunFolder:
                     finally:
                         os.close(handle)
 
-    def mark_committed(self) -> None:
-        """So that `gc` with another catalog leaves it alone. A run is committed by its catalog, with or without."""
+    def mark_committed(self, sharer: str = "") -> None:
+        """So that `gc` with another catalog leaves it alone. A run is committed by its catalog, with or without.
+
+        `sharer`: the catalog whose runs need files in it, where no catalog has the run itself any more."""
         with suppress(OSError):
-            (self.path / COMMITTED).touch()
+            if sharer or not (self.path / COMMITTED).exists():
+                (self.path / COMMITTED).write_text(sharer, encoding="utf-8")
 
     def clear(self) -> None:
         """Back to an empty folder, for another try."""
@@ -170,15 +174,53 @@ def _made_with_lock(folder: RunFolder) -> int:
     """Makes the folder elsewhere and moves it to its place once it is locked, so that `gc` never sees it without."""
     begun = folder.home.spill / f"new-{folder.run_id}"
     try:
-        (begun / folder.temporary.name).mkdir(parents=True)
-        lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        folder.home.runs.mkdir(parents=True, exist_ok=True)
-        begun.rename(folder.path)
-        return lock
+        with sharing(folder.home):
+            (begun / folder.temporary.name).mkdir(parents=True)
+            lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            folder.home.runs.mkdir(parents=True, exist_ok=True)
+            begun.rename(folder.path)
+            return lock
     except BaseException:
         shutil.rmtree(begun, ignore_errors=True)
         raise
+
+
+@contextmanager
+def sharing(home: HomeLayout) -> Iterator[None]:
+    """While a commit is written: whoever removes files waits, and has removed what it will when this begins."""
+    with _home_lock(home, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def sweeping(home: HomeLayout) -> Iterator[None]:
+    """While files are removed that no run needs: nobody commits a run that might need them."""
+    with _home_lock(home, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _home_lock(home: HomeLayout, kind: int) -> Iterator[None]:
+    with storing(home.path):
+        home.path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(home.path / SWEEP_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, kind)
+        yield
+    finally:
+        os.close(lock)
+
+
+def try_lock(folder: Path) -> int | None:
+    """The lock of a run's folder, to be closed when done; None where somebody else holds it."""
+    lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def is_at_work(folder: Path) -> bool:
@@ -199,6 +241,14 @@ def is_at_work(folder: Path) -> bool:
 def is_marked_committed(folder: Path) -> bool:
     """Whether some catalog, this one or another, has that run."""
     return (folder / COMMITTED).exists()
+
+
+def is_marked_by(folder: Path, sharer: str) -> bool:
+    """Whether only files that runs of that catalog share keep the folder."""
+    try:
+        return (folder / COMMITTED).read_text(encoding="utf-8") == sharer
+    except (OSError, ValueError):
+        return False
 
 
 def unfinished_folders(home: HomeLayout) -> list[Path]:

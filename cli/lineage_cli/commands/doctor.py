@@ -23,9 +23,10 @@ INDENT = " " * 19  # a status, a name, and the spaces behind them
 
 @click.command("doctor")
 @click.option("--spark", is_flag=True, help="Also start Spark and run a small job.")
+@click.option("--deep", is_flag=True, help="Also read every file that a run needs, from the first byte to the last.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @home_options
-def command(spark: bool, as_json: bool, home: str | None, catalog: str | None) -> None:
+def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: str | None) -> None:
     """Check the home, the catalog, the files of every run, Java and Spark. Nothing is changed.
 
     Exit code 4 where something is broken; notes and warnings are no failure.
@@ -33,11 +34,12 @@ def command(spark: bool, as_json: bool, home: str | None, catalog: str | None) -
     \b
     Example:
       smoke-lineage doctor --spark
+      smoke-lineage doctor --deep
     """
     from lineage_cli.sink import print_text
     from lineage_service.doctor import examine
 
-    diagnosis = examine(home, catalog, spark=spark)
+    diagnosis = examine(home, catalog, spark=spark, deep=deep)
     print_text(json.dumps(diagnosis.to_json(), ensure_ascii=False) if as_json else _told(diagnosis))
     if not diagnosis.ok:
         click.get_current_context().exit(ANSWER_IS_NO)

@@ -10,9 +10,9 @@ from lineage_catalog import models
 from lineage_catalog.engine import connect
 from sqlalchemy import insert, update
 
-from lineage_service.query.held_files import files_of_run, files_of_runs
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.patched import write_positions
+from lineage_service.store.references import References, files_of_run
 from lineage_service.store.versions import Version
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
@@ -75,7 +75,7 @@ def test_files_of_another_run_are_needed_where_they_are_shared(tmp_path):
         assert needed == {
             f"runs/{first}/s/part-0.parquet", f"runs/{first}/out/part-0.parquet", "runs/later/without.parquet",
         }  # fmt: skip
-        everything = files_of_runs(home.audit.reader, home.layout, [first, second])
+        everything = References(home.audit.reader, home.layout).files_of_runs(home.audit.reader.runs())
         assert everything == needed | files_of_run(home.audit.reader, home.layout, first)
 
 

@@ -1,0 +1,43 @@
+"""What `doctor` finds that was begun and not finished, or that no run needs: just what `gc` itself would remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lineage_service.doctor import Check, _number, _run_folders
+from lineage_service.errors import listed
+from lineage_service.home import Home
+from lineage_service.progress import in_bytes
+from lineage_service.settings import command
+from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.layout import HomeLayout, is_marked_by, is_marked_committed
+from lineage_service.store.sweeping import sharer
+
+
+def erasure_checks(reader: HomeCatalog) -> Iterator[Check]:
+    """Erasures that were interrupted after their switch: old bytes are still there."""
+    from lineage_catalog.erasures import unfinished_erasures
+
+    with reader.connection() as connection:
+        found = unfinished_erasures(connection)
+    if found:
+        told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
+        yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
+
+
+def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:
+    with Home.open(home.path, catalog=url) as opened:
+        found = opened.gc(dry_run=True)
+    own = sharer(home, reader)
+    marked = [each for each in _run_folders(home) if is_marked_committed(each) and not is_marked_by(each, own)]
+    unknown = [folder for folder in marked if reader.run(folder.name) is None]
+    if unknown:
+        told = listed([folder.name for folder in unknown], 3)
+        detail = f"{_number(len(unknown), 'finished run')} that this catalog does not know: {told}"
+        hint = "is the home used with another catalog too? `gc` leaves them alone"
+        yield Check("leftovers", "warning", detail, hint)
+    if found["removed"]:
+        detail = f"{_number(found['removed'], 'folder')} with files that no run needs, {in_bytes(found['bytes'])}"
+        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc', catalog=home.catalog)}")
+    elif not unknown:
+        yield Check("leftovers", "ok", "none")

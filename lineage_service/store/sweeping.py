@@ -1,0 +1,180 @@
+"""Files removed that nobody needs any more: of interrupted runs, of runs that an erasure replaced, of expired ones.
+
+What is needed is asked of `references`, file by file, whatever folder it lies in. While files go, no run can be
+committed: a commit either came before, and its files are seen to be needed, or comes after, and looks whether the files
+that it shares are still there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import Commit
+
+from lineage_service.errors import RunError, StoreError, listed
+from lineage_service.store.layout import (
+    COMMITTED,
+    HomeLayout,
+    is_at_work,
+    is_marked_by,
+    is_marked_committed,
+    try_lock,
+    unfinished_folders,
+)
+from lineage_service.store.references import References, held_runs, with_companions
+
+OWN = (".lock", COMMITTED)  # what says something about a folder, and is not needed for itself
+
+
+class LostFiles(RunError):
+    """A run that shares files which are gone: surely not committed."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """folders: how many something was removed from · files and bytes that were removed · left: folders of runs that
+    are at work or of another catalog."""
+
+    folders: int
+    files: int
+    bytes: int
+    left: tuple[str, ...]
+
+
+def sweep(
+    home: HomeLayout,
+    reader: CatalogReader,
+    *,
+    dry_run: bool = False,
+    without: Collection[str] = (),
+    only: Collection[str] | None = None,
+    spill: bool = True,
+) -> Swept:
+    """Removes what no held run needs from the folders of runs that the catalog knows, or that nobody does.
+
+    A run at work is left alone, and one that another catalog has. `without`: held runs that do not count. `only`: the
+    folders that are looked at. `spill`: also what was left in the folder for temporary files.
+
+    To be called while `sweeping` the home is, unless it is a dry run.
+    """
+    folders = sorted(home.runs.iterdir()) if home.runs.is_dir() else []
+    # Locks first, then the catalog: a run that commits in between must be seen as committed.
+    busy = {folder.name for folder in folders if is_at_work(folder)}
+    reader.release()
+    with reader.snapshot():
+        held = [run for run in held_runs(reader) if run.id not in without]
+        needed = References(reader, home).files_of_runs(held)
+    marked = {path.split("/")[1] for path in needed if path.startswith("runs/") and path.rpartition("/")[2] not in OWN}
+    known = {run.id for run in held}
+    touched = files = size = 0
+    left = []
+    own = sharer(home, reader)
+    for folder in folders:
+        if only is not None and folder.name not in only:
+            continue
+        unknown = reader.run(folder.name) is None
+        if folder.name in busy or (unknown and is_marked_committed(folder) and not is_marked_by(folder, own)):
+            left.append(folder.name)
+            continue
+        keep = folder.name in known or folder.name in marked
+        count, bytes_ = _sweep_folder(home, folder, needed, keep=keep, dry_run=dry_run)
+        if keep and not dry_run and folder.is_dir():
+            home.run_folder(folder.name).mark_committed(own if unknown else "")  # another catalog leaves it alone
+        touched, files, size = touched + bool(count), files + count, size + bytes_
+    if spill:
+        for folder in unfinished_folders(home):
+            size += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            touched += 1
+            if not dry_run:
+                shutil.rmtree(folder, ignore_errors=True)
+    return Swept(touched, files, size, tuple(left))
+
+
+def sharer(home: HomeLayout, reader: CatalogReader) -> str:
+    """What stands in the mark of a folder for this catalog, without its name or password."""
+    database = reader.engine.url.database or ""
+    where = home.relative(database) if reader.engine.dialect.name == "sqlite" else str(reader.engine.url)
+    return hashlib.sha256(where.encode()).hexdigest()[:16]
+
+
+def _sweep_folder(
+    home: HomeLayout, folder: Path, needed: Collection[str], *, keep: bool, dry_run: bool
+) -> tuple[int, int]:
+    """Files and bytes that go from the folder of a run; where the folder does not stay, it goes too. An empty folder
+    that goes counts as one."""
+    if not folder.is_dir():
+        return 0, 0
+    had_lock = (folder / ".lock").exists()
+    lock = None if dry_run else try_lock(folder)
+    if not dry_run and lock is None:
+        return 0, 0  # somebody has begun to work on it
+    try:
+        going = files_left_over(home, folder, needed, keep=keep)
+        size = sum(path.lstat().st_size for path in going)
+        count = len(going) if keep else max(1, len(going))
+        if not dry_run:
+            _remove(going, folder, keep=keep)
+            if not had_lock:
+                (folder / ".lock").unlink(missing_ok=True)
+        return count, size
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def files_left_over(home: HomeLayout, folder: Path, needed: Collection[str], *, keep: bool) -> list[Path]:
+    """Files in the folder of a run that are not needed; `keep`: the folder stays, and so what says whose it is."""
+    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    kept = with_companions(needed, (home.relative(path) for path in there))
+    going = [path for path in there if home.relative(path) not in kept]
+    return [path for path in going if not (keep and path.parent == folder and path.name in OWN)]
+
+
+def _remove(paths: Collection[Path], folder: Path, *, keep: bool) -> None:
+    try:
+        for path in paths:
+            path.unlink(missing_ok=True)
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+                path.rmdir()
+        if not keep:
+            (folder / ".lock").unlink(missing_ok=True)  # ours, where it was not there before
+            folder.rmdir()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StoreError(f"old files could not be removed: '{error.filename or folder}': {reason}") from error
+
+
+def sweep_spill(home: HomeLayout) -> None:
+    """What questions and engines left behind in the folder for that, of whomever."""
+    for path in home.spill.iterdir() if home.spill.is_dir() else []:
+        if path.is_dir() and not is_at_work(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def refuse_lost_files(home: HomeLayout, reader: CatalogReader, commit: Commit) -> None:
+    """RunError where a run that is about to be committed shares files that are gone since it began: a run before it was
+    erased, or is past its retention. To be called while `sharing` the home."""
+    brought = {version.id for version in commit.versions}
+    lost = [
+        each.full_name
+        for each in commit.datasets
+        if each.version_id not in brought and reader.version(each.version_id) is None
+    ]
+    if not lost:
+        references = References(reader, home)
+        lost = [each.path for each in references.missing(references.of_commit(commit))]
+    if lost:
+        told = listed([f"'{each}'" for each in lost], 3)
+        raise LostFiles(
+            f"the run could not be committed: what it shares with earlier runs is gone since it began: {told}",
+            hint="nothing was changed; do it again",
+        )
