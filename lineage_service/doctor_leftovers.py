@@ -12,6 +12,7 @@ from lineage_service.settings import command
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout, is_marked_by, is_marked_committed
 from lineage_service.store.sweeping import sharer
+from lineage_service.store.unpublished import left_beside, published_targets, waiting_runs, withdrawn
 
 
 def erasure_checks(reader: HomeCatalog) -> Iterator[Check]:
@@ -23,6 +24,23 @@ def erasure_checks(reader: HomeCatalog) -> Iterator[Check]:
     if found:
         told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
         yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
+
+
+def publication_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
+    """Copies that a killed run did not get to publish, or has left beside published ones: with rows in them."""
+    again = f"finish it: {command(home.path, 'index', catalog=home.catalog)}; the next run and `gc` do so too"
+    waiting = [f"'{each.target}' of run {run_id}" for run_id, each in waiting_runs(home, reader)]
+    if waiting:
+        detail = f"{_number(len(waiting), 'output')} committed and not published yet: {listed(waiting, 3)}"
+        yield Check("published", "warning", detail, again)
+    left = [f"'{path}'" for path in left_beside(home, reader, published_targets(reader))]
+    left += [f"'{path}'" for path in withdrawn(home, reader)]
+    if left:
+        detail = (
+            f"{'1 copy' if len(left) == 1 else f'{len(left):,} copies'} that interrupted runs left: {listed(left, 3)}"
+        )
+        hint = f"remove them: {command(home.path, 'gc', catalog=home.catalog)}"
+        yield Check("published", "warning", detail, hint)
 
 
 def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:

@@ -61,6 +61,7 @@ class Access:
     settle: Callable[[Lineage], bool]
     subjects: Known
     erased: Callable[[str], Mapping[str, str]]
+    publish: Callable[[str], list[Problem]]  # puts the copies of a committed run in place
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lineage_catalog.engine import connect, hidden, migrate, require_head
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
-from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
+from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, listed
 from lineage_service.one_snapshot import LineageFinished, question
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lineage_service.query.traced import Trace
     from lineage_service.record import RunReport
     from lineage_service.refresh.report import RefreshReport
+    from lineage_service.store.unpublished import Finished
 
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
@@ -111,8 +112,9 @@ class Home:
         self._prepare()
         access = Access(
             self.version_of, self._known_version, self.sizes, self._committing("run"), self._settle,
-            self._catalog.subjects, self._catalog.erased,
+            self._catalog.subjects, self._catalog.erased, self._publish,
         )  # fmt: skip
+        self._finish_publications()
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
         return run_workflow(file, options, self.layout, access, progress or silent)
 
@@ -126,14 +128,34 @@ class Home:
         index_engine: str = "auto",
         progress: Tell | None = None,
     ) -> list[RunReport]:
-        """Finishes the lineage of a run, or of all whose lineage is not finished; gives the reports of those."""
+        """Finishes the lineage of a run, or of all whose lineage is not finished; gives the reports of those. Copies
+        that killed runs did not get to publish are published."""
         check_index_engine(index_engine)
         if run is not None:
             wanted = [find_run(self._catalog, run, str(self.layout.path)).id]
         else:
             wanted = [each.id for each in self._catalog.unfinished_runs()]
         options = IndexOptions(master, remote, dict(conf or {}), index_engine)
-        return [report for each in wanted if (report := self._finish(each, options, progress or silent))]
+        published = self._finish_publications(by_name=True)
+        reports = [report for each in wanted if (report := self._finish(each, options, progress or silent))]
+        if published.problems:
+            raise StoreError(published.problems)
+        return reports
+
+    def _publish(self, run_id: str) -> list[Problem]:
+        from lineage_service.store.unpublished import publish
+
+        return publish(self.layout, self._catalog, run_id)
+
+    def _finish_publications(self, *, by_name: bool = False) -> Finished:
+        """Puts in place, or removes, copies that killed runs have left waiting; `by_name`: also those that no run's
+        note tells of."""
+        from lineage_service.store.unpublished import clear_left_beside, finish_publications
+
+        done = finish_publications(self.layout, self._catalog)
+        if by_name:
+            done = replace(done, removed=(*done.removed, *clear_left_beside(self.layout, self._catalog)))
+        return done
 
     def _finish(self, run_id: str, options: IndexOptions, tell: Tell) -> RunReport | None:
         from lineage_service.reindex import finish_lineage
@@ -443,11 +465,13 @@ class Home:
         from lineage_service.refresh.ask import asked_for, refresh
 
         asked = asked_for(datasets, removed, changed, added, _tuple(key) or (), reveal=reveal)
+        self._finish_publications()
         options = IndexOptions(master, remote, dict(conf or {}))
         with self._masking("refresh"):
             return refresh(
-                self.layout, self._ask, asked, options, self._committing("refresh"), Stages(progress or self.progress)
-            )
+                self.layout, self._ask, asked, options, self._committing("refresh"), self._publish,
+                Stages(progress or self.progress),
+            )  # fmt: skip
 
     @question
     def what_if(
@@ -594,20 +618,28 @@ class Home:
 
         A run at work is left alone, and one that another catalog has.
         """
+        published = None
+        if not dry_run and self._has_runs():
+            published = self._finish_publications(by_name=True)
         kept = self.audit.retain(dry_run=dry_run, actor=actor) if retention else None
-        swept = self._swept(dry_run=dry_run)
+        swept: dict[str, Any] = self._swept(dry_run=dry_run)
+        if published is not None and published.problems:
+            swept["unpublished"] = [str(each) for each in published.problems]
         if kept is None:
             return swept
         told = {"expired": [run.id for run in kept.runs], "cut": list(kept.cut), "published": list(kept.published),
                 "files": kept.files, "notes": list(kept.notes)}  # fmt: skip
-        return {"removed": swept["removed"], "bytes": swept["bytes"] + kept.bytes, **told}
+        return {**swept, "bytes": swept["bytes"] + kept.bytes, **told}
+
+    def _has_runs(self) -> bool:
+        """Whether there may be any. Runs without a catalog are an error, not rubbish: it may only not have been
+        named."""
+        return (self.layout.runs.is_dir() and any(self.layout.runs.iterdir())) or self._has_catalog()
 
     def _swept(self, *, dry_run: bool) -> dict[str, int]:
         from lineage_service.store.sweeping import sweep
 
-        # Runs without a catalog are an error, not rubbish: it may only not have been named.
-        has_runs = self.layout.runs.is_dir() and any(self.layout.runs.iterdir())
-        if not has_runs and not self._has_catalog():
+        if not self._has_runs():
             return {"removed": 0, "bytes": 0}
         with nullcontext() if dry_run else sweeping(self.layout):
             failed = [run.id for run in self._catalog.runs(status="failed")]
@@ -790,6 +822,7 @@ class Home:
     def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
+        from lineage_service.store.publish import withdraw
         from lineage_service.store.sweeping import LostFiles, refuse_lost_files
 
         self._release()
@@ -799,6 +832,7 @@ class Home:
                 refuse_lost_files(self.layout, self._catalog, commit)
                 commit_run(engine, commit, erasures)
             except (ErasedMeanwhile, LostFiles):
+                withdraw(self.layout.run_folder(commit.run.id))
                 self.layout.run_folder(commit.run.id).remove()  # surely not committed; it may hold what was erased
                 raise
             finally:

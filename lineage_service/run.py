@@ -22,7 +22,7 @@ from lineage_service.capture.handles import Space, Table, source_space, step_spa
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.checked import checked_workflow
-from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem
+from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem, StoreError
 from lineage_service.execute import Access, Executed, RunOptions, execute, recovered, reread, session_conf
 from lineage_service.failed import failed_checks
 from lineage_service.progress import Stages, Tell
@@ -32,7 +32,7 @@ from lineage_service.settle import Settling, settled
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
-from lineage_service.store.publish import Publication, discarding, prepare_publications, publish
+from lineage_service.store.publish import Publication, announced, mark_complete, prepare_publications, withdraw
 from lineage_service.store.session_settings import keep_settings
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
@@ -50,9 +50,9 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
     loaded, _, warnings = checked_workflow(file, options.vars, access.version_of, capture=capture)
     capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
-    publications = prepare_publications(loaded)
+    targets = prepare_publications(loaded, home)
     stages, clock = Stages(tell), _Clock()
-    with discarding(publications), working_folder(home) as folder:
+    with working_folder(home) as folder, announced(folder, targets) as publications:
         done, lost = _executed(loaded, options, capture, folder, access, publications, stages, clock)
         tables = _tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
@@ -60,13 +60,18 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         report = run_report(status, loaded, done, clock.seconds, folder)
         if capture == "off" or lost is not None:  # else they are noted with the lineage, after the commit
             done = replace(done, subjects=_noted(loaded, done, folder, access))
+        unpublished: list[Problem] = []
         with stages.stage("committing"):
+            if status == "committed":
+                mark_complete(folder, loaded.spec.name, publications)
+            else:
+                withdraw(folder)
             folder.sync()
             folder.hand_over()
             access.commit(run_commit(started, loaded, done, report, folder, capture, lost))
             if status == "committed":
                 folder.mark_committed()
-                publish(publications)
+                unpublished = access.publish(folder.run_id)
         clock.lap("execute")
         told = [*warnings, *done.warnings, *problems]
         if lost is not None:
@@ -76,6 +81,8 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
             told += lacking
         if status == "failed":
             raise ChecksFailed(told, report)
+        if unpublished:
+            raise StoreError(unpublished)
     return with_warnings(report, told)
 
 

@@ -38,9 +38,7 @@ from lineage_service.audit.planning import ERASURE, Corrected, Options, Scope, m
 from lineage_service.audit.published import (
     clear_beside,
     last_publishers,
-    published_copies,
     publishers_after,
-    put_in_place,
     removed_copies,
 )
 from lineage_service.audit.redacting import redact
@@ -54,8 +52,11 @@ from lineage_service.errors import LineageError, RunError, listed
 from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
-from lineage_service.store.layout import sharing, storing, sweeping
+from lineage_service.store.layout import publishing, sharing, storing, sweeping
+from lineage_service.store.publish import refuse_foreign_copy
+from lineage_service.store.published_folder import put_in_place
 from lineage_service.store.sweeping import sweep, sweep_spill
+from lineage_service.store.unpublished import finish_publications, published_targets
 from lineage_service.subjects.finding import required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
 
@@ -104,6 +105,7 @@ class Applying:
             known = self._known()
             if known is not None and known.state == "done":
                 raise AppliedAlready(known)
+            finish_publications(self.audit.layout, self.audit.reader)  # copies that wait hold rows that may have to go
             if known is None:
                 require_approval(self.audit, self.plan["request"], self.plan_id)
                 self._refuse_moved()
@@ -206,6 +208,8 @@ class Applying:
         switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
         copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
         copies |= {path: None for _, path in removed_copies(self.audit.ask, [old for old, new in switched if not new])}
+        for target in copies:
+            refuse_foreign_copy(target)
         publishers = publishers_after(self.audit.ask, switched)
         body = {
             "sources": [
@@ -259,13 +263,13 @@ class Applying:
         assert known is not None
         body = json.loads(known.body)
         written_since = [each[0] for each in body["sources"] if not put_source_in_place(*each)]
-        with self.stages.stage("replacing published copies"):
+        with self.stages.stage("replacing published copies"), publishing(self.audit.layout):
             publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
             for target, waiting, publisher in body["publications"]:
                 # Interrupted, and a later run has published there since: its copy stays.
                 if publishers.get(Path(target)) == publisher:
                     put_in_place(Path(target), None if waiting is None else Path(waiting))
-            for path in published_copies(self.audit.reader):
+            for path in published_targets(self.audit.reader):
                 clear_beside(path)
         self.audit.forget()
         with self.stages.stage("removing old files"), sweeping(self.audit.layout):

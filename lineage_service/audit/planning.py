@@ -19,7 +19,6 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.documents import ONLY_READ
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.published import target_of
 from lineage_service.audit.source_files import Cut, cuts, refuse_unwritable, spread
 from lineage_service.audit.superseding import DatasetChange, Made, Superseding, Wanted
 from lineage_service.errors import LineageError, NotFound
@@ -28,6 +27,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import new_run_id
 from lineage_service.store.patching import Ids
+from lineage_service.store.unpublished import target_of
 from lineage_service.store.versions import file_state
 from lineage_service.subjects.finding import Found, SubjectRows
 

@@ -1,29 +1,16 @@
-"""Published copies: which run's rows lie at a path now, and the new copy put in the place of the old one."""
+"""Published copies: which run's rows lie at a path now, before and after runs are put in the place of others."""
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.errors import StoreError
 from lineage_service.query.ask import Questions
-from lineage_service.store.layout import new_run_id
-from lineage_service.store.publish import MARK
-
-
-def target_of(record: DatasetRecord) -> Path | None:
-    """Where a run's output is published; None where it is not."""
-    declared = json.loads(record.declared)
-    if record.role != "output" or not declared.get("path") or declared.get("folder") is None:
-        return None
-    return (Path(str(declared["folder"])) / str(declared["path"])).absolute()
+from lineage_service.store.published_folder import copies_beside, replacing
+from lineage_service.store.unpublished import target_of
 
 
 def last_publishers(ask: Questions, runs: Sequence[RunRecord]) -> dict[Path, str]:
@@ -57,47 +44,9 @@ def removed_copies(ask: Questions, removed: Collection[str]) -> list[tuple[Datas
     ]
 
 
-def published_copies(reader: CatalogReader) -> list[Path]:
-    """Every folder that a run in the catalog has published to."""
-    targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
-    return list(dict.fromkeys(target for target in targets if target is not None))
-
-
-def put_in_place(target: Path, waiting: Path | None) -> None:
-    """The waiting copy in the place of the old one, whatever an earlier try has done of it; None: the old one goes.
-    StoreError where not."""
-    with _replacing(target):
-        if waiting is None:
-            if (target / MARK).exists():
-                target.rename(target.with_name(f".{target.name}.{new_run_id()}.old"))
-        elif waiting.exists():
-            (waiting / MARK).write_text("published by smoke-lineage; replaced as a whole by the next run\n")
-            if target.exists():
-                target.rename(target.with_name(f".{target.name}.{new_run_id()}.old"))
-            waiting.rename(target)
-    clear_beside(target)
-
-
 def clear_beside(target: Path) -> None:
     """Removes copies that wait beside a published one, or were replaced: of runs and erasures that were killed. A run
     that still writes one began before an erasure, and is not committed in any case."""
-    with _replacing(target):
+    with replacing(target):
         for path in copies_beside(target):
             shutil.rmtree(path)
-
-
-def copies_beside(target: Path) -> list[Path]:
-    """Copies that are not in the place of the published one: not yet, or no more."""
-    named = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.(old|new)")
-    if not target.parent.is_dir():
-        return []
-    return sorted(path for path in target.parent.iterdir() if named.fullmatch(path.name))
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise StoreError(f"the published copy '{target}' could not be replaced: {reason}") from error

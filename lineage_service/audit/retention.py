@@ -7,7 +7,6 @@ output that goes: it keeps what it made of it, and its lineage is cut there.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,7 @@ from lineage_service.audit.processing import content_of, held_since, privacy_of
 from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
 from lineage_service.store.layout import is_at_work, sweeping
-from lineage_service.store.publish import MARK
+from lineage_service.store.published_folder import remove_copy
 from lineage_service.store.references import References, held_runs
 from lineage_service.store.sweeping import files_left_over, sweep
 from lineage_service.store.versions import Version
@@ -61,6 +60,10 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
     if dry_run:
         return found
     notes: list[str] = []
+    # First of all: once the catalog has forgotten the runs, nobody knows where their copies are.
+    for path in found.published:
+        if not remove_copy(Path(path)) and Path(path).exists():
+            notes.append(f"files that smoke-lineage did not write are left in '{path}'")
     if gone:
         datasets = sorted({each.full_name for run in gone for each in ask.graph.datasets(run.id)})
         versions = {each.version_id: _emptied(ask, each) for each in cut}
@@ -68,12 +71,9 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
             expire_runs(writing.connection, sorted(expired), versions)
             counts = {"runs": len(gone), "cut": len(cut), "files": found.files}
             writing.append(Entry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
-        notes = writing.notes
+        notes += writing.notes
         audit.forget()
     _sweep(ask, folders)
-    for path in found.published:
-        if (Path(path) / MARK).exists():
-            shutil.rmtree(path, ignore_errors=True)
     return replace(found, notes=tuple(notes))
 
 

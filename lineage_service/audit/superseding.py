@@ -24,14 +24,14 @@ from lineage_service.errors import Problem, RunError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions, renamed
 from lineage_service.refresh.changes import Changed, Changing
-from lineage_service.refresh.finishing import failed_checks, publications
+from lineage_service.refresh.finishing import failed_checks, published_outputs, write_copies
 from lineage_service.refresh.refreshed import Deleted, Refresh
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.redacted import is_computable
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
-from lineage_service.store.publish import Publication
+from lineage_service.store.publish import Publication, waiting_path
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import Origin, Version, VersionFile
 
@@ -177,7 +177,7 @@ class Superseding:
         deleted = self._deleted(refresh, changes)
         refresh.bring(changes, deleted=deleted)
         warnings = _as_warnings(refresh) if changes else []
-        copies = publications(refresh, targets, self.waiting) if self.waiting is not None else []
+        copies = self._copies(refresh, targets)
         changed = {each.space for each in sources if each.name in changes}
         states = {state.space: state for state in refresh.states.values()}
         changed |= {str(space) for space, state in states.items() if state.is_changed}
@@ -219,6 +219,18 @@ class Superseding:
         }
         commit, _ = refresh.commit(changes, started, warnings)
         return Made(run, commit, folder, tuple(told), tuple(copies), tuple(warnings))
+
+    def _copies(self, refresh: Refresh, targets: set[Path]) -> list[Publication]:
+        """New copies of what is published, which wait under the name of the plan."""
+        found = published_outputs(refresh, targets)
+        if self.waiting is None:
+            return []
+        copies = [
+            Publication(output, step, target, waiting_path(target, self.waiting))
+            for output, (step, target) in found.items()
+        ]
+        write_copies(refresh, copies)
+        return copies
 
     def _change(self, refresh: Refresh, record: DatasetRecord) -> Changed | None:
         """What changes in a source of a run: rows of its own, or those of the output that it reads."""

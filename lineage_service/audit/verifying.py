@@ -11,14 +11,15 @@ from typing import Any
 from lineage_service.audit.documents import read, reservations
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, append
-from lineage_service.audit.published import copies_beside, published_copies
 from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.telling import is_telling
 from lineage_service.errors import LineageError, listed
 from lineage_service.progress import Stages, Tell
 from lineage_service.store.layout import storing
+from lineage_service.store.published_folder import copies_beside
 from lineage_service.store.soundness import lost_files
+from lineage_service.store.unpublished import published_targets
 from lineage_service.subjects.finding import required_key
 from lineage_service.subjects.key import Key
 
@@ -110,7 +111,7 @@ def _scan_files(audit: Audit, scan: Scan) -> None:
     # The catalog is taken apart by itself.
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
     scan.folder(home, lambda path: str(path.relative_to(home)), own)
-    for target in published_copies(audit.reader):
+    for target in published_targets(audit.reader):
         for copy in (target, *copies_beside(target)):
             if copy.exists():
                 scan.folder(copy, str)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
-from lineage_service.errors import Problem, QuestionError, RunError, listed
+from lineage_service.errors import Problem, QuestionError, RunError, StoreError, listed
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.changes import Changed, Changing, Rows
 from lineage_service.refresh.detect import Detecting
-from lineage_service.refresh.finishing import failed_checks, publications
+from lineage_service.refresh.finishing import failed_checks, published_outputs, write_copies
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
@@ -25,7 +25,7 @@ from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
-from lineage_service.store.publish import discarding, publish
+from lineage_service.store.publish import announced
 from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.subjects.index import declared_subjects
 from lineage_service.subjects.key import home_key
@@ -88,6 +88,7 @@ def refresh(
     asked: Mapping[str, Asked],
     options: IndexOptions,
     commit: Callable[[Commit], None],
+    publish: Callable[[str], list[Problem]],
     stages: Stages,
 ) -> RefreshReport:
     """Brings the outputs of a workflow up to date with what has changed in its sources, by their names, and commits
@@ -122,15 +123,17 @@ def refresh(
             return RefreshReport(run.id, run.id, run.workflow, {}, {})
         refreshing.bring(changes)
         warnings = [*returned, *failed_checks(refreshing)]
-        copies = publications(refreshing)
-        with discarding(copies), stages.stage("committing"):
+        with announced(folder, published_outputs(refreshing)) as copies, stages.stage("committing"):
+            write_copies(refreshing, copies)
             made, report = refreshing.commit(changes, started, warnings)
             remove_unreferenced(References(ask.reader, home), made)
             folder.sync()
             folder.hand_over()
             commit(made)
             folder.mark_committed()
-        publish(copies)
+            unpublished = publish(folder.run_id)
+    if unpublished:
+        raise StoreError(unpublished)
     return report
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from lineage_service.capture.direct import Unlike, kind_of
@@ -14,8 +14,8 @@ from lineage_service.refresh.duckdb_sql import Near, Typed, order_of, predicate
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 from lineage_service.store.engine import column, literal
-from lineage_service.store.layout import new_run_id
-from lineage_service.store.publish import MARK, Publication
+from lineage_service.store.publish import Publication, refuse_foreign_copy, refuse_publication, target_path
+from lineage_service.store.published_folder import replacing, write_mark
 from lineage_service.store.scan import VersionScan, duckdb_type
 
 
@@ -99,12 +99,10 @@ def _failing_query(scan: VersionScan, check: CheckSpec) -> str:
     return f"SELECT count(*) FROM ({rows.text}) t WHERE NOT {predicate(Expression(str(check.where)), rows)}"
 
 
-def publications(
-    refresh: Refresh, targets: Collection[Path] | None = None, mark: str | None = None
-) -> list[Publication]:
-    """New copies of published outputs that the refresh has touched (at these places), written beside their places;
-    `mark` is in their names until they are put there."""
-    found = []
+def published_outputs(refresh: Refresh, targets: Collection[Path] | None = None) -> dict[str, tuple[str, Path]]:
+    """Published outputs that the refresh has touched (for an erasure: at these places): step and target. RunError where
+    one cannot be replaced."""
+    found = {}
     for record in refresh.records:
         output = refresh.loaded.spec.outputs.get(record.name)
         if record.role != "output" or output is None or isinstance(output, BrokenOutput) or output.path is None:
@@ -114,16 +112,23 @@ def publications(
         state = refresh.states[refresh.plan.steps[step].id]
         if not state.is_changed or folder is None:
             continue
-        target = (Path(folder) / output.path).absolute()
-        if targets is not None and target not in targets:
+        target = target_path(folder, output.path)
+        if targets is None:
+            refuse_publication(target, refresh.home)
+        elif target in targets:
+            refuse_foreign_copy(target)
+        else:
             continue
-        if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
-            raise RunError(f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write")
-        waiting = target.with_name(f".{target.name}.{mark or new_run_id()}.new")
-        publication = Publication(record.name, step, target, waiting)
-        _write(refresh, publication)
-        found.append(publication)
+        found[record.name] = (step, target)
     return found
+
+
+def write_copies(refresh: Refresh, publications: Iterable[Publication]) -> None:
+    """New copies of published outputs, complete with their marks, beside their places."""
+    for each in publications:
+        _write(refresh, each)
+        with replacing(each.target):
+            write_mark(each.waiting, refresh.folder.run_id, refresh.run.workflow, each.output)
 
 
 def _write(refresh: Refresh, publication: Publication) -> None:

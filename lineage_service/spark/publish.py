@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from lineage_service.spark.columns import col
@@ -11,5 +12,6 @@ from lineage_service.store.publish import Publication
 
 
 def write_publication(publication: Publication, relation: Relation, home: Path) -> None:
+    shutil.rmtree(publication.waiting, ignore_errors=True)  # of an earlier try of the same run
     with executing(None, f"publishing output '{publication.output}'", home):
         relation.frame.select(*[col(name) for name in relation.columns]).write.parquet(str(publication.waiting))

@@ -21,7 +21,8 @@ from pathlib import Path
 from lineage_service.errors import LineageError, StoreError
 
 COMMITTED = ".committed"
-SWEEP_LOCK = ".sweep.lock"
+PUBLICATIONS = "publications.json"  # copies that a run has announced, until they are in their place
+SWEEP_LOCK, PUBLISH_LOCK = ".sweep.lock", ".publish.lock"
 
 
 @dataclass(frozen=True)
@@ -201,10 +202,17 @@ def sweeping(home: HomeLayout) -> Iterator[None]:
 
 
 @contextmanager
-def _home_lock(home: HomeLayout, kind: int) -> Iterator[None]:
+def publishing(home: HomeLayout) -> Iterator[None]:
+    """While published copies are replaced: one after the other, so that the latest is the one that stays."""
+    with _home_lock(home, fcntl.LOCK_EX, PUBLISH_LOCK):
+        yield
+
+
+@contextmanager
+def _home_lock(home: HomeLayout, kind: int, name: str = SWEEP_LOCK) -> Iterator[None]:
     with storing(home.path):
         home.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(home.path / SWEEP_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        lock = os.open(home.path / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, kind)
         yield

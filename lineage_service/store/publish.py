@@ -1,19 +1,33 @@
-"""Publishing an output's clean copy: written beside its place, and put there only after the run is committed."""
+"""Publishing an output's clean copy: written beside its place, and put there only after the run is committed.
+
+Which copies a run is going to publish stands in a note in its folder before the first of them is written. So whoever
+comes after a kill knows what to do: the catalog has the run, and the copies are put in place; or it has not, and they
+are removed (`unpublished`).
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from lineage_service.errors import Problem, StoreError, WorkflowError
+from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenOutput, BrokenSource
-from lineage_service.store.layout import new_run_id
-
-MARK = "_smoke_lineage"  # readers of Parquet folders pass over names that begin with an underscore
+from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
+from lineage_service.store.published_folder import (
+    foreign_file,
+    read_mark,
+    replacing,
+    told_foreign,
+    write_mark,
+    writing_beside,
+)
 
 
 @dataclass(frozen=True)
@@ -25,67 +39,209 @@ class Publication:
     target: Path
     waiting: Path
 
-    def swap(self) -> None:
-        """Puts the new copy in the place of the old one."""
-        try:
-            (self.waiting / MARK).write_text("published by smoke-lineage; replaced as a whole by the next run\n")
-            old = self.target.with_name(f".{self.target.name}.{new_run_id()}.old")
-            if self.target.exists():
-                self.target.rename(old)
-            self.waiting.rename(self.target)
-            shutil.rmtree(old, ignore_errors=True)
-        except OSError as error:
-            raise StoreError(
-                f"the run is committed, but output '{self.output}' could not be published to '{self.target}': "
-                f"{error.strerror}"
-            ) from error
+
+def target_path(folder: str | Path, path: str) -> Path:
+    """The folder that a `path` of an output means, seen from the workflow's folder; links are followed, so that the
+    same place has one name, and a link to a folder stays when the folder is replaced."""
+    return Path(os.path.realpath(Path(folder).absolute() / path))
 
 
-@contextmanager
-def discarding(publications: Sequence[Publication]) -> Iterator[None]:
-    """Removes copies that wait for a commit which will not come."""
-    try:
-        yield
-    except BaseException:
-        for publication in publications:
-            shutil.rmtree(publication.waiting, ignore_errors=True)
-        raise
+def waiting_path(target: Path, mark: str) -> Path:
+    return target.with_name(f".{target.name}.{mark}.new")
 
 
-def publish(publications: Sequence[Publication]) -> None:
-    for publication in publications:
-        publication.swap()
+# --- what may be published where ------------------------------------------------------------------------------
 
 
-def prepare_publications(loaded: LoadedWorkflow) -> list[Publication]:
-    """The outputs to publish; WorkflowError where a target would overwrite what is not ours."""
-    publications: list[Publication] = []
+def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, tuple[str, Path]]:
+    """The step and the target of each output to publish; WorkflowError where a target would overwrite what is not
+    ours."""
+    found: dict[str, tuple[str, Path]] = {}
     problems: list[Problem] = []
     for name, output in loaded.spec.outputs.items():
         if isinstance(output, BrokenOutput) or output.path is None:
             continue
-        target = (loaded.path.parent / output.path).absolute()
-        reason = _refusal(target, loaded)
-        if target in (other.target for other in publications):
-            reason = f"two outputs are published to '{target}'"
-        if reason:
-            problems.append(Problem(reason, loaded.marks.at("outputs", name, "path")))
-        waiting = target.with_name(f".{target.name}.{new_run_id()}.new")
-        publications.append(Publication(name, output.step or name, target, waiting))
+        target = target_path(loaded.path.parent, output.path)
+        at = loaded.marks.at("outputs", name, "path")
+        refused = refusal(target, home) or _refused_by_sources(target, loaded) or _refused_by_others(target, loaded)
+        for other, (_, taken) in found.items():
+            if target == taken:
+                refused = (f"two outputs are published to '{target}': '{other}' and '{name}'", "name another folder")
+            elif target in taken.parents or taken in target.parents:
+                told = f"cannot publish to '{target}': output '{other}' is published to '{taken}'"
+                refused = (f"{told}, and a copy is replaced as a whole", "name a folder beside the other")
+        if refused:
+            problems.append(Problem(refused[0], at, refused[1]))
+        found[name] = (output.step or name, target)
     if problems:
         raise WorkflowError(problems)
-    return publications
+    return found
 
 
-def _refusal(target: Path, loaded: LoadedWorkflow) -> str | None:
+def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
+    """Why nothing can be published to a folder, and what to do; None where it can."""
+    own = Path(os.path.realpath(home.path))
+    elsewhere = "name a folder outside of it"
+    if target == own or own in target.parents:
+        return (
+            f"cannot publish to '{target}': it is in the home '{home.path}', which `gc` clears",
+            elsewhere,
+        )
+    if target in own.parents:
+        return f"cannot publish to '{target}': the home '{home.path}' is in it", "name another folder"
     if target.is_file():
-        return f"cannot publish to '{target}': a file is there; name a folder"
+        return f"cannot publish to '{target}': a file is there", "name a folder"
+    if target.parent == target:
+        return f"cannot publish to '{target}'", "name a folder"
+    for above in target.parents:
+        if above.is_file():
+            return f"cannot publish to '{target}': '{above}' is a file", "name another folder"
+        if read_mark(above) is not None:
+            told = f"cannot publish to '{target}': '{above}' is a published copy, which is replaced as a whole"
+            return told, "name a folder that is not in it"
+    foreign = foreign_file(target)
+    if foreign is not None:
+        return told_foreign(target, foreign), f"move '{foreign}' elsewhere, or name another folder"
+    return None
+
+
+def _refused_by_sources(target: Path, loaded: LoadedWorkflow) -> tuple[str, str] | None:
     for name, source in loaded.spec.sources.items():
         if isinstance(source, BrokenSource) or source.path is None:
             continue
-        path = (loaded.path.parent / source.path).absolute()
-        if target == path or target in path.parents or path in target.parents:
-            return f"cannot publish to '{target}': source '{name}' is read from there"
-    if target.is_dir() and any(target.iterdir()) and not (target / MARK).exists():
-        return f"cannot publish to '{target}': the folder holds files that smoke-lineage did not write"
+        given = loaded.path.parent.absolute() / source.path
+        if _meets(given, target) or _meets(_resolved(given), target):
+            return f"cannot publish to '{target}': source '{name}' is read from there", "name another folder"
     return None
+
+
+def _resolved(path: Path) -> Path:
+    """A path without links up to its first pattern."""
+    parts = list(path.parts)
+    plain = next((number for number, part in enumerate(parts) if any(each in part for each in "*?[{")), len(parts))
+    return Path(os.path.realpath(Path(*parts[:plain]))).joinpath(*parts[plain:])
+
+
+def _meets(source: Path, target: Path) -> bool:
+    """Whether one of the two is, or is inside, the other; a source may be a pattern."""
+    for own, other in zip(source.parts, target.parts, strict=False):
+        if own == "**":
+            return True
+        if own != other and not fnmatchcase(other, own) and "{" not in own:
+            return False
+    return True
+
+
+def _refused_by_others(target: Path, loaded: LoadedWorkflow) -> tuple[str, str] | None:
+    mark = read_mark(target)
+    if mark is None or mark.workflow in (None, loaded.spec.name):
+        return None
+    told = f"cannot publish to '{target}': workflow '{mark.workflow}' publishes its output '{mark.output}' there"
+    return told, "name another folder, or remove this one first"
+
+
+def refuse_publication(target: Path, home: HomeLayout) -> None:
+    """RunError where a copy cannot be replaced: as for a run, and asked again since folders change."""
+    refused = refusal(target, home)
+    if refused:
+        raise RunError(refused[0], hint=f"{refused[1]}; nothing was changed")
+
+
+def refuse_foreign_copy(target: Path) -> None:
+    """RunError where a copy that an erasure has to replace holds what is not ours. Wherever it lies: earlier versions
+    published to places that are refused now, and what lies there has to go."""
+    foreign = foreign_file(target)
+    if foreign is not None:
+        raise RunError(told_foreign(target, foreign), hint=f"move '{foreign}' elsewhere; nothing was changed")
+
+
+# --- the note in the run's folder -----------------------------------------------------------------------------
+
+
+@contextmanager
+def announced(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterator[list[Publication]]:
+    """Notes what a run is going to publish, before any of it is written; where the run fails before its commit, the
+    copies are removed. Meanwhile nobody takes them for left over."""
+    found = [
+        Publication(output, step, target, waiting_path(target, folder.run_id))
+        for output, (step, target) in wanted.items()
+    ]
+    made: list[Path] = []
+    with ExitStack() as locks:
+        try:
+            if found:
+                _write_note(folder, found)
+                for each in found:
+                    _make_parents(each, made)
+                    locks.enter_context(writing_beside(each.target))
+            yield found
+        except BaseException:
+            if not folder.is_handed_over:
+                with suppress(LineageError):  # what it fails with is told; a copy that stays is found by its name
+                    withdraw(folder)
+                for parent in reversed(made):
+                    with suppress(OSError):
+                        parent.rmdir()
+            raise
+
+
+def _make_parents(publication: Publication, made: list[Path]) -> None:
+    """Makes the folders above a copy, and adds them to `made`; StoreError where it could not be put there."""
+    parent = publication.target.parent
+    made += [each for each in (parent, *parent.parents) if not each.exists()][::-1]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        told = f"cannot publish output '{publication.output}' to '{publication.target}': {reason}"
+        raise StoreError(told, hint="nothing was changed") from error
+    if not os.access(parent, os.W_OK | os.X_OK):
+        told = f"cannot publish output '{publication.output}' to '{publication.target}': permission denied"
+        raise StoreError(told, hint="nothing was changed")
+
+
+def mark_complete(folder: RunFolder, workflow: str, publications: Sequence[Publication]) -> None:
+    """The copies are written: from here on they only have to be put in place."""
+    for each in publications:
+        with replacing(each.target):
+            write_mark(each.waiting, folder.run_id, workflow, each.output)
+
+
+def _write_note(folder: RunFolder, publications: Sequence[Publication]) -> None:
+    body = [
+        {"output": each.output, "step": each.step, "target": str(each.target), "waiting": str(each.waiting)}
+        for each in publications
+    ]
+    with storing(folder.home.path):
+        fresh = folder.path / f"{PUBLICATIONS}.new"
+        fresh.write_text(json.dumps(body), encoding="utf-8")
+        fresh.replace(folder.path / PUBLICATIONS)
+
+
+def noted_publications(folder: RunFolder) -> list[Publication] | None:
+    """What a run has announced and not finished; None where there is nothing."""
+    try:
+        body = json.loads((folder.path / PUBLICATIONS).read_text(encoding="utf-8"))
+        return [Publication(each["output"], each["step"], Path(each["target"]), Path(each["waiting"])) for each in body]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        note = folder.home.relative(folder.path / PUBLICATIONS)
+        raise StoreError(
+            f"the note '{note}' of what run '{folder.run_id}' publishes is damaged",
+            hint="remove it, and copies beside published folders (.NAME.ID.new) by hand; then run the workflow again",
+        ) from error
+
+
+def withdraw(folder: RunFolder) -> None:
+    """Removes the copies that a run announced, and then the note: it will not be committed, or must not be shown."""
+    for each in noted_publications(folder) or ():
+        with replacing(each.target):
+            if each.waiting.exists():
+                shutil.rmtree(each.waiting)
+    forget_note(folder)
+
+
+def forget_note(folder: RunFolder) -> None:
+    with storing(folder.home.path):
+        (folder.path / PUBLICATIONS).unlink(missing_ok=True)

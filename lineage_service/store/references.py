@@ -18,14 +18,14 @@ from lineage_catalog.records import Commit, HopRecord, RunRecord, SubjectRecord
 
 from lineage_service.errors import StoreError
 from lineage_service.store.aligned import ALIGNED, AlignedTables
-from lineage_service.store.layout import COMMITTED, HomeLayout, RunFolder
+from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder
 from lineage_service.store.session_settings import FILE as SETTINGS
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
 
 What = Literal["data", "positions", "index", "prepared", "subjects", "lineage", "note"]
 SUCCESS = "_SUCCESS"
-NOTES = (".lock", COMMITTED, SETTINGS)
+NOTES = (".lock", COMMITTED, SETTINGS, PUBLICATIONS)
 
 
 @dataclass(frozen=True, slots=True)

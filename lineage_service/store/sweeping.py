@@ -20,6 +20,7 @@ from lineage_catalog.records import Commit
 from lineage_service.errors import RunError, StoreError, listed
 from lineage_service.store.layout import (
     COMMITTED,
+    PUBLICATIONS,
     HomeLayout,
     is_at_work,
     is_marked_by,
@@ -70,6 +71,8 @@ def sweep(
     with reader.snapshot():
         held = [run for run in held_runs(reader) if run.id not in without]
         needed = References(reader, home).files_of_runs(held)
+    # Copies outside of the home that could not be put in place, or be removed: without the note nobody would find them.
+    needed |= {home.relative(each / PUBLICATIONS) for each in folders if (each / PUBLICATIONS).is_file()}
     marked = {path.split("/")[1] for path in needed if path.startswith("runs/") and path.rpartition("/")[2] not in OWN}
     known = {run.id for run in held}
     touched = files = size = 0

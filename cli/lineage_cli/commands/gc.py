@@ -40,6 +40,8 @@ def command(
 
     with closing(options.open_home(home, catalog)) as opened:
         result = opened.gc(dry_run=dry_run, retention=retention, actor=actor)
+    for note in result.get("unpublished", ()):
+        click.echo(f"note: {note}", err=True)
     if as_json:
         print_text(json.dumps(result))
         return
