@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lineage_catalog.engine import connect
 from sqlalchemy import text
@@ -12,7 +13,9 @@ from sqlalchemy import text
 from lineage_service.audit.retention import retain
 from lineage_service.errors import NotFound, SourceError
 from lineage_service.store.patched import write_positions
+from lineage_service.store.published_folder import write_mark
 from lineage_service.store.versions import Version
+from tests.killing import counted
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
 
@@ -167,6 +170,28 @@ def test_doctor_finds_nothing_wrong_afterwards(tmp_path):
     with made.home as home:
         home.gc(retention=True)
     assert {each for each in told() - before if old not in each[1]} == set()
+
+
+def test_a_published_copy_goes_and_what_others_put_there_stays(tmp_path):
+    made = MadeHome(tmp_path / "home")
+    declared = {"path": "out", "folder": str(tmp_path)}
+    old = made.run("first", {"s": Made(ROWS, "source"), "out": Made(ROWS, declared=declared)}, spec=SHORT)
+    copy = tmp_path / "out"
+    copy.mkdir()
+    pq.write_table(ROWS, copy / "part-0.parquet")
+    write_mark(copy, old, "first", "out")
+    (copy / "letter.txt").write_text("dear")
+    with counted(tmp_path) as done, made.home as home:
+        assert home.gc(retention=True, dry_run=True)["published"] == [str(copy)]
+    assert (copy / "part-0.parquet").exists()
+    for kill_at in range(40):
+        with counted(tmp_path, kill_at=kill_at) as done, made.home as home:
+            result = home.gc(retention=True)
+        if len(done) < kill_at:
+            break
+    assert kill_at < 39 and result["removed"] == 0, "each try goes on where the one before was killed"
+    assert [path.name for path in copy.iterdir()] == ["letter.txt"]
+    assert files(made) == set()
 
 
 # --- helpers --------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ from lineage_service.spec.redacted import is_computable
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
-from lineage_service.store.publish import Publication, waiting_path
+from lineage_service.store.publish import Publication, make_parents, waiting_path
+from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import Origin, Version, VersionFile
 
@@ -229,6 +230,9 @@ class Superseding:
             Publication(output, step, target, waiting_path(target, self.waiting))
             for output, (step, target) in found.items()
         ]
+        for each in copies:
+            make_parents(each)
+            self.folders.enter_context(writing_beside(each.target))  # until the catalog knows them, or they are gone
         write_copies(refresh, copies)
         return copies
 

@@ -172,7 +172,7 @@ def announced(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterato
             if found:
                 _write_note(folder, found)
                 for each in found:
-                    _make_parents(each, made)
+                    make_parents(each, made)
                     locks.enter_context(writing_beside(each.target))
             yield found
         except BaseException:
@@ -185,8 +185,9 @@ def announced(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterato
             raise
 
 
-def _make_parents(publication: Publication, made: list[Path]) -> None:
+def make_parents(publication: Publication, made: list[Path] | None = None) -> None:
     """Makes the folders above a copy, and adds them to `made`; StoreError where it could not be put there."""
+    made = [] if made is None else made
     parent = publication.target.parent
     made += [each for each in (parent, *parent.parents) if not each.exists()][::-1]
     try:
