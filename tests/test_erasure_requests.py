@@ -18,6 +18,7 @@ from lineage_cli.main import main
 from lineage_service.audit import applying, facade
 from lineage_service.audit.scanning import Values
 from lineage_service.errors import StoreError
+from lineage_service.store.references import References
 from tests.erasure_shop import FIRST_ID, GONE, PEOPLE, Shop, person, put_back, values
 
 NOT_DATA = (".lock", "audit.anchors")  # locks, and what belongs to the log
@@ -243,6 +244,20 @@ def test_a_saved_query_that_came_in_between(refused, shop):
     home.query("SELECT name FROM first.large", save="names", reveal=True)
     home.close()
     assert "no longer fits" in refused("apply", "plan.json")
+
+
+def test_verify_is_incomplete_where_files_that_runs_need_are_missing(shop):
+    applies(shop)
+    home = shop.open()
+    try:
+        needed = References(home.audit.reader, home.layout).files_of_runs(home.audit.reader.runs())
+        lost = next(path for path in sorted(needed) if path.endswith(".parquet"))
+        (home.layout.path / lost).unlink()
+        verdict = home.audit.verify(shop.certificate, values=values(GONE))
+    finally:
+        home.close()
+    assert not verdict.holds
+    assert any(f"files that runs need are missing: '{lost}'" in each for each in verdict.incomplete)
 
 
 # --- the house ------------------------------------------------------------------------------------------------
