@@ -299,10 +299,10 @@ def test_a_catalog_that_somebody_reads_after_the_switch(shop, monkeypatch, capsy
     reader = sqlite3.connect(shop.folder / "home" / "catalog.db", isolation_level=None)
     sweep = applying.sweep
 
-    def then_read(*given: Any) -> Any:
+    def then_read(*given: Any, **more: Any) -> Any:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM runs").fetchall()
-        return sweep(*given)
+        return sweep(*given, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(applying, "sweep", then_read)

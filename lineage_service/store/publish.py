@@ -63,7 +63,7 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
             continue
         target = target_path(loaded.path.parent, output.path)
         at = loaded.marks.at("outputs", name, "path")
-        refused = refusal(target, home) or _refused_by_sources(target, loaded) or _refused_by_others(target, loaded)
+        refused = _refused_by_sources(target, loaded) or refusal(target, home) or _refused_by_others(target, loaded)
         for other, (_, taken) in found.items():
             if target == taken:
                 refused = (f"two outputs are published to '{target}': '{other}' and '{name}'", "name another folder")
