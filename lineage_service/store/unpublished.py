@@ -166,7 +166,7 @@ def left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Path]) ->
     that are committed and could not publish yet, or of erasures that are to be finished."""
     if not any(copies_beside(target) for target in targets):
         return []
-    with reader.engine.connect() as connection:
+    with reader.connection() as connection:
         erasures = [json.loads(each.body) for each in unfinished_erasures(connection)]
     awaited = {Path(waiting) for body in erasures for _, waiting, _ in body.get("publications", ()) if waiting}
     places = {Path(target) for body in erasures for target, _, _ in body.get("publications", ())}
