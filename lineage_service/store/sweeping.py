@@ -69,7 +69,7 @@ def sweep(
     busy = {folder.name for folder in folders if is_at_work(folder)}
     reader.release()
     with reader.snapshot():
-        held = [run for run in held_runs(reader) if run.id not in without]
+        held = [run for run in held_runs(reader) if run.id not in without] if folders else []
         needed = References(reader, home).files_of_runs(held)
     # Copies outside of the home that could not be put in place, or be removed: without the note nobody would find them.
     needed |= {home.relative(each / PUBLICATIONS) for each in folders if (each / PUBLICATIONS).is_file()}
