@@ -17,6 +17,12 @@ from tests.erasure_shop import put_back
 from tests.killing import counted
 
 
+@pytest.fixture(autouse=True)
+def without_java(monkeypatch):
+    """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
+    monkeypatch.setattr("lineage_service.doctor._java", lambda: [])
+
+
 class Flow:
     """A workflow that publishes one output, `keep` rows with k below the limit of the file."""
 

@@ -79,6 +79,12 @@ BASE = 7_394_810_000
 CITIES = ("Ulm", "Bonn", "Kiel")
 
 
+@pytest.fixture(autouse=True)
+def without_java(monkeypatch):
+    """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
+    monkeypatch.setattr("lineage_service.doctor._java", lambda: [])
+
+
 class Walk:
     """A home, what it has answered so far, and the verbs."""
 

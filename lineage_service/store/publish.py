@@ -63,7 +63,12 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
             continue
         target = target_path(loaded.path.parent, output.path)
         at = loaded.marks.at("outputs", name, "path")
-        refused = _refused_by_sources(target, loaded) or refusal(target, home) or _refused_by_others(target, loaded)
+        refused = (
+            _refused_by_home(target, home)
+            or _refused_by_sources(target, loaded)
+            or _refused_by_place(target)
+            or _refused_by_others(target, loaded)
+        )
         for other, (_, taken) in found.items():
             if target == taken:
                 refused = (f"two outputs are published to '{target}': '{other}' and '{name}'", "name another folder")
@@ -80,6 +85,10 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
 
 def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
     """Why nothing can be published to a folder, and what to do; None where it can."""
+    return _refused_by_home(target, home) or _refused_by_place(target)
+
+
+def _refused_by_home(target: Path, home: HomeLayout) -> tuple[str, str] | None:
     own = Path(os.path.realpath(home.path))
     elsewhere = "name a folder outside of it"
     if target == own or own in target.parents:
@@ -89,6 +98,10 @@ def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
         )
     if target in own.parents:
         return f"cannot publish to '{target}': the home '{home.path}' is in it", "name another folder"
+    return None
+
+
+def _refused_by_place(target: Path) -> tuple[str, str] | None:
     if target.is_file():
         return f"cannot publish to '{target}': a file is there", "name a folder"
     if target.parent == target:
