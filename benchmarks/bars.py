@@ -15,8 +15,7 @@ NOISE = 1.05  # it is the dearest only where it takes so many times what the dea
 LOOKUPS = {"auto": (2.5, 6.0), "auto-hot": (1.0, None)}  # rids of one group: milliseconds, p50 and p95
 ROWS_OF_A_GROUP = 1.2  # times the better of fetch and scan
 COMMAND = 0.8  # seconds
-COMMANDS = {"--help": 0.5, "validate": 0.5, "doctor": 1.0, "rows": COMMAND, "backward --rids": COMMAND,
-            "pairs as csv": 3.0, "pairs as ndjson": 3.0, "pairs as json": 3.0}  # fmt: skip
+COMMANDS = {"--help": 0.5, "validate": 0.5, "rows": COMMAND, "backward --rids": COMMAND}
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,8 @@ def _of_whatif(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _of_commands(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
-    yield from (Verdict(each, "seconds", each.total_s, COMMANDS[each.technique]) for each in group)
+    judged = (each for each in group if each.technique in COMMANDS)
+    yield from (Verdict(each, "seconds", each.total_s, COMMANDS[each.technique]) for each in judged)
 
 
 def _of_semantics(_: str, __: Sequence[Result]) -> Iterator[Verdict]:
