@@ -418,9 +418,9 @@ class Home:
         become a dataset of that name, with lineage of their own, and are given as rows of that. Masked columns can be
         shown as masks and nothing else: whatever else reads them, or saves them, needs `reveal`.
         """
-        from lineage_service.consume.running import MOST_ROWS, SECONDS, Limits
+        from lineage_service.consume.running import Limits
 
-        limits = Limits(SECONDS if timeout is None else timeout, MOST_ROWS if max_rows is None else max_rows)
+        limits = Limits.of(timeout, max_rows)
         if save is None:
             return self._queried(sql, limits, limit, reveal)
         self._catalog.workflows()  # where there is no catalog, none is made
@@ -700,7 +700,8 @@ class Home:
         masks = self._ask.masks
         masks.start()
         try:
-            yield masks
+            with self._ask.session.within():  # one time for all that a question evaluates
+                yield masks
         finally:
             if revealed := masks.revealed():
                 self._log_reveal(verb, revealed)

@@ -19,6 +19,8 @@ from lineage_cli.options import State, debug_option
 PROGRAM = "smoke-lineage"
 USING_SPARK = {"run", "index", "demo", "doctor"}  # a remote session needs pandas
 USING_NUMPY = {"refresh", "what-if", "audit"}
+# What is evaluated for the user: in a process of its own, which starts while this one reads the catalog.
+EVALUATING = ("query", "--where", "--order-by", "--by", "--cost", "--trust", "--without")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # A remote session, which a question may have to use, needs both.
     if arguments is None and not set(given) & USING_SPARK and not os.environ.get("SPARK_REMOTE"):
         sys.meta_path.insert(0, WithoutPandas(numpy=not set(given) & USING_NUMPY))
+    if arguments is None and any(each.partition("=")[0] in EVALUATING for each in given) and "--help" not in given:
+        from lineage_service.bounded.process import start_ahead
+
+        start_ahead()
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
         cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
     # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.

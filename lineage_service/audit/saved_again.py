@@ -16,7 +16,6 @@ from lineage_service.capture.handles import Space
 from lineage_service.consume.prepared import Preparations
 from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting
-from lineage_service.consume.running import SECONDS
 from lineage_service.consume.saving import Saving
 from lineage_service.errors import LineageError
 from lineage_service.index.engine import sorted_pairs
@@ -100,8 +99,8 @@ def _asked(
         prefix = PREFIX
         while prefix in content["query"].lower():
             prefix += "_"
-        rewritten = Rewriting(asking, question, SECONDS, prefix, reveal=True).rewritten(rows=True)
-        made = Saving(asking, question, rewritten, run.workflow, SECONDS).made(folder)
+        rewritten = Rewriting(asking, question, prefix, reveal=True).rewritten(rows=True)
+        made = Saving(asking, question, rewritten, run.workflow).made(folder)
     finally:
         then.close()
         reader.close()

@@ -12,13 +12,15 @@ from lineage_catalog.records import Commit
 
 from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting, Rewritten
-from lineage_service.consume.running import Limits, Running, apart
+from lineage_service.consume.running import HINT, Limits, apart, cut
 from lineage_service.consume.saving import Saving, check_name
 from lineage_service.errors import LineageError, QuestionError, listed
 from lineage_service.query.answer import Answer, Part, records
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from lineage_service.query.session import Rows
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Consumer:
         shown, as masks, and nothing else, unless it is to `reveal` them."""
         if limit is not None and limit < 0:
             raise QuestionError("a limit cannot be negative")
-        with _told_in_a_line():
+        with _told_in_a_line(), self.asking.session.within(limits.seconds, HINT):
             question = read_question(text)
-            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text), reveal).rewritten()
+            rewritten = Rewriting(self.asking, question, _prefix(text), reveal).rewritten()
             if question.explain:
                 return _explained(rewritten)
             self.asking.ask.masks.note_hidden(rewritten.masks)
@@ -52,33 +54,41 @@ class Consumer:
     ) -> str:
         """Makes a question's rows a dataset of that name, with their lineage; the id of its run. Masks are not data: a
         question that shows masked columns is only saved with their values, to `reveal` which must be asked for."""
-        with _told_in_a_line():
+        with _told_in_a_line(), self.asking.session.within(limits.seconds, HINT):
             check_name(name, workflows)
             question = read_question(text)
             if question.explain:
                 raise QuestionError("EXPLAIN cannot be saved")
-            rewritten = Rewriting(self.asking, question, limits.seconds, _prefix(text), reveal).rewritten(rows=True)
+            rewritten = Rewriting(self.asking, question, _prefix(text), reveal).rewritten(rows=True)
             if rewritten.masks:
                 raise QuestionError(
                     f"the query cannot be saved: {listed(rewritten.masks)} would be kept as masks",
                     hint="leave masked columns out; --reveal keeps their values, marked as before, and is logged",
                 )
-            return Saving(self.asking, question, rewritten, name, limits.seconds).save(self.asking.ask.home, commit)
+            return Saving(self.asking, question, rewritten, name).save(self.asking.ask.home, commit)
 
     def _answer(self, rewritten: Rewritten, limits: Limits, limit: int | None) -> Answer:
         session = self.asking.session
         tables = self.asking.open(rewritten.relations)
+        epoch = session.epoch
         most = limits.rows if limit is None else min(limit, limits.rows)
         notes = [note for each in rewritten.relations.values() for note in each.notes]
         answer = Answer([], "records", notes)
-        running = Running(session.connection, rewritten.sql, limits, most, self.asking.ask.home.path)
-        first = [running.start()]
+        first = [session.rows(rewritten.sql, most=limits.rows)]
+
+        def again() -> Rows:
+            nonlocal epoch
+            with session.within(limits.seconds, HINT):
+                session.allow(())
+                if session.epoch != epoch:  # the engine has been started anew, and its tables are gone
+                    self.asking.open(rewritten.relations)
+                    epoch = session.epoch
+                return session.rows(rewritten.sql, most=limits.rows)
 
         def open_() -> pa.RecordBatchReader:
-            reader, seconds, cursor = first.pop() if first else running.start()
-            return running.read(reader, seconds, cursor, part, answer.notes)
+            return cut(first.pop() if first else again(), limits, most, part, answer.notes)
 
-        names = first[0][0].schema.names
+        names = first[0].schema.names
         part = Part(shown := apart(names), open_, masked=_masked(names, shown, rewritten.masks))
         answer.parts.append(part)
         if tables:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.consume.origin import reads_itself
 from lineage_service.errors import QuestionError
+from lineage_service.query.parsing import parse_one
 from lineage_service.store.scan import RID
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+MOST_TABLES = 1_000  # common tables stand where they are read: each may double those before it
 _JOINS = {"", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER"}
 
 
@@ -44,9 +46,7 @@ class Captured:
 
 def captured(named: str, relations: Mapping[str, bool], columns: Iterable[str] = ()) -> Captured:
     """The question over `relations` with ids; each says whether its rows have any. `columns` are names of theirs."""
-    import sqlglot
-
-    tree = sqlglot.parse_one(named, dialect="duckdb")
+    tree = parse_one(named)
     prefix, taken = "ids_", " ".join([named, *columns]).lower()
     while prefix in taken:
         prefix += "_"
@@ -65,6 +65,7 @@ class _Capture:
     prefix: str
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     used: dict[int, int] = field(default_factory=dict)
+    tables: int = 0
 
     def query(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
         from sqlglot import exp
@@ -214,6 +215,9 @@ class _Capture:
     def _table(self, table: Any, common: Mapping[str, Any], ids: list[Ids]) -> Any:
         from sqlglot import exp
 
+        self.tables += 1
+        if self.tables > MOST_TABLES:
+            raise _refused(f"it reads more than {MOST_TABLES:,} tables, common tables each time they are read")
         if any(table.args.get(name) for name in ("sample", "pivots", "laterals", "joins")):
             raise _refused("a sample, PIVOT or nested join in FROM")
         alias = table.args.get("alias")

@@ -4,28 +4,26 @@ is not known, and then every column counts as personal data that might be some."
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lineage_service.consume.captured import aggregates
 from lineage_service.plan.column_lineage import ColumnLineage, Read, SourceColumn, Value, value_of_tree
 from lineage_service.plan.expressions import ColumnRef
+from lineage_service.query.parsing import parse_one
 
 Marks = Mapping[str, Mapping[str, bool]]  # relation, column: whether it is personal data
 
 
 def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage] | None:
     """The lineage of each of the query's columns in terms of its relations; None where it cannot be read off."""
-    import sqlglot
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import build_scope
 
     schema: dict[str, object] = {name: dict.fromkeys(columns, "UNKNOWN") for name, columns in relations.items()}
     try:
-        tree = qualify(
-            sqlglot.parse_one(sql, dialect="duckdb"), schema=schema, dialect="duckdb", quote_identifiers=False
-        )
+        tree = qualify(parse_one(sql), schema=schema, dialect="duckdb", quote_identifiers=False)
         found = _Reader(relations).scope(build_scope(tree))
     except (SqlglotError, _Unknown, RecursionError, LookupError, ValueError):
         return None
@@ -67,8 +65,14 @@ class _Rows:
 @dataclass
 class _Reader:
     relations: Marks
+    known: dict[int, _Rows] = field(default_factory=dict)  # of scopes, which live as long as this
 
     def scope(self, scope: Any) -> _Rows:
+        if id(scope) not in self.known:
+            self.known[id(scope)] = self._scope(scope)
+        return self.known[id(scope)]
+
+    def _scope(self, scope: Any) -> _Rows:
         from sqlglot import exp
 
         tree = scope.expression if scope is not None else None

@@ -13,6 +13,9 @@ from typing import Any
 from lineage_service.consume.origin import reads_itself
 from lineage_service.errors import QuestionError
 from lineage_service.query.masks import HINT
+from lineage_service.query.parsing import parse_one
+
+MOST_COLUMNS = 10_000
 
 Shown = list[tuple[str, str | None]]  # columns of a SELECT: the name, and which masked column it shows, if one
 Columns = Mapping[str, Sequence[tuple[str, str | None]]]  # relation: its columns, as above
@@ -20,9 +23,7 @@ Columns = Mapping[str, Sequence[tuple[str, str | None]]]  # relation: its column
 
 def shown_masks(named: str, relations: Columns) -> list[str]:
     """The columns of a question's answer that are masks; QuestionError where it uses a masked column otherwise."""
-    import sqlglot
-
-    tree = sqlglot.parse_one(named, dialect="duckdb")
+    tree = parse_one(named)
     try:
         found = _Reading(relations).query(tree, {}, [])
     except _Unknown:
@@ -156,6 +157,8 @@ class _Reading:
             self._refuse_in([value for name, value in join.args.items() if name not in ("this", "using")], here, common)
         for item in tree.expressions:
             here.shown += self._item(item, here, common)
+            if len(here.shown) > MOST_COLUMNS:
+                raise QuestionError(f"a SELECT gives more than {MOST_COLUMNS:,} columns")
         if tree.args.get("distinct"):
             _refuse_shown(here.shown)
         self._behind(tree, here, common)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lineage_service.query.parsing import parse_one
 from lineage_service.store.scan import RID
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ class Origin:
 
 def origin_of_rids(named: str, versions: Mapping[str, str | None]) -> Origin:
     """Of a SELECT over relations; `versions` tells whose rows each has."""
-    import sqlglot
-
-    tree = sqlglot.parse_one(named, dialect="duckdb")
+    tree = parse_one(named)
     found = _origins(tree, versions, {})
     version = next(iter(found)) if len(found) == 1 else None
     return Origin(None if version == _UNKNOWN else version, _alone(tree, versions))

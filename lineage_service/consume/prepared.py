@@ -18,9 +18,9 @@ from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.plan.carried import carried_columns
 from lineage_service.plan.expressions import Expression
 from lineage_service.query.ask import Questions
+from lineage_service.query.engine import held_name
 from lineage_service.query.files import index_files, index_literal
 from lineage_service.query.names import DatasetName, find_run
-from lineage_service.query.session import held_name
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, duckdb_type

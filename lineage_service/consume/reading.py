@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError
+from lineage_service.query.parsing import parse_all
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -161,11 +162,10 @@ def _refuse_at(tokens: Sequence[Any]) -> None:
 
 
 def _tree(text: str) -> exp.Expr:
-    import sqlglot
     from sqlglot.errors import SqlglotError
 
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
+        trees = [tree for tree in parse_all(text) if tree is not None]
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         at = details[0].get("highlight") or ""

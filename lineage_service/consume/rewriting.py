@@ -30,6 +30,7 @@ from lineage_service.consume.reading import BACKWARD, WORKLOAD, Call, Named, Que
 from lineage_service.consume.relations import Relation, Relations
 from lineage_service.errors import QuestionError
 from lineage_service.query.ask import Questions
+from lineage_service.query.engine import UnknownColumn
 from lineage_service.query.graph import Direction
 from lineage_service.query.session import Session
 from lineage_service.store.engine import column
@@ -72,7 +73,7 @@ class Asking:
         """QuestionError for SQL that may not run; what has passed once passes again."""
         key = (named, ours, around)
         if key not in self.checked:
-            check_allowed(self.ask.engine.text(SERIALIZE, [named]), ours, around)
+            check_allowed(str(self.session.values(SERIALIZE, [named])[0][0]), ours, around)
             if len(self.checked) >= MOST_CHECKED:
                 self.checked.clear()
             self.checked.add(key)
@@ -88,6 +89,10 @@ class Asking:
                 self.masks.clear()
             self.masks[key] = tuple(shown_masks(named, columns))
         return self.masks[key]
+
+    def described(self, sql: str) -> list[tuple[str, str]]:
+        """Names and types of the columns that SQL gives."""
+        return [(row[0], row[1]) for row in self.session.values(f"DESCRIBE {sql}")]
 
     def open(self, relations: dict[str, Relation]) -> list[str]:
         """Everything that relations read, in the guarded engine; the tables made for it."""
@@ -125,7 +130,6 @@ class Rewriting:
 
     asking: Asking
     question: Question
-    seconds: float
     prefix: str
     reveal: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -254,7 +258,7 @@ class Rewriting:
             raise QuestionError("rows to start from are a SELECT, not EXPLAIN")
         # Its common tables read relations of the question around it.
         around = dict(self.relations)
-        below = Rewriting(self.asking, inner, self.seconds, self.prefix, self.reveal, self.numbers, common, around)
+        below = Rewriting(self.asking, inner, self.prefix, self.reveal, self.numbers, common, around)
         below._replace_all()
         named = _with(common.named, below._text(1)) if common.named else below._text(1)
         below._check(named)
@@ -285,21 +289,18 @@ class Rewriting:
                 )
 
     def _ids(self, query: str, relations: dict[str, Relation], call: Call) -> pa.Array:
-        import duckdb
         import pyarrow as pa
 
         tables = self.asking.open(relations)
         try:
-            with self.asking.session.timed(self.seconds) as cursor:
-                try:
-                    found = cursor.sql(query).to_arrow_table().column(0)
-                except duckdb.BinderException as error:
-                    if f'"{RID}"' in str(error):
-                        raise QuestionError(
-                            f"the rows given to {call.written}(…) have no column {RID}",
-                            hint=f"select {RID} too, or FROM a dataset",
-                        ) from None
-                    raise
+            found = self.asking.session.rows(query).table().column(0)
+        except UnknownColumn as error:
+            if error.name != RID:
+                raise
+            raise QuestionError(
+                f"the rows given to {call.written}(…) have no column {RID}",
+                hint=f"select {RID} too, or FROM a dataset",
+            ) from None
         finally:
             self.asking.session.drop(tables)
         if not pa.types.is_integer(found.type) and not pa.types.is_null(found.type):
@@ -383,10 +384,7 @@ class Rewriting:
         if select is None:
             return None
         nothing = f"SELECT * FROM ({empty_parts(prepared, name)})"
-        with self.asking.session.timed(self.seconds) as cursor:
-            found = [
-                (row[0], row[1]) for row in cursor.execute(f"DESCRIBE WITH {name} AS ({nothing}) {select}").fetchall()
-            ]
+        found = self.asking.described(f"WITH {name} AS ({nothing}) {select}")
         return select if found == shown else None
 
     def _shown(self, call: Call, far: DatasetRecord) -> list[tuple[str, str]]:
@@ -398,9 +396,7 @@ class Rewriting:
         named = f"{text[: call.span.start]}{name}{alias}{text[call.span.end :]}"
         self.asking.check(named, frozenset({name}))
         sql = f"{text[: call.span.start]}({nothing}){alias}{text[call.span.end :]}"
-        self.asking.session.allow(())
-        with self.asking.session.timed(self.seconds) as cursor:
-            return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {sql}").fetchall()]
+        return self.asking.described(sql)
 
 
 def _direction(call: Call) -> Direction:

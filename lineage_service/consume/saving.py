@@ -30,7 +30,7 @@ from lineage_service.store.versions import Version
 from lineage_service.store.written import version_of_folder
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from lineage_service.query.session import Session
 
 CAPTURE = "query"  # what a run of a saved query says of its capture
 _NAME = re.compile("[a-z][a-z0-9_]*")
@@ -72,7 +72,6 @@ class Saving:
     question: Question
     rewritten: Rewritten
     name: str
-    seconds: float
 
     def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
         """Writes and commits it; the id of its run."""
@@ -100,12 +99,11 @@ class Saving:
         tables = self.asking.open(self.rewritten.relations)
         table = self.asking.session.new_name()
         try:
-            with self.asking.session.timed(self.seconds) as cursor:
-                cursor.execute(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
-                self._refuse_other_rows(cursor, table, traced)
-                version = self._rows(cursor, table, traced, folder)
-                described = self._columns(cursor, version, sources)
-                hops = [hop for each in sources for hop in self._hops(cursor, table, traced, each, folder)]
+            self._session.run(f"CREATE TABLE {table} AS {self._with(traced.sql)}")
+            self._refuse_other_rows(table, traced)
+            version = self._rows(table, traced, folder)
+            described = self._columns(version, sources)
+            hops = [hop for each in sources for hop in self._hops(table, traced, each, folder)]
             return self._commit(started, folder, sources, hops, described)
         finally:
             self.asking.session.drop([*tables, table])
@@ -139,7 +137,7 @@ class Saving:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def _refuse_other_rows(self, cursor: DuckDBPyConnection, table: str, traced: Captured) -> None:
+    def _refuse_other_rows(self, table: str, traced: Captured) -> None:
         """The rows with ids must be the rows without: two readings of one text are compared here.
 
         Floating-point numbers are left out: their last digits depend on the order of a sum. So is what picks rows
@@ -147,7 +145,7 @@ class Saving:
         """
         if _is_unsteady(self.question):
             return
-        kinds = cursor.execute(f"DESCRIBE {self.rewritten.sql}").fetchall()
+        kinds = self.asking.described(self.rewritten.sql)
         own = [f"c{number}" for number, row in enumerate(kinds) if row[1] not in ("FLOAT", "DOUBLE")]
         names = ", ".join(f"c{number}" for number in range(len(kinds)))
         ids = ", ".join(each.name for each in traced.ids)
@@ -156,32 +154,32 @@ class Saving:
         plain = f"SELECT {columns} FROM ({self.rewritten.sql}\n) x({names})"
         traced_rows = f"SELECT {columns} FROM ({without}) x({names})"
         either = [f"(({one}) EXCEPT ALL ({other}))" for one, other in ((plain, traced_rows), (traced_rows, plain))]
-        if cursor.execute(f"SELECT count(*) FROM ({' UNION ALL '.join(either)})").fetchall()[0][0]:
+        if self._session.values(f"SELECT count(*) FROM ({' UNION ALL '.join(either)})")[0][0]:
             raise QuestionError(
                 "the query cannot be saved with exact lineage: its rows are not the same each time it is asked",
                 hint="order them fully, or leave out what differs",
             )
 
-    def _rows(self, cursor: DuckDBPyConnection, table: str, traced: Captured, folder: RunFolder) -> Version:
+    def _rows(self, table: str, traced: Captured, folder: RunFolder) -> Version:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        names = apart([row[0] for row in cursor.execute(f"DESCRIBE {self.rewritten.sql}").fetchall()])
+        names = apart([row[0] for row in self.asking.described(self.rewritten.sql)])
         if any(name.lower() == "_rid" for name in names):
             raise QuestionError(
                 "the query cannot be saved: it gives a column _rid, which every dataset has of its own",
                 hint="leave it out, or give it another name",
             )
         hidden = {each.name for each in traced.ids}
-        kept = [row for row in cursor.execute(f"DESCRIBE {table}").fetchall() if row[0] not in hidden]
+        kept = [row for row in self.asking.described(table) if row[0] not in hidden]
         if len(kept) != len(names):
             raise QuestionError(
                 "the query cannot be saved with exact lineage: how many columns it has depends on what it reads",
                 hint="name the columns",
             )
         items, types = [], []
-        for name, (own, kind, *_) in zip(names, kept, strict=True):
-            wider = "BIGINT" if kind == "HUGEINT" and _fits(cursor, table, own) else _WIDER.get(kind, kind)
+        for name, (own, kind) in zip(names, kept, strict=True):
+            wider = "BIGINT" if kind == "HUGEINT" and self._fits(table, own) else _WIDER.get(kind, kind)
             nested = wider.startswith(("DECIMAL(", "STRUCT(", "MAP(", "ENUM(")) or wider.endswith("]")
             if not nested and wider not in _SPARK_TYPES:
                 raise QuestionError(f"column '{name}' is {kind}, which cannot be kept", hint="cast it")
@@ -191,18 +189,27 @@ class Saving:
         target = folder.dataset(self.name)
         with storing(folder.home.path):
             target.mkdir(parents=True)
-            reader = cursor.sql(f"SELECT {', '.join(items)} FROM {table} ORDER BY rowid").to_arrow_reader(ROW_GROUP)
+            found = self._session.rows(f"SELECT {', '.join(items)} FROM {table} ORDER BY rowid", batch=ROW_GROUP)
             try:
-                with pq.ParquetWriter(target / "part-00000.parquet", reader.schema, compression="snappy") as writer:
-                    for batch in reader:
+                with pq.ParquetWriter(target / "part-00000.parquet", found.schema, compression="snappy") as writer:
+                    for batch in found.batches():
                         writer.write_batch(batch)
             except pa.ArrowException:
                 raise QuestionError("a column has values that cannot be kept in Parquet", hint="cast it") from None
         return version_of_folder(target, types, folder)
 
+    def _fits(self, table: str, name: str) -> bool:
+        """Whether a column of sums has only numbers of 64 bits."""
+        inside = f"bool_and({column(name)} BETWEEN {-(2**63)} AND {2**63 - 1})"
+        return bool(self._session.values(f"SELECT coalesce({inside}, true) FROM {table}")[0][0])
+
+    @property
+    def _session(self) -> Session:
+        return self.asking.session
+
     # --- columns ----------------------------------------------------------------------------------------------
 
-    def _columns(self, cursor: DuckDBPyConnection, version: Version, sources: Sequence[_Source]) -> _Columns:
+    def _columns(self, version: Version, sources: Sequence[_Source]) -> _Columns:
         """What each column is computed from; in doubt, that is not known, and a mark that might be there is."""
         names = {each.record.version_id: each.name for each in sources}
         marks: dict[str, dict[str, bool]] = {}
@@ -210,7 +217,7 @@ class Saving:
         for name, relation in self.rewritten.relations.items():
             assert relation.dataset is not None
             own = self._marks(relation.dataset)
-            described = cursor.execute(f"DESCRIBE {relation.query}").fetchall()
+            described = self.asking.described(relation.query)
             marks[name] = {row[0]: own.get(row[0].lower(), False) for row in described}
             datasets[name] = names.get(relation.dataset.version_id, relation.dataset.name)
         found = query_columns(self.rewritten.named, marks, len(version.columns))
@@ -240,9 +247,7 @@ class Saving:
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
-    def _hops(
-        self, cursor: DuckDBPyConnection, table: str, traced: Captured, source: _Source, folder: RunFolder
-    ) -> Iterable[HopRecord]:
+    def _hops(self, table: str, traced: Captured, source: _Source, folder: RunFolder) -> Iterable[HopRecord]:
         mine = [each for each in traced.ids if self._version(each) == source.record.version_id]
         parts = [
             f"SELECT rowid AS a, {f'unnest({each.name})' if each.listed else each.name} AS b FROM {table} "
@@ -256,9 +261,9 @@ class Saving:
         with storing(folder.home.path):
             folder.index.mkdir(parents=True, exist_ok=True)
             for direction, order in (("backward", "a, b"), ("forward", "b, a")):
-                found = cursor.sql(f"SELECT a, b FROM ({pairs}) ORDER BY {order}").to_arrow_reader(ROW_GROUP)
-                files[direction] = write_pairs(folder.index / f"{source.name}.{direction}", found)
-        rows = int(cursor.execute(f"SELECT count(*) FROM ({pairs})").fetchall()[0][0])
+                found = self._session.rows(f"SELECT a, b FROM ({pairs}) ORDER BY {order}", batch=ROW_GROUP)
+                files[direction] = write_pairs(folder.index / f"{source.name}.{direction}", found.batches())
+        rows = int(self._session.values(f"SELECT count(*) FROM ({pairs})")[0][0])
         size = sum(path.stat().st_size for path in files.values())
         inside = {direction: folder.home.relative(path) for direction, path in files.items()}
         if rows == 0:
@@ -308,12 +313,6 @@ class Saving:
         record = VersionRecord(version.id, version.kind, run_id, version.rows, version.bytes, version.to_json())
         kept = tuple(replace(each, run_id=run_id) for each in columns.records)
         return Commit(run, text, (), (record,), (*read, made), tuple(hops), kept)
-
-
-def _fits(cursor: DuckDBPyConnection, table: str, name: str) -> bool:
-    """Whether a column of sums has only numbers of 64 bits."""
-    inside = f"bool_and({column(name)} BETWEEN {-(2**63)} AND {2**63 - 1})"
-    return bool(cursor.execute(f"SELECT coalesce({inside}, true) FROM {table}").fetchall()[0][0])
 
 
 def check_name(name: str, workflows: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from lineage_service.query.lookup import Lookups
 from lineage_service.query.masks import NONE, Masks
 from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
 from lineage_service.query.rows import Keyed, Shape, Top, id_part, limit_notes, rows_part
-from lineage_service.query.selection import HELD, SECONDS, Selection, held_rows, rids_where
+from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
@@ -83,6 +83,7 @@ class Questions:
 
     def close(self) -> None:
         self.session.close()
+        self.engine.drop_held()
         for folder in self.asked:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -190,7 +191,7 @@ class Questions:
         deciding = {name: by for name, by in deciding.items() if name not in hidden}
         sql = self._walk_sql(walked, start, target, "backward", shape, pairs=bool(deciding))
         ranked = Contributors(
-            self.engine, found, self.scan(found), target, self.scan(target), measure, deciding, masked
+            self.engine, self.session, found, self.scan(found), target, self.scan(target), measure, deciding, masked
         )
         return ranked.part(start, sql, top, shape)
 
@@ -226,9 +227,8 @@ class Questions:
         scan = self.scan_at(place)
         names, wanted = ", ".join(map(column, columns)), ", ".join(map(str, rids))
         if scan.version.rows <= HELD:
-            rows = held_rows(self.session, scan)
-            with self.session.timed(SECONDS) as cursor:
-                return cursor.execute(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})").fetchall()
+            rows = self.engine.held(scan.nan_safe(scan.select()))
+            return self.engine.rows(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})")
         positions = [position for rid in rids if (position := scan.position(rid)) is not None]
         return self.engine.rows(f"SELECT {names} FROM ({scan.select_positions(positions, columns)})")
 
@@ -481,7 +481,7 @@ class Questions:
         `keyed` makes a query that gives the same rows by a scan of the keys behind them.
         """
         masked = self.masks.over(dataset, reveal=shape.reveal)
-        return rows_part(self.engine, dataset, scan, start, shape, keyed, masked)
+        return rows_part(self.engine, self.session, dataset, scan, start, shape, keyed, masked)
 
     def _refuse_unknown_rids(self, dataset: DatasetRecord, scan: VersionScan, rids: Sequence[int]) -> None:
         missing = [rid for rid in rids if rid < 0 or scan.position(rid) is None]

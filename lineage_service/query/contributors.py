@@ -18,13 +18,16 @@ from lineage_service.query.answer import Part
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_measure
 from lineage_service.query.masks import NONE, Masked, shown_columns
-from lineage_service.query.rows import Shape, Top, Wanted, chosen_columns, wanted_of, wanted_rows
+from lineage_service.query.rows import Shape, Top, Wanted, chosen_columns, readable, wanted_of, wanted_rows
+from lineage_service.query.session import Session
 from lineage_service.query.walk_sql import Start, WalkSql
 from lineage_service.store.engine import column, literal
 from lineage_service.store.scan import RID, VersionScan
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
            "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
+
+MEASURED = 122_880  # rows that are measured at once
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Contributors:
     """
 
     engine: QueryEngine
+    session: Session
     asked: DatasetRecord
     asked_scan: VersionScan
     target: DatasetRecord
@@ -97,8 +101,7 @@ class Contributors:
         wanted = wanted_of(self.engine, self.target, self.scan, Start(table=reached), None)
         if wanted.table is not None:
             self._tables.append(wanted.table)
-        with fitting(self.target):
-            measured = self._keep(f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked")
+        measured = self._measured(wanted, reached)
         total = self._total(measured)
         share = "" if total is None else f", round(CAST(measure AS DOUBLE) / {total!r}, 6) AS share"
         best = f"SELECT b FROM {measured} ORDER BY {self.measure.order} LIMIT {top.n}"
@@ -114,6 +117,15 @@ class Contributors:
         )
         extra = ["measure", *(["share"] if share else []), *(["decides"] if decides else [])]
         return shown, self.engine.scalar(f"SELECT count(*) FROM {measured}"), extra
+
+    def _measured(self, wanted: Wanted, reached: str) -> str:
+        """A table of the rows reached, with the user's measure of them: that is for the guarded engine."""
+        tables = (reached, wanted.table)
+        with fitting(self.target), readable(self.engine, self.session, self.scan, wanted.query, tables):
+            query = f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked"
+            found = self.session.rows(query, batch=MEASURED)
+            self._tables.append(self.engine.keep_rows(found.schema, found.batches()))
+        return self._tables[-1]
 
     def _total(self, measured: str) -> float | None:
         """What shares are of; None of what is no number, or negative anywhere, or adds up to nothing."""

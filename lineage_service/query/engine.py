@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.bounded.limits import TIMEOUT_VARIABLE, shown, time_limit
+from lineage_service.bounded.watch import WATCH
 from lineage_service.errors import QuestionError, StoreError, did_you_mean
 from lineage_service.settings import command
-from lineage_service.store.engine import connect_duckdb
+from lineage_service.store.engine import MEMORY_VARIABLE, connect_duckdb, memory_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +34,7 @@ class QueryEngine:
         self._tables = 0
         self._cursor: DuckDBPyConnection | None = None
         self._reading: Callable[[], object] = lambda: None
+        self._held: set[str] = set()
 
     @property
     def connection(self) -> DuckDBPyConnection:
@@ -98,6 +102,59 @@ class QueryEngine:
             found = self.connection.sql(query, params=list(parameters)).to_arrow_table().column(0)
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
 
+    def keep_rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
+        """A temporary table of rows that come from elsewhere."""
+        import pyarrow as pa
+
+        self._tables += 1
+        table = f"kept{self._tables}"
+        self._add(f"CREATE TABLE {table} AS", schema.empty_table())
+        for batch in batches:  # one by one: their errors are to be told as they are
+            self._add(f"INSERT INTO {table}", pa.Table.from_batches([batch]))
+        return table
+
+    def _add(self, how: str, rows: pa.Table) -> None:
+        with translated(self.spill.parent):
+            self.connection.register("rows_given", rows)
+            self.connection.execute(f"{how} SELECT * FROM rows_given")
+            self.connection.unregister("rows_given")
+
+    def held(self, query: str) -> str:
+        """The name of a table of a query's rows, which are few; made when it is first asked for."""
+        name = held_name(query)
+        if name not in self._held:
+            with translated(self.spill.parent):
+                self.connection.execute(f"CREATE TABLE {name} AS {query}")
+            self._held.add(name)
+        return name
+
+    def drop_held(self) -> None:
+        while self._held:
+            self.drop(self._held.pop())
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """What is asked inside is interrupted after the time that a question may take."""
+        import duckdb
+
+        seconds, over = time_limit(), list[bool]()
+        connection = self.connection
+
+        def stop() -> None:
+            over.append(True)
+            connection.interrupt()
+
+        with WATCH.calling(stop, seconds):
+            try:
+                yield
+            except (duckdb.InterruptException, RuntimeError, OSError) as error:
+                if not over:
+                    raise
+                raise QuestionError(
+                    f"the question took longer than {seconds:g} s and was stopped",
+                    hint=f"raise it: {TIMEOUT_VARIABLE}={seconds * 5:g}",
+                ) from error
+
     def drop(self, table: str) -> None:
         if self._connection is not None:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
@@ -110,6 +167,13 @@ class QueryEngine:
         if self._connection is not None:
             self._connection.close()
             self._connection = self._cursor = None
+            self._held.clear()
+
+
+def held_name(query: str) -> str:
+    """The name of the table that holds a query's rows; the same in every engine. With catalog and schema, so that no
+    common table of a question can stand before it."""
+    return f"memory.main.held_{hashlib.sha256(query.encode()).hexdigest()[:16]}"
 
 
 @contextmanager
@@ -126,7 +190,7 @@ def translated(home: Path) -> Iterator[None]:
     except duckdb.PermissionException:
         raise QuestionError("the question reads or changes what it must not") from None
     except duckdb.OutOfMemoryException:
-        raise QuestionError("the question needs more memory than allowed", hint="raise it: SMOKE_MEMORY=4GB") from None
+        raise out_of_memory() from None
     except duckdb.IOException as error:
         raise _unreadable(str(error), home) from None
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
@@ -149,8 +213,22 @@ def translated(home: Path) -> Iterator[None]:
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
 
 
+def out_of_memory() -> QuestionError:
+    memory = memory_limit()
+    return QuestionError(
+        f"the question needs more memory than allowed ({shown(memory)})",
+        hint=f"raise it: {MEMORY_VARIABLE}={shown(4 * memory).replace(' ', '')}",
+    )
+
+
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found')
 _CANDIDATES = re.compile(r"^Candidate bindings: (.*)$", re.MULTILINE)
+
+
+class UnknownColumn(QuestionError):
+    """SQL that names a column which is not there."""
+
+    name = ""
 
 
 def _unbound(text: str) -> QuestionError:
@@ -160,7 +238,11 @@ def _unbound(text: str) -> QuestionError:
         found = _CANDIDATES.search(text)
         near = re.findall(r'"([^"]+)"', found[1]) if found else []
         known = f"; columns like it: {', '.join(near)}" if near else ""
-        return QuestionError(f"unknown column '{unknown[1]}'{known}", hint=did_you_mean(unknown[1], near))
+        error = UnknownColumn(f"unknown column '{unknown[1]}'{known}", hint=did_you_mean(unknown[1], near))
+        error.name = unknown[1]
+        return error
+    if "expression depth limit" in text:
+        return QuestionError("the question is nested too deeply, or an expression has too many parts")
     line = re.sub("^(Binder|Catalog|Parser) Error: ", "", text.splitlines()[0])
     return QuestionError(f"the question cannot be asked like this: {line}")
 

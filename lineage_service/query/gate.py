@@ -7,11 +7,13 @@ generated from that tree: nothing of the user's text reaches the engine unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import QuestionError, did_you_mean, listed
 from lineage_service.query.masks import HINT
+from lineage_service.query.parsing import parse_all
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -36,48 +38,63 @@ _PLAIN_FUNCTIONS = frozenset(
 def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate", masked: Collection[str] = ()) -> str:
     """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate, and for one
     over a column that is masked (lower case)."""
-    return f"({_checked(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
+    with _told_if_deep(what):
+        return f"({_checked(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
 
 
 def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> str:
     """One entry of an ORDER BY: an expression with asc or desc."""
     from sqlglot import exp
 
-    cut = re.fullmatch(r"(.*?)(\s+(?:asc|desc))?(\s+nulls\s+(?:first|last))?\s*", text, re.DOTALL | re.IGNORECASE)
-    parts = cut.groups(default="") if cut else (text, "", "")
-    core = _checked(parts[0], columns, "order", masked)
-    if isinstance(core, exp.Literal):
-        raise QuestionError("an order by number is not supported; name the column")
-    return core.sql(dialect="duckdb", identify=True, comments=False) + parts[1] + parts[2]
+    rest, nulls = _without_end(text, r"\s(nulls\s+(?:first|last))$")
+    rest, direction = _without_end(rest, r"\s(asc|desc)$")
+    with _told_if_deep("order"):
+        core = _checked(rest, columns, "order", masked)
+        if isinstance(core, exp.Literal):
+            raise QuestionError("an order by number is not supported; name the column")
+        return core.sql(dialect="duckdb", identify=True, comments=False) + direction + nulls
 
 
 def checked_measure(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> tuple[str, bool]:
     """A measure of rows as SQL, and whether it ends in asc: else, or with desc, the largest come first."""
     from sqlglot import exp
 
-    cut = re.fullmatch(r"(.*?)(?:\s+(asc|desc))?\s*", text, re.DOTALL | re.IGNORECASE)
-    core, direction = (cut[1], cut[2]) if cut else (text, None)
-    tree = _checked(core, columns, "measure", masked)
-    if tree.find(exp.Column) is None:
-        raise QuestionError(
-            "a measure reads columns of the rows that it ranks", hint=f"columns here: {listed(columns)}"
-        )
-    return f"({tree.sql(dialect='duckdb', identify=True, comments=False)})", (direction or "").lower() == "asc"
+    core, direction = _without_end(text, r"\s(asc|desc)$")
+    with _told_if_deep("measure"):
+        tree = _checked(core, columns, "measure", masked)
+        if tree.find(exp.Column) is None:
+            raise QuestionError(
+                "a measure reads columns of the rows that it ranks", hint=f"columns here: {listed(columns)}"
+            )
+        return f"({tree.sql(dialect='duckdb', identify=True, comments=False)})", direction.lower() == " asc"
+
+
+def _without_end(text: str, words: str) -> tuple[str, str]:
+    """A text without words at its end, and those, with a space before them; empty where they are not there."""
+    text = text.rstrip()
+    found = re.search(words, text, re.IGNORECASE)
+    return (text[: found.start()], f" {found[1]}") if found else (text, "")
+
+
+@contextmanager
+def _told_if_deep(what: str) -> Iterator[None]:
+    """What is too deep for Python, or for the steps that a text may take to be read, is told as such."""
+    try:
+        yield
+    except RecursionError:
+        raise QuestionError(f"the {what} is nested too deeply") from None
 
 
 def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[str]) -> exp.Expr:
-    import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     if len(text) > 20_000:
         raise QuestionError(f"the {what} is too long ({len(text)} characters; at most 20000)")
     try:
-        trees = sqlglot.parse(text, dialect="duckdb")
+        trees = parse_all(text)
     except SqlglotError as error:
         raise QuestionError(f"cannot read the {what}: {_reason(error)}", hint=_HINT) from None
-    except RecursionError:
-        raise QuestionError(f"the {what} is nested too deeply") from None
     if len(trees) != 1 or trees[0] is None:
         raise QuestionError(f"the {what} must be one expression")
     tree = trees[0]

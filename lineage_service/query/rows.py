@@ -6,9 +6,11 @@ finds the rest as a fetch does. So a fetch is better until the rows are many and
 
 from __future__ import annotations
 
+import re
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -31,6 +33,7 @@ from lineage_service.query.changed_files import (
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_order
 from lineage_service.query.masks import Masked, shown_columns
+from lineage_service.query.session import Session
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
@@ -121,6 +124,7 @@ def unlimited(limit: int, *, pairs: bool, count: bool) -> str:
 
 def rows_part(
     engine: QueryEngine,
+    session: Session,
     dataset: DatasetRecord,
     scan: VersionScan,
     start: Start,
@@ -137,6 +141,7 @@ def rows_part(
     if shape.unchanged:
         start, notes = unchanged_start(engine, dataset, scan, start)
     wanted = wanted_of(engine, dataset, scan, start, keyed, None if order else shape.limit)
+    by_expressions = bool(order)
     if not order and not wanted.in_order:
         order = RID
     limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
@@ -146,11 +151,34 @@ def rows_part(
     text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
     remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
     hidden = tuple(name for name in chosen if name.lower() in masked)
-    part = Part([RID, *chosen], lambda: engine.stream(text), remaining=remaining, masked=hidden, notes=notes)
+
+    def open_() -> pa.RecordBatchReader:
+        if not by_expressions:
+            return engine.stream(text)
+        with session.within(), readable(engine, session, scan, wanted.query, (start.table, wanted.table)):
+            return session.rows(text).reader()
+
+    part = Part([RID, *chosen], open_, remaining=remaining, masked=hidden, notes=notes)
     for table in {asked, start.table, wanted.table}:
         if table is not None:
             weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone
     return part
+
+
+@contextmanager
+def readable(
+    engine: QueryEngine, session: Session, scan: VersionScan, query: str, tables: Iterable[str | None]
+) -> Iterator[None]:
+    """SQL for rows can be read by the guarded engine inside: with what users write around it. It has copies of those of
+    the `tables` of ids that it reads."""
+    names = [name for name in set(tables) if name is not None and re.search(rf"\b{name}\b", query)]
+    session.allow(scan.read)
+    try:
+        for name in names:
+            session.keep(name, engine.stream(f"SELECT b FROM {name}"))
+        yield
+    finally:
+        session.drop(names)
 
 
 @dataclass(frozen=True)

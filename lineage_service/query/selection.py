@@ -20,7 +20,7 @@ from lineage_service.store.scan import RID, VersionScan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SECONDS = 300.0  # a predicate is interrupted after so long
+MOST_KEY = 100_000  # characters of a key's value
 HELD = 10_000  # a dataset of so few rows is held in memory once it was looked into
 
 
@@ -85,6 +85,8 @@ def rids_where(
                 hint=did_you_mean(name, names),
             )
         refuse_masked([known], masked, dataset.full_name, "a key would tell its values")
+        if len(value) > MOST_KEY:
+            raise QuestionError(f"the value given for column '{known}' is too long ({len(value)} characters)")
         conditions.append(_equals(engine, known, value, types[known]))
         parameters.append(value)
     if selection.where is not None:
@@ -92,20 +94,16 @@ def rids_where(
     if selection.rid is not None:
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
     where = " AND ".join(conditions)
+    rows = scan.nan_safe(scan.select())
+    few = scan.version.rows <= HELD
+    if selection.where is None:  # values that were given, and nothing to evaluate
+        with engine.timed():
+            source = engine.held(rows) if few else f"({rows})"
+            return engine.id_array(f"SELECT {RID} FROM {source} rows_asked WHERE {where} ORDER BY 1", parameters)
     session.allow(scan.read)
-    held = held_rows(session, scan) if scan.version.rows <= HELD else None
-    with session.timed(SECONDS) as cursor:
-        if held is not None:
-            return session.few_ids(cursor, f"SELECT {RID} FROM {held} rows_asked WHERE {where}", parameters)
-        rows = scan.nan_safe(scan.select())
-        query = f"SELECT {RID} FROM ({rows}) rows_asked WHERE {where} ORDER BY 1"
-        return session.id_array(cursor, query, parameters)
-
-
-def held_rows(session: Session, scan: VersionScan) -> str:
-    """A dataset of few rows as a table of the guarded engine."""
-    session.allow(scan.read)
-    return session.held(scan.nan_safe(scan.select()))
+    if few:
+        return session.few_ids(f"SELECT {RID} FROM {session.held(rows)} rows_asked WHERE {where}", parameters)
+    return session.id_array(f"SELECT {RID} FROM ({rows}) rows_asked WHERE {where} ORDER BY 1", parameters)
 
 
 def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:

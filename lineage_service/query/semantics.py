@@ -18,7 +18,7 @@ from lineage_service.query.gate import checked_predicate
 from lineage_service.query.graph import Place
 from lineage_service.query.masks import Masked
 from lineage_service.query.polynomial import BOOLEAN, COUNT, INFINITE, MIN_COST, TRUST, Polynomial, Row, TooLarge
-from lineage_service.query.selection import SECONDS, Selection
+from lineage_service.query.selection import Selection
 from lineage_service.query.survival import Judging
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.scan import RID
@@ -337,6 +337,5 @@ def _computed(
     ask.session.allow(scan.paths)
     positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
     rows = scan.select_positions(positions)
-    with ask.session.timed(SECONDS) as cursor:
-        found = cursor.execute(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked").fetchall()
+    found = ask.session.values(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked")
     return [(rid, number) for rid, number in found]

@@ -108,19 +108,20 @@ def open_duckdb(spill: Path) -> Iterator[DuckDBPyConnection]:
         connection.close()
 
 
+def duckdb_config(spill: Path) -> dict[str, str]:
+    return {
+        "memory_limit": os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY),
+        "temp_directory": str(spill),
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+
+
 def connect_duckdb(spill: Path) -> DuckDBPyConnection:
     import duckdb
 
     try:
-        connection = duckdb.connect(
-            ":memory:",
-            config={
-                "memory_limit": os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY),
-                "temp_directory": str(spill),
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-            },
-        )
+        connection = duckdb.connect(":memory:", config=dict(duckdb_config(spill)))
         connection.execute("SET GLOBAL parquet_metadata_cache = true")  # also of its cursors
         return connection
     except duckdb.Error as error:

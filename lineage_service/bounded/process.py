@@ -1,0 +1,298 @@
+"""The parent's side: a child process that is kept, ended at the deadline, and started again for the next question."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.bounded.child import GROWN, OUT_OF_MEMORY
+from lineage_service.bounded.frames import DONE, ERROR, READY, REQUEST, ROWS, STOP, VALUES, Closed, receive, send
+from lineage_service.bounded.reply import Reply
+from lineage_service.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GRACE = 0.5  # seconds after its time at which a child is killed; before that, its own interrupt may do
+START = 60.0  # seconds that a child may take to start
+# What a child needs of the environment; it must not know more.
+_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV")
+_KEPT_KINDS = ("LC_", "LD_", "DYLD_", "PYTHON", "MALLOC_")
+
+# What is reserved counts: Arrow's own allocator reserves a gigabyte at once, DuckDB's keeps what was freed.
+_ALLOCATORS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "DUCKDB_JE_MALLOC_CONF": "retain:false,dirty_decay_ms:100,muzzy_decay_ms:0",
+}
+
+
+class Ended(Exception):
+    """The child died of a question. `memory`: for want of it."""
+
+    def __init__(self, *, memory: bool) -> None:
+        super().__init__("memory" if memory else "crash")
+        self.memory = memory
+
+
+class TookTooLong(Exception):
+    """The time of a question is over."""
+
+
+class Failed(Exception):
+    """An error that the child tells of: DuckDB's name for it, and its text."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind)
+        self.kind, self.text = kind, text
+
+
+class Child:
+    """One process. It is started here and waits to be asked."""
+
+    def __init__(self) -> None:
+        mine, its = socket.socketpair()
+        mine.set_inheritable(False)
+        self.line, self.owner = mine, os.getpid()
+        environment = {
+            name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_KINDS)
+        }
+        environment |= _ALLOCATORS
+        environment["PYTHONPATH"] = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
+        command = [sys.executable, "-m", "lineage_service.bounded.child", str(its.fileno())]
+        try:
+            self.process = subprocess.Popen(
+                command, pass_fds=[its.fileno()], env=environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError as error:
+            mine.close()
+            raise _no_start() from error
+        finally:
+            its.close()
+        self._end = weakref.finalize(self, _end, mine, self.process, self.owner)
+        self._ready = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked; a copy of this process, made by fork, has no child of its own."""
+        return self._end.alive and self.owner == os.getpid()
+
+    def wait_ready(self) -> None:
+        if not self._ready:
+            try:
+                kind, _ = receive(self.line, time.monotonic() + START)
+                assert kind == READY
+            except (Closed, TimeoutError) as error:
+                self.end()
+                raise _no_start() from error
+            self._ready = True
+
+    def end(self) -> None:
+        self._end()
+
+    def exit_code(self) -> int | None:
+        """How it ended, once its line is closed."""
+        try:
+            return self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def _end(line: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+    line.close()
+    if owner == os.getpid():
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+
+
+def _no_start() -> StoreError:
+    return StoreError(
+        "the process that answers predicates and queries cannot be started",
+        hint="it is Python itself, with duckdb and pyarrow: is there memory, and may processes be started?",
+    )
+
+
+_spare: list[Child] = []
+
+
+def start_ahead() -> None:
+    """Starts a child for the first question of the process: while it starts, there is other work to be done."""
+    if not _spare:
+        _spare.append(Child())
+
+
+def _new_child() -> Child:
+    while _spare:
+        found = _spare.pop()
+        if found.usable:
+            return found
+    return Child()
+
+
+class Bounded:
+    """Asks a child, one question at a time. `generation` is another one after each start: what a child knew is gone."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._child: Child | None = None
+        self._grown = False  # whether the child holds much memory still, and another one is to answer next
+        self._lock = threading.RLock()
+        self._open: weakref.ref[Reply] | None = None  # whose rows the child is giving
+
+    def ensure(self) -> None:
+        """A child that can be asked; rows that it still gives are taken from it first."""
+        with self._lock:
+            self._take_rest()
+            usable = self._child is not None and self._child.usable and self._child.process.poll() is None
+            if self._child is None or not usable or self._grown:
+                self.close()
+                self._child = _new_child()
+                self._grown = False
+                self.generation += 1
+            self._child.wait_ready()
+
+    def ask(self, asked: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> list[list[Any]] | None:
+        """A question without rows, or with a few values; `rows` follow it. The child must be there: see `ensure`."""
+        with self._lock:
+            self._send(asked, seconds, rows)
+            found = None
+            until = time.monotonic() + seconds + GRACE
+            while True:
+                kind, payload = self._receive(until)
+                if kind == DONE:
+                    return found
+                assert kind == VALUES
+                found = json.loads(payload)
+
+    def rows(self, asked: dict[str, Any], seconds: float) -> Reply:
+        """A question with rows. They come as they are read; whoever asks next lets them be taken first."""
+        with self._lock:
+            self._send(asked, seconds)
+            reply = Reply(self._next, seconds)
+            self._open = weakref.ref(reply)
+            reply.begin()
+            return reply
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = None
+            if self._child is not None:
+                self._child.end()
+                self._child = None
+
+    @property
+    def pid(self) -> int | None:
+        """The child that is there."""
+        return None if self._child is None else self._child.process.pid
+
+    def _send(self, asked: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> None:
+        assert self._child is not None
+        line = self._child.line
+        try:
+            line.settimeout(max(seconds, START))
+            send(line, REQUEST, json.dumps({**asked, "seconds": seconds}).encode())
+            if asked["do"] == "keep":
+                for each in rows:
+                    send(line, ROWS, each)
+                send(line, DONE)
+        except Closed:
+            raise self._ended() from None
+        except TimeoutError:
+            self.close()
+            raise TookTooLong from None
+        except BaseException:
+            self.close()  # half a question
+            raise
+
+    def _receive(self, until: float) -> tuple[bytes, bytearray]:
+        assert self._child is not None
+        try:
+            kind, payload = receive(self._child.line, until)
+        except Closed:
+            raise self._ended() from None
+        except TimeoutError:
+            self.close()
+            raise TookTooLong from None
+        except BaseException:
+            self.close()
+            raise
+        if kind == DONE:
+            self._grown = payload == GROWN
+        if kind == ERROR:
+            told = json.loads(payload)
+            self._grown = told["grown"]
+            if told["over"]:
+                raise TookTooLong
+            raise Failed(told["kind"], told["text"])
+        return kind, payload
+
+    def _ended(self) -> Exception:
+        assert self._child is not None
+        code = self._child.exit_code()
+        self.close()
+        if code == -signal.SIGALRM:
+            return TookTooLong()
+        return Ended(memory=code in (OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS, None))
+
+    def _next(self, reply: Reply) -> bytearray | None:
+        """The next rows of an answer; None behind the last."""
+        with self._lock:
+            if self._open is None or self._open() is not reply:
+                return reply.taken()
+            began = time.monotonic()
+            try:
+                kind, payload = self._receive(began + max(reply.left, 0) + GRACE)
+            except BaseException:
+                self._open = None
+                raise
+            reply.left -= time.monotonic() - began
+            if kind == DONE:
+                self._open = None
+                return None
+            return payload
+
+    def _take_rest(self) -> None:
+        """Takes the rows that the child still gives: for whoever reads them later, else to be thrown away."""
+        if self._open is None:
+            return
+        reply = self._open()
+        if reply is not None:
+            reply.take_all()
+            self._open = None
+            return
+        self._open = None
+        assert self._child is not None
+        try:
+            send(self._child.line, STOP)
+            until = time.monotonic() + GRACE
+            while self._receive(until)[0] != DONE:
+                pass
+        except (Closed, TookTooLong, Ended, Failed):
+            self.close()
+
+
+def serialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterable[pa.Buffer]:
+    """Rows as they are sent to the child: at least one batch, so that it knows their type."""
+    import pyarrow as pa
+
+    from lineage_service.bounded.child import streamed
+
+    sent = False
+    for batch in batches:
+        for at in range(0, batch.num_rows, rows):
+            sent = True
+            yield streamed(batch.slice(at, rows))
+    if not sent:
+        yield streamed(pa.RecordBatch.from_pylist([], schema=schema))
