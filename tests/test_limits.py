@@ -207,6 +207,16 @@ def test_the_process_knows_no_secrets(home, monkeypatch):
     assert b"tiger" not in Path(f"/proc/{home._ask.session.pid}/environ").read_bytes()
 
 
+def test_the_process_runs_no_code_of_the_folder_it_is_started_in(tmp_path, monkeypatch):
+    folder = made_home(tmp_path)
+    for name in ("json", "duckdb", "lineage_service"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    with Home.open(folder) as home:
+        assert home.query("SELECT count(*) AS n FROM a").to_pylist() == [{"n": 4}]
+
+
 @pytest.mark.parametrize(("given", "seconds"), [("5", 5), ("0.5", 0.5), ("", 60), ("-1", 60), ("inf", 60), ("x", 60)])
 def test_the_usual_time_is_a_variable(monkeypatch, given, seconds):
     monkeypatch.setenv("SMOKE_TIMEOUT", given)

@@ -69,7 +69,8 @@ class Child:
         }
         environment |= _ALLOCATORS
         environment["PYTHONPATH"] = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
-        command = [sys.executable, "-m", "lineage_service.bounded.child", str(its.fileno())]
+        # -P: modules are found where this process finds them, not in the folder it happens to be in.
+        command = [sys.executable, "-P", "-m", "lineage_service.bounded.child", str(its.fileno())]
         try:
             self.process = subprocess.Popen(
                 command, pass_fds=[its.fileno()], env=environment,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Stop it after so long. [default: 60]",
+    help="Stop it after so long. [default: SMOKE_TIMEOUT, or 60]",
 )
 @click.option(
     "--max-rows", type=click.IntRange(min=0), metavar="N", help="Cut the answer after so many rows. [default: 1000000]"
