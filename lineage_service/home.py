@@ -662,6 +662,7 @@ class Home:
     def _forget_questions(self) -> None:
         """What was read of runs is read anew."""
         if self._questions is not None:
+            self._questions.session.take_rest()
             self._questions.close()
         self._questions = None
 

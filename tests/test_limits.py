@@ -119,6 +119,17 @@ def test_an_answer_that_nobody_has_read_yet_outlives_the_process(home):
     assert begun.arrow().num_rows == 300000  # asked again, of another process
 
 
+def test_an_answer_that_was_not_read_in_time_is_never_taken_for_a_shorter_one(home):
+    sql = "SELECT x FROM range(300000) t(x)"
+    kept = home.query(sql)
+    home._forget_questions()  # as where runs were taken out
+    assert kept.arrow().num_rows == 300000
+    lost = home.query(sql)
+    home.close()
+    with pytest.raises(QuestionError, match="not read before its home was closed"):
+        lost.arrow()
+
+
 def test_answers_are_kept_on_disk_where_they_are_many(home, monkeypatch):
     monkeypatch.setattr(reply, "HELD", 100_000)
     several = [home.query(f"SELECT x + {n} AS x FROM range(50000) t(x)") for n in range(3)]

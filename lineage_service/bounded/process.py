@@ -45,6 +45,10 @@ class Ended(Exception):
         self.memory = memory
 
 
+class Gone(Exception):
+    """The child was closed before the answer was read."""
+
+
 class TookTooLong(Exception):
     """The time of a question is over."""
 
@@ -186,8 +190,16 @@ class Bounded:
             reply.begin()
             return reply
 
+    def take_rest(self) -> None:
+        """Takes the rows that are still to come, for whoever reads them when the child has gone."""
+        with self._lock:
+            self._take_rest()
+
     def close(self) -> None:
         with self._lock:
+            reply = None if self._open is None else self._open()
+            if reply is not None:
+                reply.lose(Gone())  # else it would seem to have no more rows
             self._open = None
             if self._child is not None:
                 self._child.end()

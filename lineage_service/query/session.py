@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.bounded.limits import ROW, SPILL, TIMEOUT_VARIABLE, allowance, shown, time_limit
-from lineage_service.bounded.process import Bounded, Ended, Failed, TookTooLong, serialized
+from lineage_service.bounded.process import Bounded, Ended, Failed, Gone, TookTooLong, serialized
 from lineage_service.errors import QuestionError
 from lineage_service.query.engine import held_name, out_of_memory, translated
 from lineage_service.store.engine import MEMORY_VARIABLE, duckdb_config, file_literal, literal, memory_limit
@@ -161,6 +161,11 @@ class Session:
 
         return pa.array(sorted(row[0] for row in self.values(query, parameters)), pa.int64())
 
+    def take_rest(self) -> None:
+        """Answers that are not read yet are kept, so that they outlive this."""
+        with self._lock:
+            self._bounded.take_rest()
+
     def close(self) -> None:
         with self._lock:
             self._bounded.close()
@@ -279,6 +284,8 @@ def told(budget: Budget) -> Iterator[None]:
         yield
     except TookTooLong:
         raise budget.refuse_more() from None
+    except Gone:
+        raise QuestionError("the answer was not read before its home was closed", hint="ask again") from None
     except Ended as error:
         if error.memory:
             raise out_of_memory() from None
