@@ -15,10 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
-from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenOutput, BrokenSource
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
 from lineage_service.store.published_folder import (
     foreign_file,
@@ -28,6 +27,9 @@ from lineage_service.store.published_folder import (
     write_mark,
     writing_beside,
 )
+
+if TYPE_CHECKING:
+    from lineage_service.spec.loader import LoadedWorkflow
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def waiting_path(target: Path, mark: str) -> Path:
 def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, tuple[str, Path]]:
     """The step and the target of each output to publish; WorkflowError where a target would overwrite what is not
     ours."""
+    from lineage_service.spec.models import BrokenOutput
+
     found: dict[str, tuple[str, Path]] = {}
     problems: list[Problem] = []
     for name, output in loaded.spec.outputs.items():
@@ -119,6 +123,8 @@ def _refused_by_place(target: Path) -> tuple[str, str] | None:
 
 
 def _refused_by_sources(target: Path, loaded: LoadedWorkflow) -> tuple[str, str] | None:
+    from lineage_service.spec.models import BrokenSource
+
     for name, source in loaded.spec.sources.items():
         if isinstance(source, BrokenSource) or source.path is None:
             continue
