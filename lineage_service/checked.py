@@ -41,7 +41,7 @@ def checked_workflow(
     refused = [*capture_problems(plan, capture or loaded.spec.lineage.capture), *_unanswerable(loaded, plan)]
     if refused:
         raise WorkflowError([*loaded.problems, *refused])
-    return loaded, plan, tuple(problem for problem in loaded.problems if problem.severity == "warning")
+    return loaded, plan, plan.warnings
 
 
 def _unanswerable(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:

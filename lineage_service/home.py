@@ -14,6 +14,7 @@ from lineage_catalog.engine import connect, hidden, migrate, require_head
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
+from lineage_service.arguments import checked_arguments
 from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, listed
 from lineage_service.one_snapshot import LineageFinished, question
 from lineage_service.progress import Stages, Tell, silent
@@ -52,6 +53,7 @@ Names = str | Sequence[str] | None
 Given = TypeVar("Given")
 
 
+@checked_arguments
 class Home:
     """A home: its catalog, dataset versions and indexes. Opening it starts nothing; close it when done."""
 
@@ -70,6 +72,9 @@ class Home:
         """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here)."""
         folder = home_path(path)
         return cls(HomeLayout(folder, None if catalog is None else hidden(catalog)), catalog_url(folder, catalog))
+
+    def __repr__(self) -> str:
+        return f"Home({str(self.layout.path)!r})"
 
     def __enter__(self) -> Home:
         return self

@@ -34,7 +34,7 @@ from lineage_service.store.versions import Version, private_id
 Pairs = dict[tuple[Space, Space], int | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunReport:
     """What a run did, in the shape of the contract."""
 
@@ -47,6 +47,11 @@ class RunReport:
     capture: dict[str, dict[str, dict[str, Any]]]
     seconds: dict[str, float]
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without the values of variables: a secret may be among them."""
+        outputs = ", ".join(f"{name} {facts.get('rows', 0)} rows" for name, facts in self.outputs.items())
+        return f"<RunReport {self.run_id} of {self.workflow}, {self.status}: {outputs}>"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -12,6 +12,7 @@ from lineage_catalog.engine import connect, empty_log
 from lineage_catalog.reader import CatalogReader
 from sqlalchemy import Engine
 
+from lineage_service.arguments import checked_arguments
 from lineage_service.one_snapshot import Snapshots, question
 from lineage_service.progress import Tell
 from lineage_service.query.ask import Questions
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 Answered = TypeVar("Answered")
 
 
-@dataclass(frozen=True)
+@checked_arguments
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What a person's request needs of a home.
 
@@ -56,6 +58,9 @@ class Audit:
         again."""
         found: Answered = self.snapshots(answer)
         return found
+
+    def __repr__(self) -> str:
+        return f"Audit({str(self.layout.path)!r})"
 
     @property
     def ask(self) -> Questions:

@@ -6,12 +6,14 @@ reports them when running.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import assert_never
 
 from lineage_service.errors import Position, Problem, WorkflowError
+from lineage_service.plan.call_arguments import sums_of_text
 from lineage_service.plan.declarations import declaration_problems
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quoted, sort_key
 from lineage_service.plan.nodes import (
@@ -33,6 +35,7 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
+from lineage_service.plan.readable import type_in
 from lineage_service.plan.schema import RESERVED, ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import (
@@ -130,10 +133,19 @@ class _Builder:
         for index, step in enumerate(spec.lineage.keep):
             self._check_output(step, self.loaded.marks.at("lineage", "keep", index))
         steps = {name: node for name, node in self.nodes.items() if name not in sources}
-        warnings = tuple(problem for problem in self.loaded.problems if problem.severity == "warning")
+        self.problems += self._sums_of_text()
+        found = (*self.loaded.problems, *self.problems)
+        warnings = tuple(dict.fromkeys(problem for problem in found if problem.severity == "warning"))
         checked = frozenset(step.name for step in spec.steps if not isinstance(step, BrokenStep) and step.checks)
         keep = tuple(dict.fromkeys(spec.lineage.keep))
         return Plan(spec.name, sources, steps, outputs, keep, checked, warnings, spec.lineage.workload)
+
+    def _sums_of_text(self) -> Iterator[Problem]:
+        for node in self.nodes.values():
+            inner = node.input if isinstance(node, Filter) and isinstance(node.input, Aggregate) else node
+            for expression, schema in inner.evaluated() if isinstance(inner, Aggregate | Window) else ():
+                for message, hint in sums_of_text(expression.tokens, partial(type_in, schema)):
+                    yield Problem(message, expression.position, hint, "warning")
 
     def _source(self, name: str, schema: Schema) -> Source:
         position, source = self.loaded.marks.key("sources", name), self.loaded.spec.sources[name]
@@ -219,6 +231,18 @@ class _StepContext:
             self.problem(f"{what} has a window function", self.at(*path), "use a step with `op: window`")
         elif expression.aggregates:
             self.problem(f"{what} has an aggregate function", self.at(*path), "use a step with `op: aggregate`")
+        return expression
+
+    def having(self, text: str, *path: str | int) -> Expression | None:
+        expression = self.expression(text, *path)
+        if expression is not None and (expression.windowed or expression.needs_window):
+            self.problem("`having` has a window function", self.at(*path), "use a step with `op: window`")
+        elif expression is not None and expression.aggregates:
+            self.problem(
+                "`having` has an aggregate function",
+                self.at(*path),
+                "add it to `measures`, and compare the measure by its name",
+            )
         return expression
 
     def named(self, given: Mapping[str, str], key: str, check: Callable[..., Expression | None]) -> tuple[Named, ...]:
@@ -373,7 +397,7 @@ class _StepContext:
         name, below = step.name, self.input(step.input)
         keys = self.columns(step.by, below.schema, "by")
         measures = self.named(step.measures, "measures", self.measure)
-        having = self.scalar(step.having, "`having`", "having") if step.having is not None else None
+        having = self.having(step.having, "having") if step.having is not None else None
         inner_id = name if having is None else f"{name}:aggregate"
         inner = Aggregate(inner_id, name, self.position, below, keys, measures)
         return inner if having is None else Filter(name, name, self.position, inner, having)

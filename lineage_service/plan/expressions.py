@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan import functions
+from lineage_service.plan.call_arguments import wrong_arity
 from lineage_service.plan.calls import Unreadable, refuse_calls
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ class Expression:
             refuse_calls(self.text)
         except Unreadable as error:
             raise ExpressionError(error.message, error.hint) from None
+        # First: where it cannot be read for this reason, sqlglot says so in other words.
+        if wrong := wrong_arity(self.tokens):
+            raise ExpressionError(*wrong)
         tree = self.tree
         if isinstance(tree, exp.Alias):
             raise ExpressionError(

@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import Literal
 
 from lineage_service.errors import Position, Problem, listed
+from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
 from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, with_stars_expanded
+from lineage_service.plan.readable import no_predicate, type_in, unreadable
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -47,7 +49,7 @@ class Base(ABC):
     def __post_init__(self) -> None:
         problems: list[Problem] = []
         for expression, schema in self.evaluated():
-            problems += _unreadable(expression, schema)
+            problems += unreadable(expression, schema)
         problems += [Problem(error.message, position or self.position, error.hint) for error, position in self.faults()]
         if not problems:
             try:
@@ -79,16 +81,6 @@ class Base(ABC):
     def repeatable(self) -> bool:
         """Whether this operator alone, given the same rows, surely gives the same rows again."""
         return all(expression.repeatable for expression, _ in self.evaluated())
-
-
-def _unreadable(expression: Expression, schema: Schema) -> list[Problem]:
-    problems = []
-    for ref in expression.columns:
-        try:
-            schema.resolve(ref.parts[0])
-        except ColumnError as error:
-            problems.append(Problem(error.message, expression.position, error.hint))
-    return problems
 
 
 def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
@@ -172,6 +164,9 @@ class Filter(_Unary):
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         yield self.where, self.input.schema
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        yield from no_predicate(self.where, self.input.schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,8 +276,26 @@ class Join(_Binary):
         if in_right or not right.known:
             right.resolve(name)
             return "right"
+        self._refuse_step_name(ref)
         Schema(left.columns + tuple(c for c in right.columns if not left.find(c.name))).resolve(name)
         raise AssertionError("a name of neither side cannot resolve")
+
+    def _refuse_step_name(self, ref: ColumnRef) -> None:
+        """ColumnError for `orders.id`: a side has no name but left and right."""
+        if len(ref.parts) < 2:
+            return
+        column, rest = ref.parts[1], ".".join(ref.parts[1:])
+        sides = [("left", self.left), ("right", self.right)]
+        named = [side for side, node in sides if node.step.lower() == ref.parts[0].lower() and node.schema.find(column)]
+        having = [side for side, node in sides if node.schema.find(column)]
+        if not having:
+            return
+        meant = named if len(named) == 1 else having
+        told = " or ".join(f"{side}.{rest}" for side in meant)
+        raise ColumnError(
+            f"'{ref}': in a join's `on` the sides are called left and right, whatever the steps are called",
+            f"write {told}" + (f", or {rest} alone" if len(having) == 1 else ""),
+        )
 
     @cached_property
     def keyed(self) -> KeyedCondition | None:
@@ -391,6 +404,11 @@ class Window(_Unary):
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing(self.partition_by, self.input.schema)
+        for measure in self.measures if not self.order_by else ():
+            unordered = sorted(set(measure.expression.called) & NEED_AN_ORDER)
+            if unordered and not measure.expression.windowed:
+                message = f"measure '{measure.name}': {unordered[0]}() needs an order"
+                yield ColumnError(message, "add `order_by` to the step"), measure.expression.position
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +448,16 @@ class Explode(_Unary):
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing((self.column,), self.input.schema)
+        kind = type_in(self.input.schema, self.column)
+        if family(kind) not in (None, "array", "map"):
+            message = f"explode takes an array or a map, and column '{self.column}' is {kind}"
+            yield ColumnError(message, split_hint(self.column) if family(kind) == "text" else None), None
 
+
+# Ranking and offset functions: Spark refuses them over a window without an order.
+NEED_AN_ORDER = frozenset(
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"}
+)
 
 Node = (
     Source | Filter | Project | WithColumns | Aggregate | Distinct | Join | Union | Intersect | Difference

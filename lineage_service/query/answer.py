@@ -44,7 +44,7 @@ class Part:
         return self.open().read_all()
 
 
-@dataclass
+@dataclass(repr=False)
 class Answer:
     """What a question gives. `notes` are for people, `absence` names what only influenced by not matching."""
 
@@ -57,6 +57,31 @@ class Answer:
     def masked(self) -> tuple[str, ...]:
         """The columns that are masks. Tables show `•••` in them; in data they are null, `•••` where they are text."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.masked))
+
+    def __repr__(self) -> str:
+        """What it is, without reading it, and without a value of the data."""
+        told = []
+        for part in self.parts:
+            of = f" of {part.dataset}" if part.dataset is not None else ""
+            told.append(f"{', '.join(part.columns)}{of}")
+        notes = f"; {len(self.notes)} note{'s' if len(self.notes) > 1 else ''}" if self.notes else ""
+        return f"<Answer ({self.kind}): {' | '.join(told) or 'nothing'}{notes}>"
+
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return sum(batch.num_rows for part in self.parts for batch in part.batches())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows as dicts, batch by batch; of several datasets, each with its `dataset`."""
+        for part in self.parts:
+            for batch in part.batches():
+                for row in batch.to_pylist():
+                    if part.dataset is None:
+                        yield row
+                    else:
+                        yield {"dataset": part.dataset} | {
+                            "dataset_1" if name == "dataset" else name: value for name, value in row.items()
+                        }
 
     def arrow(self) -> pa.Table:
         """All rows as one Arrow table; with several datasets a first column `dataset` tells them apart."""

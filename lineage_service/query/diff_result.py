@@ -34,7 +34,7 @@ class Counts:
         return {name: count for name, count in vars(self).items() if count is not None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RowBehind:
     """A source row that stands behind one of the two rows only, or behind both with other values.
 
@@ -48,6 +48,9 @@ class RowBehind:
     after: Row | None
     known: bool | None
     columns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<RowBehind: {self.change}>"
 
     def to_json(self) -> dict[str, Any]:
         match self.change:
@@ -119,7 +122,7 @@ class Behind:
         return {**found, "counts": counts, "contributing": {"before": before, "after": after}}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Change:
     """A row that only one of the runs has, or that is not the same in both. `reason` is set where no source row is."""
 
@@ -132,6 +135,11 @@ class Change:
     rid_after: int | None
     behind: tuple[Behind, ...] = ()
     reason: str | None = None
+
+    def __repr__(self) -> str:
+        rid = self.rid_after if self.rid_after is not None else self.rid_before
+        columns = f" in {', '.join(self.columns)}" if self.columns else ""
+        return f"<Change: row {rid} {self.change}{columns}>"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -158,7 +166,7 @@ class ChangedRows:
     after: pa.Table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff:
     """Two runs of a dataset compared. `remaining` changes were cut off by a limit; counts are always of all.
 
@@ -188,6 +196,17 @@ class Diff:
     within_tolerance: int = 0  # rows that differ, but only within the tolerance: they count as the same
     masked: frozenset[str] = frozenset()  # columns of the dataset whose values are shown as masks, in lower case
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.counts.to_json().items())
+        return f"<Diff of {self.dataset}: {counts}>"
+
+    def __len__(self) -> int:
+        """How many changes are listed; `remaining` more were cut off."""
+        return int(self.rows.lines.num_rows)
+
+    def __iter__(self) -> Iterator[Change]:
+        return self.changes()
 
     @property
     def key_inferred(self) -> bool:

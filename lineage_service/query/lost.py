@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ class Arrival:
         return {"rid": self.rid, "into": list(self.into), "more": self.more, "others": self.others}
 
 
-@dataclass
+@dataclass(repr=False)
 class WhyNot:
     """Of `asked` rows of `source`, `reached` are in `to`; `peers` only as rows of a window's partition that others are
     in with; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves. `merging` are
@@ -102,6 +103,17 @@ class WhyNot:
     spark: bool = False
     rows: pa.Table | None = None  # _rid, step, reason of each row that is lost, where that was asked for
     remaining: int = 0
+
+    def __repr__(self) -> str:
+        counts = f"{self.asked} asked, {self.reached} reached, {self.lost} lost"
+        return f"<WhyNot: {self.source} to {self.to}: {counts}>"
+
+    def __len__(self) -> int:
+        """How many steps lose rows."""
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[StepLoss]:
+        return iter(self.steps)
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord
 
@@ -46,8 +47,11 @@ class Selection:
         all: bool,
         reveal: bool = False,
     ) -> Selection:
-        rids = None if rid is None else ((rid,) if isinstance(rid, int) else tuple(dict.fromkeys(rid)))
-        pairs = key.items() if isinstance(key, Mapping) else key or ()
+        rids = None if rid is None else tuple(dict.fromkeys(_whole_numbers(rid)))
+        pairs = tuple(key.items() if isinstance(key, Mapping) else key or ())
+        for name, value in pairs:
+            if value is None:
+                raise QuestionError(f"a key is a value, and '{name}' is None", hint=f"where='{name} IS NULL'")
         chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all, reveal)
         if all and (chosen.rid is not None or chosen.key or where is not None):
             raise QuestionError("`all` stands alone: leave rid, key and where away")
@@ -60,6 +64,19 @@ class Selection:
     @property
     def reads_rows(self) -> bool:
         return bool(self.key) or self.where is not None
+
+
+def _whole_numbers(rid: Any) -> Iterator[int]:
+    """Row ids as plain numbers, also those of NumPy and Arrow."""
+    for each in (rid,) if hasattr(rid, "__index__") and not hasattr(rid, "__iter__") else rid:
+        plain = each.as_py() if hasattr(each, "as_py") else each
+        try:
+            number = index(plain)
+        except TypeError:
+            raise QuestionError("a row id is a whole number", hint="`_rid` of `rows` is one") from None
+        if isinstance(plain, bool) or not -(2**63) <= number < 2**63:
+            raise QuestionError("a row id is a whole number of 64 bits", hint="`_rid` of `rows` is one")
+        yield number
 
 
 def rids_where(

@@ -10,7 +10,7 @@ from lineage_service.store.lines import RowPlace
 Link = Literal["contributes", "absence"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TracedRow:
     """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only;
     the values of `masked` columns are masks; `origin` says where a source's row is from that has no place."""
@@ -21,6 +21,9 @@ class TracedRow:
     peer: bool = False
     masked: tuple[str, ...] = ()
     origin: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<TracedRow {self.rid}>"
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"_rid": self.rid, "values": self.values}
@@ -46,7 +49,7 @@ class TracedStep:
     does: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TracedSet:
     """Rows of one dataset on the way: how many, some of them, how they were made, and what is behind or ahead.
 
@@ -70,6 +73,9 @@ class TracedSet:
     cut: bool = False
     earlier: bool = False
 
+    def __repr__(self) -> str:
+        return f"<TracedSet: {self.count} rows of {self.dataset}>"
+
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
             "dataset": self.dataset,
@@ -91,7 +97,7 @@ class TracedSet:
         return body
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """One record's whole way. `root` is the record itself; `behind` and `ahead` are the datasets next to it."""
 
@@ -100,6 +106,10 @@ class Trace:
     behind: tuple[TracedSet, ...]
     ahead: tuple[TracedSet, ...]
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.behind)} datasets behind, {len(self.ahead)} ahead"
+        return f"<Trace of {self.root.dataset}, row {self.record.rid}: {counts}>"
 
     @property
     def record(self) -> TracedRow:

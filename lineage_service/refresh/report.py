@@ -24,7 +24,7 @@ class DatasetReport:
         return {**found, "reason": self.reason} if self.reason else found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RefreshReport:
     """A run made from another. `run_id` is that of the run before where nothing had changed and none was made."""
 
@@ -35,6 +35,10 @@ class RefreshReport:
     datasets: dict[str, DatasetReport]
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        datasets = ", ".join(f"{name} {each.way}" for name, each in self.datasets.items())
+        return f"<RefreshReport {self.run_id} of {self.workflow}: {datasets}>"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lineage_service.errors import Problem, listed
+from lineage_service.spec.foreign_words import meant_key, meant_op
 from lineage_service.spec.models import (
     STEP_TYPES,
     BrokenOutput,
@@ -26,7 +27,7 @@ from lineage_service.spec.names import check_names, step_inputs
 from lineage_service.spec.problems import Collector, add_problems
 from lineage_service.spec.reader_options import option_problems
 from lineage_service.spec.sources import SourceSpec
-from lineage_service.spec.variables import substituted, variable_values
+from lineage_service.spec.variables import substituted, variable_values, warn_of_unused
 from lineage_service.spec.yaml_tree import Marks, SourceFloat, read_tree
 
 # Stand in for required keys that are wrong, so that the rest of the file still becomes a spec.
@@ -81,6 +82,8 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
             parts[key] = part(whole[key], marks, found)
     spec = _whole(whole, parts, marks, found)
     check_names(whole, marks, found)
+    if not found.has_errors:
+        warn_of_unused(tree.value, values, marks, found)
     return LoadedWorkflow(
         spec=spec,
         path=Path(path).absolute(),
@@ -162,10 +165,11 @@ def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | Broken
         found.add(f"{what} needs to be a mapping with name, op and the op's keys", marks.at(*path))
         return broken
     if op is None:
-        found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path))
+        hint = next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
+        found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path), hint)
         return broken
     if not isinstance(op, str) or op not in STEP_TYPES:
-        hint = found.similar(op, STEP_TYPES) if isinstance(op, str) else None
+        hint = (meant_op(op) or found.similar(op, STEP_TYPES)) if isinstance(op, str) else None
         found.add(f"unknown op '{op}' in {what}; ops: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
         return broken
     model = STEP_TYPES[op]

@@ -72,6 +72,13 @@ class Names:
         read |= self._check_keep()
         self._check_workload()
         self._check_cycles()
+        # What is wrong elsewhere may be what reads it.
+        for name in self.sources if not self.found.has_errors else ():
+            if name not in read:
+                self.found.add(
+                    f"nobody reads source '{name}'", self.marks.key("sources", name),
+                    "read it in a step, or remove it: a run opens it all the same", "warning",
+                )  # fmt: skip
         for name, path in self.steps.items():
             if name not in read and name not in self.sources:
                 self.found.add(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lineage_service.errors import Position, Problem, did_you_mean, listed
 from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
+from lineage_service.spec.foreign_words import meant_key, meant_value
 from lineage_service.spec.models import CheckSpec, LineageSpec, WorkloadQuery
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.sources import LegalHold
@@ -57,6 +58,10 @@ class Collector:
     def extend(self, problems: Collection[Problem]) -> None:
         self._problems.extend(problems)
 
+    @property
+    def has_errors(self) -> bool:
+        return any(problem.severity == "error" for problem in self._problems)
+
     def similar(self, name: str, existing: Collection[str]) -> str | None:
         """A "did you mean" hint, as long as the search for it stays cheap."""
         self._comparisons -= len(existing)
@@ -96,12 +101,22 @@ def add_problems(
         if detail["type"] == "missing":
             found.add(f"{_described(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
         elif unknown:
-            keys = keys_of(_NESTED.get(_last_word(loc[:-1]), model))
+            inner = _NESTED.get(_last_word(loc[:-1]), model)
+            keys = keys_of(inner)
             message = f"unknown key '{loc[-1]}' in {_described(loc[:-1], what)}; keys here: {listed(keys, 20)}"
-            found.add(message, marks.key(*path, *loc), found.similar(str(loc[-1]), keys))
+            hint = meant_key(str(loc[-1]), *_kinds(inner)) or found.similar(str(loc[-1]), keys)
+            found.add(message, marks.key(*path, *loc), hint)
         else:
             message, hint = _in_words(detail, _described(loc, what), found)
             found.add(message, marks.key(*path, *loc) if at_key else marks.at(*path, *loc), hint)
+
+
+def _kinds(model: type[BaseModel]) -> tuple[str, ...]:
+    """Under which names a model's keys are looked up: of a step its op, and what all steps have."""
+    op = model.model_fields.get("op")
+    if op is not None:
+        return (*get_args(op.annotation), "step")
+    return (model.__name__,)
 
 
 def _last_word(loc: tuple[str | int, ...]) -> str:
@@ -124,7 +139,7 @@ def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, 
             return f"{thing}{joint}{context['message']}", None
         case "literal_error":
             expected = [word.strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
-            hint = found.similar(value, expected) if isinstance(value, str) else None
+            hint = (meant_value(value, expected) or found.similar(value, expected)) if isinstance(value, str) else None
             return f"{thing} is {_shown(value)}; it can be: {listed(expected)}", hint
         case "string_pattern_mismatch" if context["pattern"] == NAME_PATTERN:
             return f"{_shown(value)} is no name; {NAME_RULE}", None

@@ -53,6 +53,22 @@ def substituted(tree: Mapping[str, Any], values: Mapping[str, str], marks: Marks
     }
 
 
+def warn_of_unused(tree: Mapping[str, Any], values: Mapping[str, str], marks: Marks, found: Collector) -> None:
+    """A warning for each variable that no string mentions."""
+    used: set[str] = set()
+    pending = [tree.get(key) for key in SUBSTITUTED]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            used |= {match["inner"].strip() for match in _REFERENCE.finditer(node) if match["inner"] is not None}
+        elif isinstance(node, dict | list):
+            pending += node.values() if isinstance(node, dict) else node
+    for name in values:
+        if name not in used:
+            hint = f"write ${{{name}}} where it is meant, or remove it"
+            found.add(f"nobody uses variable '{name}'", marks.key("vars", name), hint, "warning")
+
+
 def _walk(node: Any, values: Mapping[str, str], marks: Marks, path: tuple[str | int, ...], found: Collector) -> Any:
     if isinstance(node, dict):
         return {key: _walk(value, values, marks, (*path, key), found) for key, value in node.items()}

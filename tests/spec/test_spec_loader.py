@@ -38,14 +38,14 @@ def load(tmp_path: Path, text: str, **variables: str) -> LoadedWorkflow:
 def step_of(tmp_path: Path, fields: str, **variables: str) -> object:
     text = f"{HEAD}vars: {{n: 3, flag: true}}\nsteps: [{{name: s, input: a, {fields}}}]\noutputs: {{s: }}\n"
     loaded = load(tmp_path, text, **variables)
-    assert loaded.problems == ()
+    assert loaded.errors == ()
     return loaded.spec.steps[0]
 
 
 def test_the_example_of_the_contract_has_no_problems() -> None:
     loaded = load_workflow(EXAMPLE)
     spec = loaded.spec
-    assert loaded.problems == ()
+    assert loaded.errors == ()
     assert loaded.path.is_absolute()
     customer, orders, totals = spec.sources["customer"], spec.sources["orders"], spec.steps[4]
     assert isinstance(customer, SourceSpec) and isinstance(orders, SourceSpec) and isinstance(totals, AggregateStep)
@@ -110,7 +110,7 @@ def test_values_are_not_substituted_again(tmp_path: Path, monkeypatch: pytest.Mo
         HEAD + 'vars: {n: 1, e: "${env:SMOKE_TEST_VALUE}"}\nsteps: [{name: s, op: filter, input: a, where: "${e}"}]\n'
     )
     loaded = load(tmp_path, text + "outputs: {s: }\n", n="${e}")
-    assert loaded.problems == ()
+    assert loaded.errors == ()
     assert loaded.variables == {"n": "${e}", "e": "${n}"}
     assert loaded.spec.steps[0].where == "${n}"  # type: ignore[union-attr]
 
