@@ -33,7 +33,8 @@ def command(
     catalog: str | None,
 ) -> None:
     """Finish lineage that was left for later, was interrupted, or could not be captured: of RUN (an id or
-    a unique prefix), or of all runs where it is not complete. Spark is started only where it is needed.
+    a unique prefix), or of all runs where it is not complete. Spark is started only where it is needed. Copies
+    that a killed run was to publish are put in their place.
 
     \b
     Example:
