@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.capture.chance import NONE, Chance, chance_of
-from lineage_service.capture.handles import Role, Space, step_space
+from lineage_service.capture.handles import Role, Space, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
 from lineage_service.capture.missing_rows import chance_without
 from lineage_service.capture.reasons import reasons_of
@@ -101,14 +101,21 @@ class Evaluated:
         )
 
     def told(self, arrived: str, limit: int) -> list[StepLoss]:
-        self._lost = self.tally.lost(arrived)
+        return [each for _, each in self.told_of(self.tally.lost(arrived), limit)]
+
+    def told_of(self, lost: str, limit: int) -> list[tuple[Edge, StepLoss]]:
+        """What ends at each edge of the rows in a table (rid, edge): those that are lost, and the last of their edges,
+        where that is one of these."""
+        self._lost = lost
         try:
             self._find_partners()
         except (RunError, WorkflowError):
             # Rows that a step no longer drops may be just those on which the steps behind it fail.
             self.notes.append("whether partners were lost at earlier steps could not be found out")
         steps = self.tally.steps(self._lost, limit)
-        return [self._with_examples(edge, step, limit) for edge, step in zip(self.ways.edges, steps, strict=True)]
+        return [
+            (edge, self._with_examples(edge, step, limit)) for edge, step in zip(self.ways.edges, steps, strict=True)
+        ]
 
     def listed(self, limit: int | None) -> pa.Table:
         return self.tally.listed(self._lost, limit)
@@ -241,14 +248,17 @@ def evaluated(
     tables: list[str],
     *,
     reveal: bool = False,
+    given: Mapping[Space, str] | None = None,
 ) -> Evaluated:
     """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known.
+    `given` are pairs of the sources that they start from, where those hold rows that were made of the ones asked for.
 
     Tables that are made are added to `tables`.
     """
+    given = given or {}
     plan = cut_plan(asked, frozenset(pairs))
     instrumented = _instrumented(plan)
-    stage, relations, plain, gone = _opened(asked, instrumented, engine, rows, folder, stages)
+    stage, relations, plain, gone = _opened(asked, instrumented, engine, rows, given, folder, stages)
     from lineage_service.spark.evaluation import Reach, evaluate_plan
     from lineage_service.spark.faults import executing
     from lineage_service.spark.lost import is_decided
@@ -269,7 +279,7 @@ def evaluated(
     for each in instrumented.nodes:
         found = chance_of(each.node, [read[below.node.id] for below in each.inputs], is_ordered)
         lacking = [missing[below.node.id] for below in each.inputs]
-        leads = [any(one.id == asked.start for one in contributing(below.node)) for below in each.inputs]
+        leads = [any(one.id in asked.starts for one in contributing(below.node)) for below in each.inputs]
         computed[each.node.id], missing[each.node.id] = chance_without(each.node, found, lacking, leads)
         if isinstance(each.node, Source):
             missing[each.node.id] = gone.get(each.node.step)
@@ -277,14 +287,17 @@ def evaluated(
         read[each.node.id] = NONE if written else computed[each.node.id]
         if written:
             missing[each.node.id] = None
-    ways = ways_through(instrumented, asked.space, asked.target, frozenset(pairs), computed, read)
+    ways = ways_through(instrumented, asked.spaces, asked.target, frozenset(pairs), computed, read)
     everything = engine.scalar(f"SELECT count(*) FROM {rows}") == asked.versions[asked.source.space].rows
     wanted = None if everything else handed_over(engine, stage, f"SELECT b AS rid FROM {rows}", folder, "asked")
     known: dict[Space, Any] = {
         step_space(step): handed_over(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"pairs-{step}")
         for step, table in pairs.items()
     }
-    reach = Reach(stage, instrumented, asked.space, wanted, known)
+    for number, (space, table) in enumerate(given.items()):
+        known[space] = handed_over(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"given-{number}")
+    start = None if given else source_space(asked.start)
+    reach = Reach(stage, instrumented, start, wanted, known)
     reasons = {
         edge.number: reasons_of(edge, read[edge.below.node.id])
         for edge in ways.edges
@@ -292,7 +305,7 @@ def evaluated(
     }
     verdicts = _verdicts(engine, stage, reach, ways, read, folder, stages)
     tables.append(verdicts)
-    tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables)
+    tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables, given=given)
     tally.count()
     return Evaluated(
         engine, asked, ways, tally, stage, reach, folder, plain, stages, tables, reveal=reveal, missing=missing
@@ -330,7 +343,13 @@ def _chances(node: Node) -> dict[str, Chance]:
 
 
 def _opened(
-    asked: Asked, plan: InstrumentedPlan, engine: QueryEngine, rows: str, folder: Path, stages: Stages
+    asked: Asked,
+    plan: InstrumentedPlan,
+    engine: QueryEngine,
+    rows: str,
+    given: Mapping[Space, str],
+    folder: Path,
+    stages: Stages,
 ) -> tuple[Evaluation, dict[str, Relation], dict[str, Relation], dict[str, str]]:
     """A stage, the relations that the plan reads, those of all sources that are what they were, without ids; and of
     sources of which only some files are what they were, what is to be said of the others."""
@@ -345,9 +364,10 @@ def _opened(
         paths = [scan.paths[index] for index in changed[name]]
         hint = "run the workflow again and ask that run; `snapshot: true` keeps old runs answerable"
         inside = 0
-        if name == asked.start:
+        if name in asked.starts:
+            held = f"(SELECT DISTINCT id AS b FROM {given[source_space(name)]})" if given else rows
             rids = " UNION ALL ".join(scan.rids_of_file(index) for index in changed[name])
-            inside = engine.scalar(f"SELECT count(*) FROM {rows} s SEMI JOIN ({rids}) f ON f.b = s.b")
+            inside = engine.scalar(f"SELECT count(*) FROM {held} s SEMI JOIN ({rids}) f ON f.b = s.b")
         if inside or len(paths) == len(scan.paths) or scan.version.kind != "source" or scan.version.gaps:
             total = engine.scalar(f"SELECT count(*) FROM {rows}") if inside else None
             raise changed_error(full, asked.run.id, paths, inside if inside else None, total, hint)

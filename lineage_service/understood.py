@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lineage_catalog.reader import CatalogReader
@@ -29,7 +29,7 @@ class Asked:
     """A question: rows of `source` that may or may not be in the output `to`, both of one run.
 
     plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
-    versions: what the run read and wrote, by space
+    versions: what the run read and wrote, by space · others: more sources that hold the rows, or rows made from them
     """
 
     home: HomeLayout
@@ -40,6 +40,7 @@ class Asked:
     loaded: LoadedWorkflow
     plan: Plan
     versions: Mapping[str, Version]
+    others: tuple[DatasetRecord, ...] = ()
 
     @property
     def target(self) -> str:
@@ -51,9 +52,14 @@ class Asked:
         return self.source.space.partition(":")[2]
 
     @property
-    def space(self) -> Space:
-        """The space of its rows in the plan that is evaluated: a kept step is read like a source there."""
-        return source_space(self.start)
+    def starts(self) -> frozenset[str]:
+        """The steps or sources that the rows come from."""
+        return frozenset({self.start, *(each.space.partition(":")[2] for each in self.others)})
+
+    @property
+    def spaces(self) -> frozenset[Space]:
+        """The spaces of their rows in the plan that is evaluated: a kept step is read like a source there."""
+        return frozenset(source_space(each) for each in self.starts)
 
     @property
     def on_the_way(self) -> list[str]:
@@ -63,7 +69,7 @@ class Asked:
         found = [
             step
             for step in steps
-            if step in below and step not in (self.target, self.start) and self._carries(self.plan.steps[step])
+            if step in below and step not in {self.target, *self.starts} and self._carries(self.plan.steps[step])
         ]
         return [*found, self.target]
 
@@ -76,7 +82,7 @@ class Asked:
         return list(dict.fromkeys(reversed(found)))
 
     def _carries(self, node: Node) -> bool:
-        return any(each.id == self.start for each in contributing(node))
+        return any(each.id in self.starts for each in contributing(node))
 
 
 def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> Asked:
@@ -99,6 +105,21 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
     if run.capture == "query":
         raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
     start = _start_in(questions, run, asked, source, found)
+    asked_for = asked_in_run(home, questions, run, start, found)
+    _refuse_unlinked(asked_for)
+    return asked_for
+
+
+def asked_in_run(
+    home: HomeLayout,
+    questions: Questions,
+    run: RunRecord,
+    start: DatasetRecord,
+    to: DatasetRecord,
+    others: tuple[DatasetRecord, ...] = (),
+) -> Asked:
+    """Rows of datasets of one run on their way to another of it."""
+    reader = questions.reader
     content = reader.content(run.id) or "{}"
     if not is_computable(content):
         raise QuestionError(
@@ -116,9 +137,18 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
         if space.startswith("source:")
     }
     plan = build_plan(loaded, schemas)
-    asked_for = Asked(home, reader, run, start, found, loaded, plan, versions)
-    _refuse_unlinked(asked_for)
-    return asked_for
+    return Asked(home, reader, run, start, to, loaded, plan, versions, others)
+
+
+def is_elsewhere(questions: Questions, source: str, to: str) -> bool:
+    """Whether rows of a source are asked for that the output's own run has not read under that name: other workflows
+    lie between the two."""
+    asked, found = DatasetName.parse(source), questions.find(to)
+    own = questions.graph.datasets(found.run_id)
+    if asked.workflow in (None, found.workflow) and any(each.name == asked.name for each in own):
+        return False
+    elsewhere = questions.find(source)
+    return elsewhere.role == "source" and elsewhere.workflow != found.workflow
 
 
 def _start_in(
@@ -138,23 +168,8 @@ def _start_in(
     raise QuestionError(
         f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
         f"{listed([each.name for each in sources])}",
-        hint=_way_over_workflows(questions, elsewhere, sources, to)
-        or did_you_mean(asked.name, [each.name for each in sources]),
+        hint=did_you_mean(asked.name, [each.name for each in sources]),
     )
-
-
-def _way_over_workflows(
-    questions: Questions, start: DatasetRecord, sources: Sequence[DatasetRecord], to: DatasetRecord
-) -> str | None:
-    """How to ask in two, where one of the sources is an output of the workflow that has the rows asked for."""
-    for source in sources:
-        for maker in questions.reader.makers_of([source.version_id]):
-            if maker.workflow == start.workflow:
-                return (
-                    f"ask in two: `why-not {start.full_name} --to {maker.full_name}`, and for the rows that arrive "
-                    f"`why-not {source.full_name} --to {to.full_name}`"
-                )
-    return None
 
 
 def _refuse_unlinked(asked: Asked) -> None:
@@ -190,9 +205,9 @@ def cut_plan(asked: Asked, paired: frozenset[str]) -> Plan:
 
     def cut(node: Node) -> Node:
         if node.id not in done:
-            leads = any(each.id == asked.start for each in contributing(node))
+            leads = any(each.id in asked.starts for each in contributing(node))
             written = node.id in datasets and node.id != asked.target and not leads
-            if node.id == asked.start or written:
+            if node.id in asked.starts or written:
                 done[node.id] = Source(node.id, node.step, node.position, node.schema)
             else:
                 done[node.id] = over(node, [cut(below) for below in node.inputs])

@@ -22,7 +22,7 @@ from lineage_service.query.lost import Arrival, WhyNot
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.layout import HomeLayout, new_run_id, storing
-from lineage_service.understood import Asked, understood
+from lineage_service.understood import Asked, is_elsewhere, understood
 
 if TYPE_CHECKING:
     from lineage_service.evaluated import Evaluated
@@ -45,9 +45,13 @@ def why_not(
     """Where the rows that a selection takes of a dataset are lost on their way to an output."""
     if not selection.given:
         raise QuestionError("say which rows to start from: rid, key, where or all")
+    if is_elsewhere(questions, source, to):
+        from lineage_service.why_not_over import why_not_over
+
+        return why_not_over(home, questions, source, to, selection, stages, limit=limit, rids=rids)
     asked = understood(home, questions, source, to)
     start = questions.start(asked.source, selection)
-    with _tables(questions) as tables:
+    with question_tables(questions) as tables:
         rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
         total = questions.engine.scalar(f"SELECT count(*) FROM {rows}")
         answer = WhyNot(asked.source.full_name, asked.to.full_name, asked.run.id, total, 0, 0, 0, [], [], asked.merging)
@@ -58,7 +62,7 @@ def why_not(
             step: table for step in asked.on_the_way if (table := _pairs(asked, questions, tables, start, rows, step))
         }
         if asked.target in pairs:
-            _count_arrivals(answer, questions, pairs[asked.target])
+            count_arrivals(answer, questions, pairs[asked.target])
         if asked.target not in pairs or answer.reached < total:
             _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
         else:
@@ -75,7 +79,7 @@ def why_not(
 
 
 @dataclass
-class _Tables:
+class Tables:
     """Tables of one question in the engine; they go with it."""
 
     questions: Questions
@@ -87,8 +91,8 @@ class _Tables:
 
 
 @contextmanager
-def _tables(questions: Questions) -> Iterator[_Tables]:
-    tables = _Tables(questions)
+def question_tables(questions: Questions) -> Iterator[Tables]:
+    tables = Tables(questions)
     try:
         yield tables
     finally:
@@ -96,7 +100,7 @@ def _tables(questions: Questions) -> Iterator[_Tables]:
             questions.engine.drop(name)
 
 
-def _pairs(asked: Asked, questions: Questions, tables: _Tables, start: Start, rows: str, step: str) -> str | None:
+def _pairs(asked: Asked, questions: Questions, tables: Tables, start: Start, rows: str, step: str) -> str | None:
     """A table (rid, id, role) of the rows asked for and the rows of a step they are in; None where it was not kept."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
     ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
@@ -112,7 +116,7 @@ def _pairs(asked: Asked, questions: Questions, tables: _Tables, start: Start, ro
     return None
 
 
-def _count_arrivals(answer: WhyNot, questions: Questions, pairs: str) -> None:
+def count_arrivals(answer: WhyNot, questions: Questions, pairs: str) -> None:
     best = f"(SELECT rid, min(role) AS role FROM {pairs} GROUP BY rid)"
     answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role = {OWN}")
     answer.peers = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role <> {OWN}")
@@ -169,7 +173,7 @@ def _follow(
     answer: WhyNot,
     asked: Asked,
     questions: Questions,
-    tables: _Tables,
+    tables: Tables,
     rows: str,
     pairs: Mapping[str, str],
     stages: Stages,

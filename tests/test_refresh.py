@@ -156,7 +156,7 @@ outputs: {many: }
     assert pairs(home, "many", "found.parts") == [(0, 0), (0, 2), (1, 1), (1, 3)]
     pq.write_table(pa.table({"id": [1, 2], "c": ["a", "a"]}), "parts/a.parquet")
     report = home.refresh("found.per")
-    assert (report.datasets["per"].way, report.sources["parts"]["removed"]) == ("all", 2)
+    assert (report.datasets["per"].way, report.sources["parts"]["removed"]) == ("touched", 2)
     assert rows(home, "found.per", "name", "n") == [("Ada", 3), ("Bo", 1)]
     assert pairs(home, "found.per", "parts") == [(0, 2), (0, 4), (0, 5), (1, 3)]
     (tmp_path / "names.csv").write_text("c,name\nb,Bob\na,Ada\n")

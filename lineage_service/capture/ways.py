@@ -124,10 +124,10 @@ def contributing(node: Node) -> list[Node]:
 
 @dataclass(frozen=True)
 class Ways:
-    """All ways of the rows of `start` to the step `target`, inputs before readers."""
+    """All ways of the rows of `starts` to the step `target`, inputs before readers."""
 
     plan: InstrumentedPlan
-    start: Space
+    starts: frozenset[Space]
     target: str
     edges: tuple[Edge, ...]
 
@@ -142,15 +142,15 @@ class Ways:
 
 def ways_through(
     plan: InstrumentedPlan,
-    start: Space,
+    starts: frozenset[Space],
     target: str,
     paired: frozenset[str],
     computed: Mapping[str, Chance],
     read: Mapping[str, Chance],
 ) -> Ways:
-    """`paired` are the steps whose lineage to the start is known; `computed` and `read` say what is left to chance of
+    """`paired` are the steps whose lineage to the starts is known; `computed` and `read` say what is left to chance of
     each node, as it is evaluated and as its readers see it."""
-    leading = leading_spaces(plan, start)
+    leading = leading_spaces(plan, starts)
     # What only influences by absence is on nobody's way.
     counting = {node.id for each in plan.nodes if each.node.id == target for node in contributing(each.node)}
     places = {
@@ -168,12 +168,12 @@ def ways_through(
         for place in places.get(each.node.id, ()):
             edge = Edge(len(edges), each, place, "passes")
             edges.append(_decided(edge, plan, places, paired, computed, read))
-    return Ways(plan, start, target, tuple(edges))
+    return Ways(plan, starts, target, tuple(edges))
 
 
-def leading_spaces(plan: InstrumentedPlan, start: Space) -> set[Space]:
+def leading_spaces(plan: InstrumentedPlan, starts: frozenset[Space]) -> set[Space]:
     """The spaces whose ids stand for rows asked for, as own."""
-    leading = {start}
+    leading = set(starts)
     for each in plan.nodes:
         for table in each.tables:
             if any(handle.role is Role.OWN and handle.space in leading for handle in table.handles):

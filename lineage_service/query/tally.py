@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lineage_service.capture.handles import Role
+from lineage_service.capture.handles import Role, Space
 from lineage_service.capture.reasons import Reason
 from lineage_service.capture.ways import Edge, Ways, merges
 from lineage_service.errors import QuestionError
@@ -27,6 +27,7 @@ class Tally:
     verdicts: a table (edge, rid, passed, marks, n), one row for each edge and row asked for
     reasons: what the bits of `marks` mean, by edge · partners: a table (edge, rid, k) of rows whose partner was lost,
     at the k-th of the steps `let_go` at that edge · made: tables that were made, for whoever drops them
+    given: tables (rid, id, role) of sources whose rows are made from the rows asked for, by space
     """
 
     engine: QueryEngine
@@ -39,14 +40,17 @@ class Tally:
     partners: str | None = None
     let_go: Mapping[int, Sequence[str]] = field(default_factory=dict)
     behind: dict[str, str | None] = field(default_factory=dict)
+    given: Mapping[Space, str] = field(default_factory=dict)
 
     def count(self) -> None:
         """Follows the rows from input to reader; QuestionError where what is evaluated is not what was written."""
         for each in self.ways.plan.nodes:
             edges = [edge for edge in self.ways.edges if edge.node.id == each.node.id]
             if not edges:
-                if each.whole == self.ways.start:
-                    self.behind[each.node.id] = f"(SELECT b AS rid FROM {self.asked})"
+                if each.whole in self.ways.starts:
+                    table = self.given.get(each.whole)
+                    own = f"(SELECT DISTINCT rid FROM {table} WHERE role = {OWN})"
+                    self.behind[each.node.id] = f"(SELECT b AS rid FROM {self.asked})" if table is None else own
                 continue
             parts = [self._passing(edge) for edge in edges]
             known = [part for part in parts if part is not None]
@@ -90,7 +94,7 @@ class Tally:
 
     def lost(self, arrived: str) -> str:
         """A table of the rows that do not arrive as themselves: (rid, edge), `edge` the last of their ways."""
-        self._refuse_open(arrived)
+        self.refuse_open(arrived)
         ended = f"SELECT rid, max(edge) AS edge FROM {self.verdicts} WHERE NOT passed GROUP BY rid"
         table = self._kept(
             f"SELECT a.b AS rid, e.edge FROM {self.asked} a LEFT JOIN ({ended}) e ON e.rid = a.b "
@@ -100,7 +104,7 @@ class Tally:
             raise QuestionError("some of these rows are lost at a step that cannot be told")
         return table
 
-    def _refuse_open(self, arrived: str) -> None:
+    def refuse_open(self, arrived: str) -> None:
         """Rows that come to where nobody can tell any more, and are not seen again in what was written."""
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lineage_catalog.records import HopRecord
@@ -12,13 +12,14 @@ from lineage_service.capture.handles import Space, step_space
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.identity import identity_columns
-from lineage_service.plan.nodes import Aggregate, Distinct, Limit, Node
+from lineage_service.plan.nodes import Filter, Limit, Node
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.duckdb_sql import (
     MEMBERS,
     Leaves,
     Near,
     NearPlan,
+    Shape,
     Typed,
     above_groups,
     grouped,
@@ -77,6 +78,7 @@ class Nearby:
     engine: QueryEngine
     folder: RunFolder
     states: dict[str, State]
+    ahead: Callable[[Space, Mapping[Space, Ids]], str]  # a query of a dataset's rids that come from rows below
     members: bool = True  # whether the rows behind rows are asked for
     _columns: dict[str, list[tuple[str, str, bool]]] = field(default_factory=dict)
     _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -90,8 +92,6 @@ class Nearby:
         changed = [n for n, name in enumerate(leaves.occurrences) if self.states[name].is_changed]
         if not changed:
             return None
-        if not all(self.states[name].readable for name in leaves.occurrences):
-            raise Unlike
         columns = [(each.name, each.type) for each in before.version.columns]
         spaces = tuple(self.states[name].space for name in leaves.occurrences)
         if shape.breaker is None:
@@ -101,7 +101,7 @@ class Nearby:
         if shown is None or len(shown) != len(keys):
             raise Unlike
         above_groups(shape.above, grouped(shape.breaker, rows))  # nothing is looked for where it could not be computed
-        touched = self._touched_keys(plan, shape.tree, shape.breaker, changed)
+        touched = self._touched_keys(plan, shape, node, before, shown, changed)
         if touched is None:
             return None
         rows = self._restricted(plan, shape.tree, keys, touched)
@@ -133,7 +133,7 @@ class Nearby:
         if node.id not in self._columns:
             state = self.states[node.id]
             known: dict[str, bool] = {}
-            for scan in (state.before, state.after):
+            for scan in (state.before, state.after) if state.readable else (state.after,):
                 files = [path for path, file in zip(scan.paths, scan.version.files, strict=True) if file.only is None]
                 if len(files) > MOST_FILES:
                     raise Unlike
@@ -168,21 +168,28 @@ class Nearby:
     # --- groups -----------------------------------------------------------------------------------------------
 
     def _touched_keys(
-        self, plan: NearPlan, tree: Node, breaker: Aggregate | Distinct, changed: Sequence[int]
+        self,
+        plan: NearPlan,
+        shape: Shape,
+        node: Node,
+        before: VersionScan,
+        shown: Sequence[str],
+        changed: Sequence[int],
     ) -> str | None:
         """Keys of groups that a row which went or came is or was in, whatever the others are."""
-        parts = []
+        assert shape.breaker is not None
+        parts, tree, breaker = self._lost_keys(plan, shape, node, before, shown), shape.tree, shape.breaker
         for at in changed:
 
             def rows(number: int, name: str, columns: Sequence[str], at: int = at) -> str:
-                gone, came = (
-                    self._listed(self._delta(name, which), columns) if self.states[name].is_changed else ""
-                    for which in ("gone", "came")
+                state, now = self.states[name], self.states[name].after.select(columns)
+                if not state.is_changed:
+                    return now
+                rows = self._listed(self._delta(name, "came"), columns) if number == at else now
+                # Groups of rows that can no longer be read are found by their lineage.
+                return (
+                    f"{rows} UNION ALL {self._listed(self._delta(name, 'gone'), columns)}" if state.readable else rows
                 )
-                if number == at:
-                    return f"{gone} UNION ALL {came}"
-                now = self.states[name].after.select(columns)
-                return f"{now} UNION ALL {gone}" if self.states[name].is_changed else now
 
             plan.leaves.rows = rows
             found = plan.rows(tree)
@@ -191,6 +198,34 @@ class Nearby:
             parts.append(f"SELECT {listed} FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
         table = self.engine.keep(f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})")
         return table if self.engine.scalar(f"SELECT count(*) FROM {table}") else None
+
+    def _lost_keys(
+        self, plan: NearPlan, shape: Shape, node: Node, before: VersionScan, shown: Sequence[str]
+    ) -> list[str]:
+        """Queries of the keys of groups that rows were in which went and can no longer be read. Below a group-by are
+        only operators under which a row that goes takes along just what it was part of. So a group that was shown is
+        told by its lineage; one that was not, and is there now, may be shown from now on."""
+        assert shape.breaker is not None
+        lost = {state.space: state.gone for state in self._lost(plan)}
+        if not lost:
+            return []
+        listed = ", ".join(f"t.{column(name)} AS k{index}" for index, name in enumerate(shown))
+        old = before.select(shown)
+        ahead = self.ahead(step_space(node.step), lost)
+        parts = [f"SELECT {listed} FROM ({old}) t SEMI JOIN ({ahead}) x ON x.b = t.{RID}"]
+        if shape.limit is not None or any(isinstance(each, Filter) for each in shape.above):
+            plan.leaves.rows = self._rows_now
+            found = plan.rows(shape.tree)
+            keys = keys_of(shape.breaker, found)
+            named = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
+            same = " AND ".join(f"o.{column(n)} IS NOT DISTINCT FROM k.k{index}" for index, n in enumerate(shown))
+            now = f"SELECT DISTINCT {named} FROM ({found.text}) t"
+            parts.append(f"SELECT k.* FROM ({now}) k ANTI JOIN ({old}) o ON {same}")
+        return parts
+
+    def _lost(self, plan: NearPlan) -> list[State]:
+        states = (self.states[name] for name in dict.fromkeys(plan.leaves.occurrences))
+        return [state for state in states if not state.readable and len(state.gone)]
 
     def _restricted(self, plan: NearPlan, tree: Node, keys: Sequence[tuple[str, Typed]], touched: str) -> Near:
         """The tree over rows of the leaves that can be of a touched group, as far as their own columns tell."""

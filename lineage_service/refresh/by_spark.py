@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lineage_service.capture.handles import Space
 from lineage_service.errors import QuestionError, StoreError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
@@ -41,8 +42,9 @@ class Spark:
         options: IndexOptions,
         stages: Stages,
         settings: Mapping[str, str] | None = None,
+        old_rows: Callable[[str, Space], tuple[Version, Ids]] | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings, self.old_rows = settings, old_rows
         self.plan, self.loaded, self.folder, self.states = plan, loaded, folder, states
         self.options, self.stages = options, stages
         self._refreshing: Refreshing | None = None
@@ -117,7 +119,9 @@ class Spark:
 
         self.names = Names.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
         self.opener = SourceOpener(self.spark, self.folder, Path(), _no_version, lambda _: None)
-        self._refreshing = Refreshing(self.spark, self.plan, self.names, self.folder, self.stages, {})
+        self._refreshing = Refreshing(
+            self.spark, self.plan, self.names, self.folder, self.stages, {}, self._old_relations
+        )
         return self._refreshing
 
     def _leaf(self, node: Node, state: State) -> Leaf:
@@ -140,6 +144,12 @@ class Spark:
         then = self._relation(node, state.before.version)
         return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
 
+    def _old_relations(self, step: str, seed: Space) -> tuple[Relation, DataFrame | None]:
+        """The rows of a dataset before, and the rids of those that come from rows of a leaf which went."""
+        assert self.old_rows is not None
+        version, rids = self.old_rows(step, seed)
+        return self.opener.reopen_dataset(step, version).relation(self.names, captured=True), self._rids(rids)
+
     def _order_counts(self, node: Node) -> bool:
         """Whether a step above takes rows by the order that they come in."""
         above = [each for each in self.plan.nodes() if node in each.inputs]
@@ -155,6 +165,8 @@ class Spark:
             return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
         spec = self.loaded.spec.sources[node.step]
         assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+        if spec.output is not None:  # its columns have the names that the source gives them
+            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
         return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
 
     def _rids(self, rids: Ids) -> DataFrame | None:

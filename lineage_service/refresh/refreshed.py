@@ -17,7 +17,7 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord,
 
 from lineage_service.capture.direct import Unlike
 from lineage_service.capture.handles import Space, source_space, step_space
-from lineage_service.errors import LineageError, Problem, QuestionError
+from lineage_service.errors import LineageError, Problem, QuestionError, SourceError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity import identity_columns
 from lineage_service.plan.nodes import Node
@@ -94,7 +94,9 @@ class Refresh:
         self.plan: Plan = build_plan(self.loaded, schemas)
         self.patcher = Patcher(self.folder)
         self.settings = kept_settings(self.home.run_folder(self.run.id))
-        self.spark = Spark(self.plan, self.loaded, self.folder, self.states, self.options, self.stages, self.settings)
+        self.spark = Spark(
+            self.plan, self.loaded, self.folder, self.states, self.options, self.stages, self.settings, self._old_rows
+        )
 
     # --- the way ----------------------------------------------------------------------------------------------
 
@@ -120,7 +122,7 @@ class Refresh:
         for source in self.plan.sources.values():
             self.states[source.id] = self._state(source, changes.get(source.step))
         self._has_lineage = lineage
-        near = Nearby(self.ask.engine, self.folder, self.states, lineage)
+        near = Nearby(self.ask.engine, self.folder, self.states, self._from_seeds, lineage)
         spark = self.spark
         for number, step in enumerate(self._steps(only)):
             space = step_space(step)
@@ -170,7 +172,7 @@ class Refresh:
         self._is_left = False
         try:
             found = near.recomputed(node, self.scans[space])
-        except (Unlike, QuestionError):
+        except (Unlike, QuestionError, SourceError):
             self._is_left = True
             return None
         if found is None:
@@ -210,7 +212,9 @@ class Refresh:
         all_gone = way == "all" and len(rows.replaced) == then.rows
         now = self.patcher.patched(then, rows.replaced, rows.files, all_gone=all_gone)
         self.versions[space] = now
-        self.reports[space.removeprefix("step:")] = DatasetReport(way, now.rows, **rows.counts, reason=reason)
+        self.reports[space.removeprefix("step:")] = DatasetReport(
+            way, now.rows, **rows.counts, reason=reason, computed=len(rows.rids)
+        )
 
     def _from_seeds(self, space: Space, seeds: Mapping[Space, Ids]) -> str:
         """A query of the rids, before, of rows that come from these rows of datasets below."""
@@ -219,6 +223,12 @@ class Refresh:
             if len(rids):
                 parts.append(self._ahead(space, seed, self.ask.engine.keep_ids(pa.array(rids, pa.int64()))))
         return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
+
+    def _old_rows(self, step: str, seed: Space) -> tuple[Version, Ids]:
+        """A dataset before, and the rids of its rows that come from rows of a dataset below which went."""
+        gone = next(state.gone for state in self.states.values() if state.space == seed)
+        space = step_space(step)
+        return self.scans[space].version, _array_of(self.ask.engine.id_array(self._from_seeds(space, {seed: gone})))
 
     def _ahead(self, space: Space, seed: Space, table: str) -> str:
         engine = self.ask.engine

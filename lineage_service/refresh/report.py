@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """What was done to a dataset. way: untouched; touched, only those rows were computed anew; all, for `reason`."""
+    """What was done to a dataset. way: untouched; touched, only those rows were computed anew; all, for `reason`.
+    `computed` counts the rows that were computed anew, those among them that are as they were included."""
 
     way: str
     rows: int
@@ -16,10 +17,12 @@ class DatasetReport:
     changed: int = 0
     added: int = 0
     reason: str | None = None
+    computed: int = 0
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "way": self.way, "rows": self.rows, "removed": self.removed, "changed": self.changed, "added": self.added,
+            "computed": self.computed,
         }  # fmt: skip
         return {**found, "reason": self.reason} if self.reason else found
 

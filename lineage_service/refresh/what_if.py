@@ -3,7 +3,9 @@ there is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +17,18 @@ from lineage_service.progress import Stages
 from lineage_service.query.answer import Answer, Part
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import shown_columns
+from lineage_service.query.over_runs import RunOnTheWay, runs_between
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.ask import removed_rids
-from lineage_service.refresh.changes import Changing
+from lineage_service.refresh.by_duckdb import State
+from lineage_service.refresh.changes import Changed, Changing
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.settings import IndexOptions
 from lineage_service.store.engine import column, own
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.versions import Version
 
 NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
 
@@ -38,45 +43,99 @@ def what_if(
     stages: Stages,
 ) -> Answer:
     """Rows of outputs that would change, appear or vanish without these rows of a source; before and after, masked
-    unless the selection reveals."""
+    unless the selection reveals. Where the output is another workflow's, each run on the way in turn."""
     if not selection.given:
         raise QuestionError("say which rows are left out: where, key, rid or all")
-    source = ask.find(without)
-    targets = [_target(ask, source, name) for name in dict.fromkeys(on)]
-    run = ask.reader.run(source.run_id)
-    assert run is not None
-    with working_folder(home) as folder:
-        try:
-            refresh = Refresh(home, ask, run, folder, options, stages)
-            changing = Changing(ask.engine, refresh.patcher, source.name, ask.scan(source))
-            change = changing.changed(removed_rids(ask, source, selection), None, None, ())
-            refresh.bring({source.name: change}, {each.space.removeprefix("step:") for each in targets}, lineage=False)
-            answer = Answer([], "rows")
-            for target in targets:
-                part = _part(refresh, target, selection)
-                part.dataset = target.full_name if len(targets) > 1 else None
-                answer.parts.append(part)
-        finally:
-            folder.remove()
-    rows = len(change.gone)
-    answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'")
-    if refresh.by_spark:
-        answer.notes.append(f"Spark was needed for {listed(refresh.by_spark)}: not all of it means the same to DuckDB")
+    targets = [_target(ask, name) for name in dict.fromkeys(on)]
+    source, runs = runs_between(ask, without, targets)
+    answer = Answer([], "rows")
+    by_spark: list[str] = []
+    with ExitStack() as stack:
+        refreshes: dict[str, Refresh] = {}
+        removed = removed_rids(ask, source, selection)
+        for each in runs:
+            is_asked = any(target.run_id == each.run_id for target in targets)
+            refresh = _without(home, ask, each, removed, refreshes, options, stages, stack, is_asked=is_asked)
+            if refresh is not None:
+                refreshes[each.run_id] = refresh
+                by_spark += [step if len(runs) == 1 else f"{refresh.run.workflow}.{step}" for step in refresh.by_spark]
+        for target in targets:
+            part = _part(refreshes[target.run_id], target, selection)
+            part.dataset = target.full_name if len(targets) > 1 else None
+            answer.parts.append(part)
+    rows = len(removed)
+    latest = ask.reader.latest_run(source.workflow)
+    as_read = "" if latest is None or latest.id == source.run_id else f", as run '{source.run_id}' read it"
+    answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'{as_read}")
+    if len(runs) > 1:
+        workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
+        answer.notes.append(f"over the workflows {listed(workflows)}")
+    if by_spark:
+        answer.notes.append(f"Spark was needed for {listed(by_spark)}: not all of it means the same to DuckDB")
     return answer
 
 
-def _target(ask: Questions, source: DatasetRecord, name: str) -> DatasetRecord:
-    """An output or kept step of the run that read the source."""
-    if source.role != "source":
-        raise QuestionError(f"'{source.full_name}' is no source: rows are left out of what a workflow reads")
-    known = [each for each in ask.graph.datasets(source.run_id) if each.role in ("output", "step")]
+def _target(ask: Questions, name: str) -> DatasetRecord:
     found = ask.find(name)
-    if found.run_id != source.run_id or found.role not in ("output", "step"):
-        raise QuestionError(
-            f"'{found.full_name}' is no output of the run that read '{source.full_name}'; outputs: "
-            f"{listed([each.name for each in known])}"
-        )
+    if found.role not in ("output", "step"):
+        known = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]
+        raise QuestionError(f"'{found.full_name}' is no output; outputs: {listed(known)}")
     return found
+
+
+def _without(
+    home: HomeLayout,
+    ask: Questions,
+    way: RunOnTheWay,
+    removed: Ids,
+    before: Mapping[str, Refresh],
+    options: IndexOptions,
+    stages: Stages,
+    stack: ExitStack,
+    *,
+    is_asked: bool,
+) -> Refresh | None:
+    """A run with the rows left out, and with what its sources would have read then; None where nothing differs, and
+    nobody asks about it."""
+    found = {source.name: state for source, maker in way.read if (state := _state(before, maker)) is not None}
+    if not way.starts and not found and not is_asked:
+        return None
+    run = ask.reader.run(way.run_id)
+    assert run is not None
+    if run.capture == "query":
+        raise QuestionError(
+            f"'{run.workflow}' is a saved query, which is on the way and cannot be computed anew for this",
+            hint=f"ask up to what it reads: {listed([maker.full_name for _, maker in way.read] or [run.workflow])}",
+        )
+    folder = stack.enter_context(working_folder(home))
+    stack.callback(folder.remove)
+    refresh = Refresh(home, ask, run, folder, options, stages)
+    changes = {
+        each.name: Changing(ask.engine, refresh.patcher, each.name, ask.scan(each)).changed(removed, None, None, ())
+        for each in way.starts
+    }
+    for source, _ in way.read:
+        if source.name in found:
+            changes[source.name] = handed_on(source.name, ask.scan(source).version, found[source.name])
+    refresh.bring(changes, {each.space.removeprefix("step:") for each in way.made}, lineage=False)
+    return refresh
+
+
+def _state(before: Mapping[str, Refresh], maker: DatasetRecord) -> State | None:
+    """What became of a dataset of a run before; None where nothing did."""
+    refresh = before.get(maker.run_id)
+    if refresh is None:
+        return None
+    state = refresh.states[refresh.plan.steps[maker.space.removeprefix("step:")].id]
+    return state if state.is_changed else None
+
+
+def handed_on(name: str, version: Version, state: State) -> Changed:
+    """The change of another workflow's output as that of the source that reads it, under its names."""
+    names = {each.original: each.name for each in version.columns}
+    after = state.after.version
+    columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in after.columns)
+    return Changed(name, version, replace(after, columns=columns), state.gone, state.came, found=True)
 
 
 def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part:

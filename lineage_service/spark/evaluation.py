@@ -85,12 +85,13 @@ def evaluate_plan(
 class Reach:
     """Which of the rows asked for stand behind the ids of each space.
 
-    asked: their rids, None for all · pairs: of datasets, (id, rid, role) as the index has them
+    asked: their rids, None for all · pairs: of datasets, (id, rid, role) as the index has them · start: where the rows
+    are read; None where pairs tell that too
     """
 
     stage: Evaluation
     plan: InstrumentedPlan
-    start: Space
+    start: Space | None
     asked: DataFrame | None
     pairs: Mapping[Space, DataFrame]
     most: Role = Role.OWN

@@ -84,7 +84,8 @@ class Region(Writing):
 class Refreshing:
     """The datasets of one plan brought up to date, one after the other, those below first.
 
-    leaves: what was read or has been brought up to date already, by node
+    leaves: what was read or has been brought up to date already, by node · old_rows: rows of a step before, and the
+    rids of those that come from rows of a leaf which went
     """
 
     spark: SparkSession
@@ -93,6 +94,7 @@ class Refreshing:
     folder: RunFolder
     stages: Stages
     leaves: dict[str, Leaf]
+    old_rows: Callable[[str, Space], tuple[Relation, DataFrame | None]]
     _instrumented: InstrumentedPlan | None = None
     _chosen: dict[str, Choice] = field(default_factory=dict)
     _number: int = 0
@@ -121,14 +123,14 @@ class Refreshing:
             {each.node.id: self._touched(each.node.id) for each in nodes if each.node.id in self.leaves},
             self._either(node, nodes),
             self.names,
+            {each.node.id: rids for each in nodes if (rids := self._lost(each.node.id)) is not None},
+            node,
+            lambda seed: self.old_rows(node.step, seed),
         )
         if not touching.is_touched(node):
             return None
-        lost = [each.node.step for each in nodes if each.node.id in self.leaves and self.leaves[each.node.id].lost]
         each = next(each for each in nodes if each.node.id == node.id)
         try:
-            if lost:
-                raise Everything(f"rows of '{lost[0]}' that went can no longer be read")
             touches = [self._written(touch, each) for touch in touching.of(node)]
         except Everything as everything:
             return self._computed(nodes, each, None, str(everything), touching)
@@ -195,16 +197,22 @@ class Refreshing:
         leaf = self.leaves[name]
         if not leaf.is_changed:
             return None
+        gone = None if leaf.lost else leaf.gone
         parts = [
             relation.frame.join(F.broadcast(rids), self.names.handle(0), "left_semi")
-            for relation, rids in ((leaf.before, leaf.gone), (leaf.after, leaf.came))
+            for relation, rids in ((leaf.before, gone), (leaf.after, leaf.came))
             if rids is not None
-        ]
+        ] or [leaf.after.frame.filter("false")]
         columns = [*leaf.after.columns, self.names.handle(0)]
         frame = parts[0].select(*map(col, columns))
         for other in parts[1:]:
             frame = frame.union(other.select(*map(col, columns)))
         return Relation(frame, leaf.after.columns, 1)
+
+    def _lost(self, name: str) -> DataFrame | None:
+        """The rids of rows of a leaf that went and can no longer be read."""
+        leaf = self.leaves.get(name)
+        return leaf.gone if leaf is not None and leaf.lost else None
 
     def _either(self, node: Node, nodes: Sequence[Instrumented]) -> Callable[[Node], Relation]:
         """Gives the rows of nodes below a dataset, before and after; nothing is computed until somebody asks."""

@@ -22,7 +22,8 @@ from lineage_service.capture.handles import Handle, Role, Space, is_dataset
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.capture.stable import WRITTEN, Stability, stability
 from lineage_service.plan.conjuncts import plain_name
-from lineage_service.plan.expressions import ColumnRef, Expression, with_stars_expanded
+from lineage_service.plan.expressions import ColumnRef, Expression, quoted, with_stars_expanded
+from lineage_service.plan.identity import shown_above
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -57,6 +58,7 @@ class Touch:
     frame: DataFrame
     columns: tuple[str, ...]
     seed: Space | None = None
+    lost: bool = False  # rows that went and can no longer be read: only their ids are known
 
     def knows(self, columns: set[str]) -> bool:
         return columns <= {name.lower() for name in self.columns}
@@ -68,12 +70,17 @@ class Touching:
 
     nodes: with what capture adds · leaves: touched rows of the datasets that are read, before and after, by node, each
     with its rid as the one handle; None where nothing changed · either: a node's rows before and after, with handles
+    lost: rids of rows of leaves that went and can no longer be read · top: the dataset that is brought up to date
+    old_rows: its rows before, and the rids of those that come from a leaf's rows which went
     """
 
     nodes: Mapping[str, Instrumented]
     leaves: Mapping[str, Relation | None]
     either: Callable[[Node], Relation]
     names: Names
+    lost: Mapping[str, DataFrame]
+    top: Node
+    old_rows: Callable[[Space], tuple[Relation, DataFrame | None]]
     _touches: dict[str, list[Touch]] = field(default_factory=dict)
     _stable: dict[str, Stability] = field(default_factory=dict)
 
@@ -95,7 +102,11 @@ class Touching:
             return []
         (handle,) = self.nodes[node.id].handles
         frame = relation.frame.withColumnRenamed(self.names.handle(0), self.names.row)
-        return [Touch(frame, relation.columns, handle.space)]
+        touches = [Touch(frame, relation.columns, handle.space)]
+        if node.id in self.lost:
+            rids = self.lost[node.id].withColumnRenamed(self.names.handle(0), self.names.row)
+            touches.append(Touch(rids, (), handle.space, lost=True))
+        return touches
 
     def _of(self, node: Node) -> list[Touch]:
         if not self.is_touched(node):
@@ -165,19 +176,19 @@ class Touching:
         if any(named.expression.generates and named.name not in new for named in columns):
             new = {}
         values = [*(col(name) for name in stay), *(value.alias(name) for name, value in new.items())]
-        return Touch(touch.frame.select(*values, *self._seed(touch)), (*stay, *new), touch.seed)
+        return replace(touch, frame=touch.frame.select(*values, *self._seed(touch)), columns=(*stay, *new))
 
     def _exploded(self, touch: Touch, node: Explode) -> Touch:
         """What the elements are is not worth knowing."""
         stay = tuple(name for name in touch.columns if name.lower() != node.alias.lower())
-        return Touch(touch.frame.select(*map(col, stay), *self._seed(touch)), stay, touch.seed)
+        return replace(touch, frame=touch.frame.select(*map(col, stay), *self._seed(touch)), columns=stay)
 
     def _renamed(self, touch: Touch, node: Node) -> Touch:
         """A branch under the names that the first one gives its columns."""
         own = {name.lower(): name for name in touch.columns}
         known = tuple(name for name in node.schema.names if name.lower() in own)
         values = [col(own[name.lower()]).alias(name) for name in known]
-        return Touch(touch.frame.select(*values, *self._seed(touch)), known, touch.seed)
+        return replace(touch, frame=touch.frame.select(*values, *self._seed(touch)), columns=known)
 
     def _seed(self, touch: Touch) -> list[Column]:
         return [] if touch.seed is None else [col(self.names.row)]
@@ -186,6 +197,8 @@ class Touching:
 
     def _keyed(self, touch: Touch, node: Aggregate, keys: Sequence[Named]) -> Touch:
         """Touched groups, by the values of all their keys."""
+        if touch.lost:
+            return self._of_lost(touch, node, {key.name: key.expression for key in keys})
         wanted = {name for key in keys for name in _read(key.expression, node.input.schema.names)}
         touch = self._completed(touch, node.input, wanted)
         values = [_expr(key.expression, touch.columns).alias(key.name) for key in keys]
@@ -193,12 +206,49 @@ class Touching:
 
     def _key_columns(self, touch: Touch, node: Node, names: Sequence[str], below: Node | None = None) -> Touch:
         below = below or node.inputs[0]
+        if touch.lost:
+            return self._of_lost(touch, node, {name: Expression(quoted(name)) for name in names})
         touch = self._renamed(self._completed(touch, below, _lower(names)), node)
         chosen = tuple(name for name in touch.columns if name.lower() in _lower(names))
         return Touch(touch.frame.select(*map(col, chosen)).distinct(), chosen)
 
+    def _of_lost(self, touch: Touch, node: Node, keys: Mapping[str, Expression]) -> Touch:
+        """Groups that rows were in which can no longer be read. A row that goes takes along just what it was part of:
+        else this touch had not come so far. So a group that the dataset showed is told by its lineage; one that it did
+        not show, and that is there now, may be shown from now on."""
+        gone = Everything(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
+        shown = shown_above(self.top, node, tuple(keys))
+        hides = any(isinstance(each, Filter) for each in _chain(self.top, node))
+        if shown is None or not isinstance(node, Aggregate | Distinct | Window) or touch.seed is None:
+            raise gone
+        if hides and isinstance(node, Window):
+            raise gone  # a row that was not shown may have shifted another of its partition
+        then, rids = self.old_rows(touch.seed)
+        handle = self.names.handle(0)
+        old = then.frame.select(col(handle), *[col(name).alias(key) for name, key in zip(shown, keys, strict=True)])
+        told = old.filter("false") if rids is None else old.join(F.broadcast(rids), handle, "left_semi")
+        found = told.select(*map(col, keys))
+        if hides:
+            found = found.union(self._not_shown(node, keys, old))
+        return Touch(found.distinct(), tuple(keys))
+
+    def _not_shown(self, node: Node, keys: Mapping[str, Expression], old: DataFrame) -> DataFrame:
+        """Keys of groups that are there now and were not shown before."""
+        (below,) = node.inputs
+        stable = self._stability(below)
+        read = {name for expression in keys.values() for name in _read(expression, below.schema.names)}
+        if stable.reason is not None or read & stable.shaky:
+            raise Everything(f"groups of step '{node.step}' that were not shown cannot be told")
+        rows = self.either(below)
+        now = rows.frame.select(*[_expr(each, rows.columns).alias(name) for name, each in keys.items()]).distinct()
+        then = old.select(*[col(name).alias(f"{self.names.prefix}then{index}") for index, name in enumerate(keys)])
+        same = [col(name).eqNullSafe(col(f"{self.names.prefix}then{index}")) for index, name in enumerate(keys)]
+        return now.join(then.distinct(), reduce(and_, same), "left_anti")
+
     def _completed(self, touch: Touch, node: Node, wanted: set[str]) -> Touch:
         """The touched rows with these columns known: looked up among the node's rows, before and after."""
+        if touch.lost:
+            raise Everything(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
         if touch.knows(wanted):
             return touch
         stable = self._stability(node)
@@ -247,7 +297,7 @@ class Touching:
         if node.how == "inner" and not node.using:
             known |= {other: col(own) for own, other in self._equal(touch, node) if other.lower() not in _lower(stay)}
         values = [value.alias(name) for name, value in known.items()]
-        return Touch(touch.frame.select(*values, *self._seed(touch)), tuple(known), touch.seed)
+        return replace(touch, frame=touch.frame.select(*values, *self._seed(touch)), columns=tuple(known))
 
     def _equal(self, touch: Touch, node: Join) -> list[tuple[str, str]]:
         """Columns of the touched side, each with the other side's column that must equal it."""
@@ -268,6 +318,8 @@ class Touching:
 
     def _partners(self, node: Join, touch: Touch, *, of_left: bool) -> Touch:
         """The rows of one side, before and after, that a touched row of the other matches."""
+        if touch.lost:
+            raise Everything(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
         side, other = (node.left, node.right) if of_left else (node.right, node.left)
         stable = self._stability(node)
         if stable.reason is not None:
@@ -337,6 +389,15 @@ class Touching:
         looked = touch.frame.select(*[col(name).alias(new) for name, new in renamed.items()]).distinct()
         same = [col(name).eqNullSafe(col(new)) for name, new in renamed.items()]
         return [(F.broadcast(looked), reduce(and_, same))]
+
+
+def _chain(node: Node, breaker: Node) -> list[Node]:
+    """The nodes from one down to a breaker, as far as each has one input."""
+    found = []
+    while node.id != breaker.id and len(node.inputs) == 1:
+        found.append(node)
+        (node,) = node.inputs
+    return found
 
 
 def comparable_columns(touch: Touch) -> tuple[str, ...]:

@@ -43,13 +43,15 @@ def command(
     catalog: str | None,
 ) -> None:
     """Show rows of OUTPUT that would change, appear or vanish if these rows of SOURCE were not there: their
-    values before and after. Nothing is changed. Where DuckDB computes the same as Spark, Spark is not
-    started; where it has to be, that is told.
+    values before and after. Nothing is changed. OUTPUT may be another workflow's: then each workflow on
+    the way is computed in turn, over what it has read. Where DuckDB computes the same as Spark, Spark
+    is not started; where it has to be, that is told.
 
     \b
     Examples:
       smoke-lineage what-if --without flights --where "carrier = 'UA'" --on by_day
       smoke-lineage what-if --without orders --rid 17 --on totals --json
+      smoke-lineage what-if --without revenue.orders --rid 17 --on report.quarters
     """
     from lineage_cli.asking import answered
     from lineage_cli.output import write_answer

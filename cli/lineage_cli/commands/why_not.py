@@ -42,7 +42,8 @@ def command(
     For each step on the way: how many of the rows come in, how many are lost there, and to which
     condition, or for want of which partner. Rows that arrive are counted, with the rows of the
     output that they are in. Unless all arrive, Spark evaluates the run's steps again over what
-    the run read; rows of a file that has changed since cannot be followed.
+    the run read; rows of a file that has changed since cannot be followed. Where the output is
+    another workflow's, the rows are followed through each workflow on the way.
 
     \b
     Examples:
