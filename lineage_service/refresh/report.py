@@ -9,7 +9,7 @@ from typing import Any
 @dataclass(frozen=True)
 class DatasetReport:
     """What was done to a dataset. way: untouched; touched, only those rows were computed anew; all, for `reason`.
-    `computed` counts the rows that were computed anew, those among them that are as they were included."""
+    `computed` counts the rows that were computed anew and take the place of others, or join them."""
 
     way: str
     rows: int
