@@ -52,7 +52,7 @@ def test_every_cell_of_the_python_page(spark, tmp_path, monkeypatch):
     for variable in ("SMOKE_HOME", "SMOKE_CATALOG"):
         monkeypatch.delenv(variable, raising=False)
     said = read_notebook(PYTHON)
-    assert len(said) == 18
+    assert len(said) == 19
     assert not [str(each) for each in said if not each.holds]
 
 
