@@ -27,6 +27,7 @@ from lineage_service.query.files import index_files
 from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout
+from lineage_service.store.permissions import VARIABLE, is_private
 from lineage_service.store.versions import Version, file_state, has_changed
 
 Status = Literal["ok", "note", "warning", "problem"]
@@ -177,6 +178,11 @@ def _home(home: HomeLayout) -> Iterator[Check]:
         yield Check("home", "warning", told, "runs need room for staged rows; make some, or choose another home")
     else:
         yield Check("home", "ok", told)
+    if not is_private(path):
+        detail = f"others may look into '{path}': it holds rows of your sources"
+        yield Check(
+            "home", "note", detail, f"chmod -R go-rwx '{path}'; the next run does it too, unless {VARIABLE} is set"
+        )
 
 
 def _owner(path: Path) -> str | None:

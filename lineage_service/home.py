@@ -30,6 +30,7 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, sharing, storing, sweeping
+from lineage_service.store.permissions import is_private, make_private
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -765,7 +766,10 @@ class Home:
         """A home that can be written to, with a catalog of the current revision."""
         with storing(self.layout.path):
             self.layout.runs.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR)
+            lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+            self.layout.spill.mkdir(mode=0o700, exist_ok=True)
+            if not is_private(self.layout.path):  # new, or of a version that did not care
+                make_private(self.layout.path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must not both create the catalog
             with catalog_errors(self.layout):
@@ -773,6 +777,7 @@ class Home:
                 if not require_head(engine):
                     migrate(self._url)
                 engine.dispose()
+            make_private(*self.layout.path.glob("catalog.db*"))
         finally:
             os.close(lock)
 
@@ -819,6 +824,7 @@ class Home:
         from lineage_catalog.writer import settle_lineage
 
         self._release()
+        make_private(self.layout.run_folder(lineage.run_id).path)
         with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
@@ -833,6 +839,7 @@ class Home:
         from lineage_service.store.sweeping import LostFiles, refuse_lost_files
 
         self._release()
+        make_private(self.layout.run_folder(commit.run.id).path)
         with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:

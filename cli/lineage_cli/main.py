@@ -168,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     logging.disable(logging.NOTSET if "--debug" in given else logging.CRITICAL)
     state = State()
     try:
+        if arguments is None:
+            _keep_files_private(given)
         code = _run_verb(given, state)
     # Everything that went wrong ends here, and is translated in one place.
     except BaseException as error:
@@ -175,6 +177,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         code = exit_code(error, debug=state.debug)
     sys.exit(code)
+
+
+def _keep_files_private(given: Sequence[str]) -> None:
+    """Nobody else may read what a command writes, nor what Spark and Java write for it, unless SMOKE_UMASK says so."""
+    if "init" not in given[:1]:  # a project of the user's own
+        from lineage_service.store.permissions import mask
+
+        os.umask(mask())
 
 
 def _run_verb(arguments: list[str], state: State) -> int:

@@ -53,6 +53,7 @@ from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import publishing, sharing, storing, sweeping
+from lineage_service.store.permissions import make_private
 from lineage_service.store.publish import refuse_foreign_copy
 from lineage_service.store.published_folder import put_in_place
 from lineage_service.store.sweeping import sweep, sweep_spill
@@ -203,6 +204,7 @@ class Applying:
         folders = [each.folder for each in made if each.folder is not None]
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
+            make_private(folder.path)
             folder.sync()
             folder.hand_over()
         switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
@@ -353,7 +355,7 @@ class Applying:
 def alone(audit: Audit) -> Iterator[None]:
     """One erasure at a time in a home."""
     with storing(audit.layout.path):
-        lock = os.open(audit.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR)
+        lock = os.open(audit.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

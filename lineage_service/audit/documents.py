@@ -11,6 +11,7 @@ from typing import Any
 
 from lineage_service.errors import LineageError, NotFound, StoreError
 from lineage_service.store.layout import new_run_id
+from lineage_service.store.permissions import make_private
 from lineage_service.subjects.key import Key
 
 SEAL = "seal"
@@ -48,6 +49,7 @@ def written(document: Mapping[str, Any], path: Path) -> None:
             stream.write(_text(document))
             stream.flush()
             os.fsync(stream.fileno())
+        make_private(waiting)
         waiting.rename(path)
     except OSError as error:
         waiting.unlink(missing_ok=True)

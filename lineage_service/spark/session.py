@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_service.errors import LineageError, RunError
 from lineage_service.spark.java import use_java
+from lineage_service.store.permissions import mask
 
 # Settings that a session of ours gets unless the user says otherwise.
 DEFAULTS = {
@@ -49,7 +50,7 @@ def spark_session(
     builder = builder.remote(remote) if remote else builder.master(master or "local[*]")
     if not remote and given.get("spark.master", master or "local").startswith("local") and not _has_jvm():
         use_java()
-    settings = {} if remote else {**DEFAULTS, **_memory()}
+    settings = {} if remote else {**DEFAULTS, **_memory(), "spark.hadoop.fs.permissions.umask-mode": f"{mask():03o}"}
     for key, value in {**settings, **given}.items():
         builder = builder.config(key, value)
     try:

@@ -113,6 +113,7 @@ class RunFolder:
         `sharer`: the catalog whose runs need files in it, where no catalog has the run itself any more."""
         with suppress(OSError):
             if sharer or not (self.path / COMMITTED).exists():
+                (self.path / COMMITTED).touch(mode=0o600)
                 (self.path / COMMITTED).write_text(sharer, encoding="utf-8")
 
     def clear(self) -> None:
@@ -153,7 +154,7 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
 def locked(folder: RunFolder, waiting: Callable[[], None]) -> Iterator[None]:
     """The folder of a committed run, for whoever works on its lineage; `waiting` is called where another one does."""
     with storing(folder.home.path):
-        lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR)
+        lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,7 +178,7 @@ def _made_with_lock(folder: RunFolder) -> int:
     try:
         with sharing(folder.home):
             (begun / folder.temporary.name).mkdir(parents=True)
-            lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR)
+            lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
             folder.home.runs.mkdir(parents=True, exist_ok=True)
             begun.rename(folder.path)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_service.errors import StoreError
+from lineage_service.store.permissions import make_private
 
 MARK = "_smoke_lineage"  # readers of Parquet folders pass over names that begin with an underscore
 TEXT = "published by smoke-lineage; replaced as a whole by the next run"
@@ -41,6 +42,7 @@ def write_mark(folder: Path, run_id: str, workflow: str, output: str) -> None:
     files = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder) if path.name != MARK}
     body = {"": TEXT, "run": run_id, "workflow": workflow, "output": output, "files": files}
     (folder / MARK).write_text(json.dumps(body), encoding="utf-8")
+    make_private(folder)
     for path in (*_files(folder), folder):
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,0 +1,103 @@
+"""Nobody but the owner may read what is written, whatever the umask of the shell, unless SMOKE_UMASK allows more."""
+
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lineage_service.doctor import examine
+from lineage_service.errors import StoreError
+from lineage_service.store.permissions import make_private, mask
+from tests.made_runs import Made, MadeHome
+
+WORKFLOW = """
+version: 1
+name: shop
+sources:
+  orders: {path: orders.csv, format: csv, schema: "id int, person int, amount int", subject: {person: person}}
+steps:
+  - {name: totals, op: aggregate, input: orders, by: [person], measures: {total: sum(amount)}}
+outputs: {totals: {path: published}}
+"""
+VERBS = [
+    ["run", "shop.yml"],
+    ["rows", "totals", "--out", "out/rows.csv"],
+    ["backward", "totals", "--rid", "0", "--to", "orders", "--out", "out/rows.ndjson"],
+    ["query", "SELECT person FROM totals", "--save", "saved"],
+    ["refresh", "totals", "--removed", "id = 1"],
+    ["audit", "access", "--subject", "person=2", "--out", "out/access.json"],
+    ["audit", "plan-erasure", "--subject", "person=2", "--out", "out/plan.json"],
+    ["audit", "apply", "out/plan.json", "--out", "out/certificate.json"],
+    ["gc"],
+    ["index"],
+]
+
+
+def loose(*tops):
+    """Files and folders that others may read."""
+    paths = [path for top in tops if top.exists() for path in (top, *top.rglob("*"))]
+    return sorted(f"{path} {stat.S_IMODE(path.stat().st_mode):o}" for path in paths if path.stat().st_mode & 0o077)
+
+
+def test_every_file_after_each_verb(spark, tmp_path):
+    (tmp_path / "shop.yml").write_text(WORKFLOW)
+    (tmp_path / "orders.csv").write_text("".join(f"{n},{n % 4},{n}\n" for n in range(20)))
+    (tmp_path / "out").mkdir(mode=0o700)
+    program = Path(sys.executable).with_name("smoke-lineage")
+    for verb in VERBS:
+        done = subprocess.run(
+            [program, *verb, "--home", tmp_path / "home"], cwd=tmp_path, capture_output=True, text=True, umask=0o022,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (verb, done.stderr)
+        assert loose(tmp_path / "home", tmp_path / "published", tmp_path / "out") == [], verb
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A home that others may read, as earlier versions made it."""
+    made = MadeHome(tmp_path / "home")
+    made.run("shop", {"totals": Made(pa.table({"id": [1, 2]}))})
+    for path in (made.folder, *made.folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return made
+
+
+def test_the_next_write_mends_an_old_home(old):
+    with old.home as home:
+        home.rows("totals").to_pylist()
+        assert loose(old.folder), "a question changes nothing"
+        home.query("SELECT id FROM totals", save="saved")
+        assert loose(old.folder) == []
+
+
+def test_the_doctor_tells_of_a_home_that_others_may_read(old):
+    told = [each for each in examine(old.folder).checks if "others may look into" in each.detail]
+    assert [each.status for each in told] == ["note"]
+    make_private(old.folder)
+    assert not [each for each in examine(old.folder).checks if "others may look into" in each.detail]
+
+
+def test_more_is_allowed_where_it_was_asked_for(old, monkeypatch):
+    monkeypatch.setenv("SMOKE_UMASK", "022")
+    make_private(old.folder)
+    assert loose(old.folder)
+    assert not [each for each in examine(old.folder).checks if "others may look into" in each.detail]
+    for wrong in ("077x", "888", "777"):
+        monkeypatch.setenv("SMOKE_UMASK", wrong)
+        with pytest.raises(StoreError, match="SMOKE_UMASK must be three octal digits"):
+            mask()
+
+
+def test_links_are_not_followed(old, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("x")
+    outside.chmod(0o644)
+    (old.folder / "link").symlink_to(outside)
+    make_private(old.folder)
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o644
+    shutil.rmtree(old.folder)
