@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lineage_service.query.traced import Trace
     from lineage_service.record import RunReport
     from lineage_service.refresh.report import RefreshReport
+    from lineage_service.spec.loader import LoadedWorkflow
     from lineage_service.store.unpublished import Finished
 
 Rids = int | Iterable[int] | None
@@ -599,7 +600,7 @@ class Home:
         from lineage_service.plan.build import build_plan
         from lineage_service.plan.schema import Column, Schema
         from lineage_service.reindex import versions_of
-        from lineage_service.spec.loader import loaded_again
+        from lineage_service.run_content import load_run
 
         found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
         if found.capture == "query":
@@ -607,7 +608,7 @@ class Home:
                 f"run '{found.id}' is of the saved query '{found.workflow}', which has no steps",
                 hint=f"its rows: {command(self.layout.path, 'rows', found.workflow)}",
             )
-        loaded = loaded_again(self._catalog.content(found.id) or "{}", f"run {found.id}")
+        loaded = load_run(self.layout, self._catalog.content(found.id), found.id)
         schemas = {
             space.removeprefix("source:"): Schema(
                 tuple(Column(each.name, each.type, pii=each.pii) for each in version.columns)
@@ -736,7 +737,13 @@ class Home:
                 self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked,
                 self._members_when_asked,
             )  # fmt: skip
+            self._questions.workflow_of = self._workflow_of
         return self._questions
+
+    def _workflow_of(self, run_id: str) -> LoadedWorkflow:
+        from lineage_service.run_content import load_run
+
+        return load_run(self.layout, self._catalog.content(run_id), run_id)
 
     @property
     def _consumer(self) -> Consumer:

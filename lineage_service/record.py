@@ -26,6 +26,8 @@ from lineage_service.execute import Executed
 from lineage_service.index.finish import Hop, hops_between
 from lineage_service.index.prepared import PreparedFile
 from lineage_service.record_columns import RunColumns
+from lineage_service.run_content import kept_content, kept_variables
+from lineage_service.spec.environment import has_mark, with_references
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, OutputSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
@@ -83,7 +85,7 @@ def run_report(
         folder.run_id,
         loaded.spec.name,
         status,
-        dict(loaded.variables),
+        kept_variables(loaded),
         {name: {"rows": version.rows, "bytes": version.bytes} for name, version in versions.items()},
         {name: {"rows": source.version.rows} for name, source in sources.items()},
         captured,
@@ -165,10 +167,14 @@ def run_commit(
     datasets, versions = [], {}
     for name, source in sources.items():
         declared = loaded.spec.sources[name]
-        body = (
-            "{}" if isinstance(declared, BrokenSource) else _with(declared, folder=str(loaded.path.parent.absolute()))
-        )
-        version = source.version if report.status == "committed" else _private(source.version, folder)
+        kept_source = (loaded.kept or loaded).spec.sources[name]
+        body = "{}"
+        known = source.version
+        if not isinstance(declared, BrokenSource) and not isinstance(kept_source, BrokenSource):
+            body = _with(kept_source, declared, folder=str(loaded.path.parent.absolute()))
+            if has_mark(kept_source.reader_options):
+                known = replace(known, reading={})  # lines of the original are not told then
+        version = known if report.status == "committed" else _private(known, folder)
         datasets.append(DatasetRecord(run_id, workflow, name, "source", source_space(name), version.id, body))
         versions[version.id] = version
     kept = {**plan.plan.outputs, **{step: step for step in plan.plan.keep}, **{name: name for name in writing.failed}}
@@ -176,7 +182,10 @@ def run_commit(
     for name, step in kept.items():
         version = columns.marked(name)
         output = loaded.spec.outputs.get(name)
-        body = _with(output, folder=str(loaded.path.parent.absolute())) if isinstance(output, OutputSpec) else "{}"
+        kept_output = (loaded.kept or loaded).spec.outputs.get(name)
+        body = "{}"
+        if isinstance(output, OutputSpec) and isinstance(kept_output, OutputSpec):
+            body = _with(kept_output, output, folder=str(loaded.path.parent.absolute()))
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
@@ -187,7 +196,7 @@ def run_commit(
         loaded.version,
         report.status,
         capture,
-        json.dumps(loaded.variables),
+        json.dumps(kept_variables(loaded)),
         json.dumps(report.to_json()),
         started.isoformat(timespec="milliseconds"),
         datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -196,7 +205,7 @@ def run_commit(
     )
     return Commit(
         run,
-        loaded.spec.model_dump_json(by_alias=True),
+        kept_content(folder.home, loaded),
         tuple(
             StepRecord(
                 each.node.id,
@@ -219,9 +228,13 @@ def run_commit(
     )
 
 
-def _with(declared: SourceSpec | OutputSpec, **more: str) -> str:
-    """What the file says of a dataset, and from where its path counts."""
-    return json.dumps({**json.loads(declared.model_dump_json(by_alias=True)), **more})
+def _with(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: str) -> str:
+    """What the file says of a dataset, and from where its path counts. Values of the environment are references, except
+    in the path: where files are is needed to find them again."""
+    body = json.loads(kept.model_dump_json(by_alias=True))
+    if has_mark(body):
+        body = {**with_references(body), "path": declared.path}
+    return json.dumps({**body, **more})
 
 
 def _run_columns(done: Executed, kept: Mapping[str, str]) -> RunColumns:

@@ -18,9 +18,9 @@ from lineage_service.errors import LineageError, StoreError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.record import RunReport, indexed_report
+from lineage_service.run_content import load_run
 from lineage_service.settings import IndexOptions, command
 from lineage_service.settle import Settling, settled
-from lineage_service.spec.loader import loaded_again
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, locked
 from lineage_service.store.tables import LineageTables
@@ -114,7 +114,7 @@ def rereading(
         # Expressions must mean what they meant to the run.
         spark = session_under(spark_session(options.master, options.remote, options.conf), tables.conf)
     folder, names = home.run_folder(run.id), Names(tables.prefix)
-    loaded = loaded_again(reader.content(run.id) or "{}", f"run {run.id}")
+    loaded = load_run(home, reader.content(run.id), run.id)
     records = {each.name: each for each in reader.datasets(run.id)}
     opener = SourceOpener(spark, folder, Path(), _no_version, lambda _: None)
     sources = {

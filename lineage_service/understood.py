@@ -18,7 +18,8 @@ from lineage_service.plan.schema import Column, Schema
 from lineage_service.query.ask import Questions
 from lineage_service.query.names import DatasetName, find_run
 from lineage_service.reindex import versions_of
-from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.run_content import load_run
+from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.redacted import is_computable
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.versions import Version
@@ -126,7 +127,7 @@ def asked_in_run(
             f"a value in the text of run '{run.id}' was erased: its steps can no longer be evaluated as they were",
             hint="run the workflow again",
         )
-    loaded = loaded_again(content, f"run {run.id}")
+    loaded = load_run(questions.home, content, run.id)
     versions = versions_of(reader, run.id)
     masked = {each.space: questions.masks.of(each) for each in questions.graph.datasets(run.id)}
     schemas = {

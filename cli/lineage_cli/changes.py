@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_cli.messages import visible
 from lineage_cli.tables import MASK, safe
 from lineage_cli.trees import cut
 
@@ -46,7 +47,8 @@ def _fitted(lines: Iterable[Line], width: int | None, colour: bool) -> str:
     for line in lines:
         indent, tint = " " * line.indent, line.colour if colour else None
         for text in [line.text] if width is None else _folded(line, max(width, NARROWEST) - line.indent):
-            found.append(f"{indent}{click.style(text, fg=tint) if tint else text}\n")
+            seen = visible(text)
+            found.append(f"{indent}{click.style(seen, fg=tint) if tint else seen}\n")
     return "".join(found)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lineage_cli.messages import visible
 from lineage_cli.tables import GAP, Column, safe, write_table
 from lineage_cli.trees import Tree, cut, drawn, width_of
 
@@ -26,7 +27,7 @@ def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: boo
 
     def say(line: str) -> None:
         encoding = (sys.stdout.encoding or "utf-8") if terminal else "utf-8"
-        sink.write(f"{line}\n".encode(encoding, errors="replace"))
+        sink.write(f"{visible(line)}\n".encode(encoding, errors="replace"))
 
     plan = _Plan(facts)
     what = "as it was run" if facts["as_run"] else f"capture {facts['capture']}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import traceback
 from pathlib import Path
 
 import click
+
+from lineage_cli.messages import tell
 
 USER_ERROR, FAULT = 1, 3
 PACKAGES = ("lineage_cli", "lineage_service", "lineage_catalog")
@@ -23,7 +26,9 @@ def exit_code(error: BaseException, *, debug: bool = False) -> int:
     if debug and not isinstance(error, click.ClickException):
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        tell(shown.getvalue().rstrip("\n"))
         return error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
         _say("interrupted; nothing was kept")
@@ -61,4 +66,4 @@ def _reader_gone() -> int:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    tell(text)

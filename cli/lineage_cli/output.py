@@ -8,10 +8,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lineage_cli.messages import tell
 from lineage_cli.progress import waiting
 from lineage_cli.sink import Sink, open_sink
 from lineage_cli.tables import LONGEST_CELL, MASK, Column, write_table
@@ -47,7 +47,7 @@ def write_answer(answer: Answer, output: Output, more: str = "--limit") -> None:
             case _:
                 count = _write_tables(answer, sink, terminal=output.on_terminal)
     if output.out is not None:
-        click.echo(f"wrote {count:,} {'row' if count == 1 else 'rows'} to {output.out}", err=True)
+        tell(f"wrote {count:,} {'row' if count == 1 else 'rows'} to {output.out}")
     say_beside(answer, more)
 
 
@@ -57,9 +57,9 @@ def say_beside(answer: Answer, more: str = "--limit") -> None:
         if part.remaining:
             rows = "row" if part.remaining == 1 else "rows"
             of = f" of {part.dataset}" if part.dataset else ""
-            click.echo(f"… and {part.remaining:,} more {rows}{of}; use {more} to see more", err=True)
+            tell(f"… and {part.remaining:,} more {rows}{of}; use {more} to see more")
     for note in answer.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _refuse_unlike(answer: Answer, format_: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import click
+from lineage_cli.messages import tell, visible
 
 if TYPE_CHECKING:
     from lineage_service.progress import Began, Ended, Event
@@ -130,7 +130,8 @@ class _Line:
             parts.append(self._rate)
             line = safe(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(CLEAR_LINE + (line if len(line) <= width else line[: width - 1] + "…"))
+            seen = visible(line)
+            sys.stderr.write(CLEAR_LINE + (seen if len(seen) <= width else seen[: width - 1] + "…"))
             sys.stderr.flush()
             self._drawn = True
 
@@ -149,7 +150,7 @@ def _tell_ends(event: Event) -> None:
         rows = [] if event.rows is None else [f"{event.rows:,} rows"]
         size = [] if event.bytes is None else [in_bytes(event.bytes)]
         rate = f" ({_rate(event)})" if _rate(event) else ""
-        click.echo(f"{event.label}: {', '.join([*rows, *size, f'{event.seconds:.1f} s'])}{rate}", err=True)
+        tell(f"{event.label}: {', '.join([*rows, *size, f'{event.seconds:.1f} s'])}{rate}")
 
 
 @contextlib.contextmanager

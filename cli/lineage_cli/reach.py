@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from lineage_cli.messages import tell
 from lineage_cli.options import Output
 
 
@@ -43,7 +44,7 @@ class Reach:
         if given is not None and self._is_complete:
             from lineage_service.query.rows import unlimited
 
-            click.echo(f"note: {unlimited(given, pairs=self.pairs, count=self.count)}", err=True)
+            tell(f"note: {unlimited(given, pairs=self.pairs, count=self.count)}")
 
     @property
     def _is_complete(self) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from lineage_cli.messages import visible
+
 
 class Sink:
     """A place to write to. Its own failures are a user's errors; a reader who has gone stays a broken pipe."""
@@ -80,7 +82,7 @@ def open_sink(out: Path | None = None) -> Iterator[Sink]:
 def print_text(text: str) -> None:
     """A result as one text on standard output."""
     with open_sink() as sink:
-        sink.write_text(text if text.endswith("\n") else f"{text}\n")
+        sink.write_text(visible(text if text.endswith("\n") else f"{text}\n"))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ GAP = "  "
 NULL = "null"
 MASK = "•••"  # in the place of every value of a masked column, of whatever type, null too
 # Control characters could steer the terminal, and the marks of writing direction could reorder what is read.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]")
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

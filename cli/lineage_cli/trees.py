@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lineage_cli.messages import visible
+
 CUT, ASCII_CUT = "…", "..."
 
 
@@ -38,7 +40,7 @@ def drawn(tree: Tree, width: int | None, *, ascii: bool = False) -> Iterator[str
     """The tree's lines, without line ends; none is wider on the screen than `width` (None: never cut)."""
     guides = _ASCII if ascii else _DRAWN
     for line in _lines(tree, guides):
-        yield line if width is None else cut(line, width, mark=guides.cut)
+        yield visible(line) if width is None else cut(visible(line), width, mark=guides.cut)
 
 
 def cut(text: str, width: int, *, mark: str = CUT) -> str:

@@ -31,6 +31,7 @@ from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
+from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
@@ -72,6 +73,7 @@ class Questions:
         self.lookups = Lookups()
         self.session = Session(engine.spill)
         self.masks = Masks(reader, self.scan)
+        self.workflow_of: Callable[[str], LoadedWorkflow] = self._workflow_of
         self.lazy: Lazily = lazily or _no_lazy
         self.members: Members = members or _no_members
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
@@ -80,6 +82,10 @@ class Questions:
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: Stamp | None = None
         self._taken: dict[tuple[object, ...], pa.Array] = {}
+
+    def _workflow_of(self, run_id: str) -> LoadedWorkflow:
+        """The workflow of a run that read nothing of the environment; a home gives one that knows about that."""
+        return loaded_again(self.reader.content(run_id) or "{}", f"run {run_id}")
 
     def close(self) -> None:
         self.session.close()

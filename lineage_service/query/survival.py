@@ -12,7 +12,6 @@ from lineage_service.plan.build import build_plan
 from lineage_service.plan.nodes import Source
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.query.graph import Place
-from lineage_service.spec.loader import loaded_again
 
 if TYPE_CHECKING:
     from lineage_service.query.derivations import Derivations
@@ -61,7 +60,7 @@ class Judging:
     def _follow(self, place: Place) -> None:
         """Judges every step of a run up to one of its datasets."""
         ask, run_id = self.derivations.ask, place.run_id
-        loaded = loaded_again(ask.reader.content(run_id) or "{}", f"run {run_id}")
+        loaded = ask.workflow_of(run_id)
         schemas = {}
         for dataset in ask.graph.datasets(run_id):
             if dataset.role == "source":

@@ -34,8 +34,9 @@ from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unch
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
+from lineage_service.run_content import load_run
 from lineage_service.settings import IndexOptions
-from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.redacted import is_computable
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
@@ -84,7 +85,7 @@ class Refresh:
 
     def __post_init__(self) -> None:
         self.records = self.ask.reader.datasets(self.run.id)
-        self.loaded: LoadedWorkflow = loaded_again(self.ask.reader.content(self.run.id) or "{}", f"run {self.run.id}")
+        self.loaded: LoadedWorkflow = load_run(self.ask.home, self.ask.reader.content(self.run.id), self.run.id)
         self.scans: dict[str, VersionScan] = {each.space: self.ask.scan(each) for each in self.records}
         schemas = {
             each.name: Schema(tuple(Column(c.name, c.type) for c in self.scans[each.space].version.columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -66,12 +67,17 @@ def spark_session(
     return session
 
 
+_SECRET = re.compile(r"password|passwd|secret|token|credential|access.?key|private.?key", re.IGNORECASE)  # never kept
 ZONE = "spark.sql.session.timeZone"
 
 
 def sql_conf(spark: SparkSession) -> dict[str, str]:
     """The settings of a session that expressions may depend on: those that were made, and the time zone."""
-    made = {key: value for key, value in spark.conf.getAll.items() if key.startswith("spark.sql.")}
+    made = {
+        key: value
+        for key, value in spark.conf.getAll.items()
+        if key.startswith("spark.sql.") and not _SECRET.search(key)
+    }
     return {**made, ZONE: str(spark.conf.get(ZONE))}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from lineage_service.errors import Problem, listed
+from lineage_service.spec.environment import UsedEnvironment
 from lineage_service.spec.foreign_words import meant_key, meant_op
 from lineage_service.spec.models import (
     STEP_TYPES,
@@ -28,7 +29,7 @@ from lineage_service.spec.problems import Collector, add_problems
 from lineage_service.spec.reader_options import option_problems
 from lineage_service.spec.sources import SourceSpec
 from lineage_service.spec.variables import substituted, variable_values, warn_of_unused
-from lineage_service.spec.yaml_tree import Marks, SourceFloat, read_tree
+from lineage_service.spec.yaml_tree import Marks, SourceFloat, Tree, read_tree
 
 # Stand in for required keys that are wrong, so that the rest of the file still becomes a spec.
 _STAND_INS: dict[str, Any] = {
@@ -50,6 +51,8 @@ class LoadedWorkflow:
     version: sha256 (hex) of the canonical content; the same for files that differ in comments, formatting, order of
         keys or defaults of variables only.
     variables: the values used.
+    kept: the same workflow with marks in the place of values of the environment, to be stored; None without any.
+    environment: the values of the environment that it reads.
     problems: all that was found, errors and warnings, in file order.
     """
 
@@ -59,6 +62,8 @@ class LoadedWorkflow:
     version: str
     variables: dict[str, str]
     problems: tuple[Problem, ...]
+    kept: LoadedWorkflow | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -72,10 +77,29 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
     read, is not YAML, or is not a mapping.
     """
     tree = read_tree(Path(path), str(path))
+    environment = UsedEnvironment()
+    loaded = _loaded(tree, Path(path), variables or {}, environment)
+    if not environment.used or loaded.errors:
+        return replace(loaded, environment=environment.used)
+    kept = _loaded(tree, Path(path), variables or {}, UsedEnvironment(marked=True))
+    problems = loaded.problems
+    if kept.errors:  # a number, or one of several words
+        problems = tuple(
+            Problem(
+                "a value of the environment cannot stand here: only texts are kept as references",
+                each.position,
+                "declare a variable under `vars:` and give it with --var",
+            )
+            for each in kept.errors
+        )
+    return replace(loaded, environment=environment.used, kept=kept, problems=problems)
+
+
+def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: UsedEnvironment) -> LoadedWorkflow:
     marks, found = tree.marks, Collector()
     found.extend(tree.problems)
-    values = variable_values(tree.value.get("vars"), variables or {}, marks, found)
-    whole = substituted(tree.value, values, marks, found)
+    values = variable_values(tree.value.get("vars"), variables, marks, found, environment)
+    whole = substituted(tree.value, values, marks, found, environment)
     parts: dict[str, Any] = {}
     for key, part in (("sources", _sources), ("steps", _steps), ("outputs", _outputs)):
         if isinstance(whole.get(key), list if key == "steps" else dict):
@@ -86,7 +110,7 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
         warn_of_unused(tree.value, values, marks, found)
     return LoadedWorkflow(
         spec=spec,
-        path=Path(path).absolute(),
+        path=path.absolute(),
         marks=marks,
         version=content_version(tree.value),
         variables=values,

@@ -18,7 +18,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)(?P<end>\}?)")
 
 
-def variable_values(declared: object, overrides: Mapping[str, str], marks: Marks, found: Collector) -> dict[str, str]:
+def variable_values(
+    declared: object,
+    overrides: Mapping[str, str],
+    marks: Marks,
+    found: Collector,
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, str]:
     """The value of every declared variable: its default, or what was given instead.
 
     Values are not substituted again, except that a default may hold ${env:NAME}. What is wrong goes to `found`;
@@ -38,7 +44,7 @@ def variable_values(declared: object, overrides: Mapping[str, str], marks: Marks
         elif not isinstance(default, str):
             values[name] = str(as_text(default))
         else:
-            values[name] = _substituted(default, None, marks, ("vars", name), found)
+            values[name] = _substituted(default, None, marks, ("vars", name), found, environment)
     for name in overrides:
         if name not in values:
             message = f"unknown variable '{name}' was given; variables here: {listed(values)}"
@@ -46,10 +52,17 @@ def variable_values(declared: object, overrides: Mapping[str, str], marks: Marks
     return values
 
 
-def substituted(tree: Mapping[str, Any], values: Mapping[str, str], marks: Marks, found: Collector) -> dict[str, Any]:
+def substituted(
+    tree: Mapping[str, Any],
+    values: Mapping[str, str],
+    marks: Marks,
+    found: Collector,
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, Any]:
     """The tree with references replaced in every string under sources, steps, outputs and lineage; keys stay."""
     return {
-        key: _walk(value, values, marks, (key,), found) if key in SUBSTITUTED else value for key, value in tree.items()
+        key: _walk(value, values, marks, (key,), found, environment) if key in SUBSTITUTED else value
+        for key, value in tree.items()
     }
 
 
@@ -69,18 +82,30 @@ def warn_of_unused(tree: Mapping[str, Any], values: Mapping[str, str], marks: Ma
             found.add(f"nobody uses variable '{name}'", marks.key("vars", name), hint, "warning")
 
 
-def _walk(node: Any, values: Mapping[str, str], marks: Marks, path: tuple[str | int, ...], found: Collector) -> Any:
+def _walk(
+    node: Any,
+    values: Mapping[str, str],
+    marks: Marks,
+    path: tuple[str | int, ...],
+    found: Collector,
+    environment: Mapping[str, str],
+) -> Any:
     if isinstance(node, dict):
-        return {key: _walk(value, values, marks, (*path, key), found) for key, value in node.items()}
+        return {key: _walk(value, values, marks, (*path, key), found, environment) for key, value in node.items()}
     if isinstance(node, list):
-        return [_walk(value, values, marks, (*path, index), found) for index, value in enumerate(node)]
+        return [_walk(value, values, marks, (*path, index), found, environment) for index, value in enumerate(node)]
     if isinstance(node, str) and "${" in node:
-        return _substituted(node, values, marks, path, found)
+        return _substituted(node, values, marks, path, found, environment)
     return node
 
 
 def _substituted(
-    text: str, values: Mapping[str, str] | None, marks: Marks, path: tuple[str | int, ...], found: Collector
+    text: str,
+    values: Mapping[str, str] | None,
+    marks: Marks,
+    path: tuple[str | int, ...],
+    found: Collector,
+    environment: Mapping[str, str],
 ) -> str:
     """One string with its references replaced; values None: only ${env:NAME} is allowed."""
 
@@ -92,8 +117,8 @@ def _substituted(
             found.add("'${' is not closed", marks.at(*path), "write $${ for a literal ${")
         elif inner.startswith("env:"):
             name = inner.removeprefix("env:").strip()
-            if name in os.environ:
-                return os.environ[name]
+            if name in environment:
+                return environment[name]
             found.add(f"environment variable '{name}' is not set", marks.at(*path))
         elif values is None:
             message = f"a variable's default may hold ${{env:NAME}} only, not '${{{inner}}}'"

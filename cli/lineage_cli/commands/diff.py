@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_cli.messages import tell
 from lineage_cli.options import (
     TERMINAL_LIMIT,
     Assignment,
@@ -113,11 +114,11 @@ def command(
         else:
             _write(found, output)
             if output.out is not None:
-                click.echo(f"wrote {_changes(found.rows.lines.num_rows)} to {output.out}", err=True)
+                tell(f"wrote {_changes(found.rows.lines.num_rows)} to {output.out}")
             if found.remaining:
-                click.echo(f"… and {_changes(found.remaining, ' more')}; use --limit to see more", err=True)
+                tell(f"… and {_changes(found.remaining, ' more')}; use --limit to see more")
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _changes(number: int, more: str = "") -> str:

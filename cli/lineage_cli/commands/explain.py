@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell
 from lineage_cli.options import CAPTURES, as_mapping, home_options, var_option
 
 
@@ -60,9 +61,9 @@ def command(
                 file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog
             )
     for warning in explanation.warnings:
-        click.echo(str(warning), err=True)
+        tell(str(warning))
     for note in explanation.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     facts = explanation.to_json()
     with open_sink() as sink:
         if as_json:

@@ -10,6 +10,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.cases import actor_option
+from lineage_cli.messages import tell
 from lineage_cli.options import home_options
 
 
@@ -60,8 +61,8 @@ def _tell_expired(result: dict[str, Any], *, dry_run: bool) -> None:
     for run_id in result["expired"]:
         print_text(f"  {run_id}")
     for name in result["cut"]:
-        click.echo(f"note: lineage is cut at {name}: the run that made its rows is gone", err=True)
+        tell(f"note: lineage is cut at {name}: the run that made its rows is gone")
     for path in result["published"]:
-        click.echo(f"note: the published copy '{path}' {'would go' if dry_run else 'went'} too", err=True)
+        tell(f"note: the published copy '{path}' {'would go' if dry_run else 'went'} too")
     for note in result["notes"]:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")

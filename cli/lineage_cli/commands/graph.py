@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell, visible
 from lineage_cli.options import as_mapping, chosen_format, file_or_none, home_options, var_option
 
 if TYPE_CHECKING:
@@ -71,13 +72,13 @@ def command(
 
     picture = _picture(file, variables, home, catalog)
     for warning in picture.warnings:
-        click.echo(str(warning), err=True)
+        tell(str(warning))
     for note in picture.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     with open_sink(out) as sink:
-        sink.write_text(_drawn(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN))
+        sink.write_text(visible(_drawn(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN)))
     if out is not None:
-        click.echo(f"wrote {out}", err=True)
+        tell(f"wrote {out}")
 
 
 def _picture(

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell
 from lineage_cli.options import as_mapping, home_options, reveal_option, session_options
 
 FILE = click.Path(path_type=Path, exists=False)
@@ -86,7 +87,7 @@ def command(
             progress=progress,
         )
     for warning in report.warnings:
-        click.echo(warning, err=True)
+        tell(warning)
     _print(report.to_json(), as_json=as_json)
 
 

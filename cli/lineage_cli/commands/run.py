@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell
 from lineage_cli.options import CAPTURES, as_mapping, home_options, spark_options, var_option
 
 
@@ -80,7 +81,7 @@ def command(
             raise  # else the run is committed, and only our leaving was interrupted
     assert report is not None
     for warning in report.warnings:
-        click.echo(warning, err=True)
+        tell(warning)
     _print_report(report.to_json(), as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell
 from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, file_or_none, home_options, reveal_option
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def command(
     with answered(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
         sink.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))
     if out is not None:
-        click.echo(f"wrote {out}", err=True)
+        tell(f"wrote {out}")
     for note in trace.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _text(trace: Trace, format_: str, *, on_terminal: bool) -> str:

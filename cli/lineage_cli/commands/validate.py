@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from lineage_cli.messages import tell
 from lineage_cli.options import as_mapping, home_options, var_option
 
 
@@ -36,7 +37,7 @@ def command(
             problems += error.problems
             continue
         for warning in warnings:
-            click.echo(str(warning), err=True)
+            tell(str(warning))
         print_text(f"{file}: ok{_counted(len(warnings))}")
     if problems:
         raise WorkflowError(problems)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_cli.messages import tell
 from lineage_cli.options import Output, Start, WholeNumber, home_options, output_options, reveal_option, start_options
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def command(
             with open_sink(output.out) as sink:
                 write_losses(found, sink, terminal=output.on_terminal)
     if output.out is not None:
-        click.echo(f"wrote {output.out}", err=True)
+        tell(f"wrote {output.out}")
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _write_json(found: WhyNot, output: Output) -> None:

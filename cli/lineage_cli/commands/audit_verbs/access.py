@@ -12,6 +12,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.cases import case_options
+from lineage_cli.messages import tell
 from lineage_cli.options import WholeNumber, file_or_none, home_options
 from lineage_cli.subjects import subject_options
 
@@ -81,13 +82,13 @@ def command(
             answer = opened.audit.access(person, case=case, min_group=min_group)
             documents.append(answer.document)
             for note in answer.notes:
-                click.echo(f"note: {note}", err=True)
+                tell(f"note: {note}")
     if html is not None:
         from lineage_cli.access_page import access_page
 
         with open_sink(html) as sink:
             sink.write_text(access_page(documents[0]))
-        click.echo(f"wrote {html}", err=True)
+        tell(f"wrote {html}")
     if html is None or as_json or out is not None:
         with open_sink(out) as sink:
             sink.write_text(_text(documents, as_json=as_json or (out is not None and out.suffix == ".json")))

@@ -9,6 +9,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.cases import actor_option
+from lineage_cli.messages import tell
 from lineage_cli.options import home_options
 
 
@@ -35,4 +36,4 @@ def command(plan: str, as_json: bool, actor: str | None, home: str | None, catal
     told = f"approved plan {case.plan_id} of case {case.reference}"
     print_text(json.dumps(result.to_json(), ensure_ascii=False) if as_json else told)
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")

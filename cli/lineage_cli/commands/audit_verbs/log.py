@@ -11,6 +11,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.cases import actor_option
+from lineage_cli.messages import tell
 from lineage_cli.options import Count, Output, home_options, limit_option, output_options
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _retain(opened: Home, days: int, actor: str | None, output: Output) -> None:
     told += f" and {result.cases:,} closed {'case' if result.cases == 1 else 'cases'}"
     _print(output, result.to_json(), told)
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _print(output: Output, content: dict[str, Any], text: str) -> None:

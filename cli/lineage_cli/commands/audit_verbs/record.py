@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lineage_cli import options
+from lineage_cli.messages import tell
 from lineage_cli.options import chosen_format, file_or_none, home_options
 
 FORMATS = ("md", "html", "json")
@@ -49,11 +50,11 @@ def command(
         record = opened.audit.record(*files)
     for each in record["workflows"]:
         if each["not_said"]:
-            click.echo(f"note: workflow '{each['workflow']}' does not say: {', '.join(each['not_said'])}", err=True)
+            tell(f"note: workflow '{each['workflow']}' does not say: {', '.join(each['not_said'])}")
     with open_sink(out) as sink:
         sink.write_text(_written(record, format_))
     if out is not None:
-        click.echo(f"wrote {out}", err=True)
+        tell(f"wrote {out}")
 
 
 def _written(record: dict[str, Any], format_: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.cases import actor_option, received_option, verified_by_option
+from lineage_cli.messages import tell
 from lineage_cli.options import home_options
 
 KINDS = ("access", "erasure", "rectification")  # as cases.py has them, which --help must not load
@@ -52,4 +53,4 @@ def command(
     told = f"refused case {result.case.reference}"
     print_text(json.dumps(result.to_json(), ensure_ascii=False) if as_json else told)
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
