@@ -34,7 +34,7 @@ from lineage_service.plan.nodes import (
 from lineage_service.spec.described import what_it_does
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
-from lineage_service.store.listing import listing
+from lineage_service.store.listing import is_vast, listing
 from lineage_service.store.versions import parquet_rows
 
 
@@ -234,6 +234,8 @@ def _source_rows(name: str, loaded: LoadedWorkflow) -> int | None:
     if isinstance(source, BrokenSource) or source.path is None or source.file_format != "parquet":
         return None
     try:
+        if is_vast(source.path, loaded.path.parent):
+            return None
         return sum(parquet_rows(path) for path in listing(source.path, loaded.path.parent).files)
     except LineageError:
         return None

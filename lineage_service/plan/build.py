@@ -57,6 +57,7 @@ from lineage_service.spec.models import (
     WithColumnsStep,
     WorkloadQuery,
 )
+from lineage_service.spec.names import TOO_DEEP
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Plan:
 
 def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:
     """The plan of a loaded workflow; WorkflowError with everything that is wrong, in file order."""
+    if any(problem.message.endswith(TOO_DEEP) for problem in loaded.problems):
+        raise WorkflowError(loaded.problems)
     builder = _Builder(loaded, schemas)
     plan = builder.build()
     found = [*loaded.problems, *builder.problems]

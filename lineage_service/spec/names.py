@@ -14,6 +14,8 @@ from lineage_service.spec.models import STEP_TYPES
 from lineage_service.spec.problems import Collector
 from lineage_service.spec.yaml_tree import Marks
 
+MOST_DEPTH = 250  # steps that follow each other
+TOO_DEEP = f"is behind more than {MOST_DEPTH} steps that follow each other"
 # A file that is one tangle has more cycles than anybody wants to read.
 _MOST_CYCLES = 20
 
@@ -181,9 +183,34 @@ class Names:
                 self.found.add(message, self.marks.at(*at), hint)
 
     def _check_cycles(self) -> None:
-        for cycle in _cycles({name: [n for n, _ in refs if n in self.steps] for name, refs in self.reads.items()}):
+        graph = {name: [n for n, _ in refs if n in self.steps] for name, refs in self.reads.items()}
+        cycles = _cycles(graph)
+        for cycle in cycles:
             shown = " -> ".join([*cycle, cycle[0]])
             self.found.add(f"steps read each other in a cycle: {shown}", self.marks.at(*self.steps[cycle[0]], "name"))
+        if not cycles:
+            self._check_depth(graph)
+
+    def _check_depth(self, graph: Mapping[str, list[str]]) -> None:
+        """Spark's plans nest as deep as steps follow each other, and cannot nest without end."""
+        depth: dict[str, int] = {}
+        for first in graph:
+            stack = [first]
+            while stack:
+                name = stack[-1]
+                missing = [each for each in graph.get(name, ()) if each not in depth]
+                if missing and name not in depth:
+                    stack += missing
+                    continue
+                stack.pop()
+                depth[name] = 1 + max((depth[each] for each in graph.get(name, ())), default=0)
+        deepest = next((name for name, number in depth.items() if number > MOST_DEPTH), None)
+        if deepest is not None:
+            self.found.add(
+                f"step '{deepest}' {TOO_DEEP}",
+                self.marks.at(*self.steps[deepest], "name"),
+                "split the workflow: the second part reads an output of the first",
+            )
 
     def _unknown(
         self, kind: str, name: str, path: tuple[str | int, ...], known: Collection[str], listing: str, key: bool = False

@@ -12,7 +12,7 @@ from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike, spark_type
-from lineage_service.store.listing import Listing, listing
+from lineage_service.store.listing import Listing, is_vast, listing
 from lineage_service.store.versions import Footer, Version, VersionColumn, parquet_footer
 
 UNKNOWN = Schema(known=False)
@@ -31,6 +31,8 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
         return renamed(
             [Column(each.name, each.type, alike=True, pii=each.pii) for each in version.columns], source.rename
         )
+    if is_vast(str(source.path), folder):
+        return UNKNOWN  # the run looks through all of it, once
     found = listing(str(source.path), folder)
     columns = _columns(source, found)
     if columns is None:

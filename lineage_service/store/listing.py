@@ -7,6 +7,7 @@ is called `column=value`. Partition columns count from the folder that was named
 from __future__ import annotations
 
 import glob
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,20 @@ def listing(path: str, folder: Path) -> Listing:
     except PermissionError as error:
         raise SourceError(f"cannot read '{path}': permission denied on '{error.filename}'") from None
     raise SourceError(_missing(path, whole), hint=_neighbours(whole))
+
+
+def is_vast(path: str, folder: Path, most: int = 20_000) -> bool:
+    """Whether a path goes down through folders (`**`) that hold more entries than should be looked at in passing."""
+    given = Path(path).expanduser()
+    if "**" not in given.parts:
+        return False
+    base = folder.joinpath(*given.parts[: given.parts.index("**")])
+    seen = 0
+    for _, folders, files in os.walk(base):
+        seen += len(folders) + len(files)
+        if seen > most:
+            return True
+    return False
 
 
 def _globbed(pattern: Path, folder: Path) -> Listing:
