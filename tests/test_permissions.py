@@ -28,12 +28,6 @@ VERBS = [
     ["rows", "totals", "--out", "out/rows.csv"],
     ["backward", "totals", "--rid", "0", "--to", "orders", "--out", "out/rows.ndjson"],
     ["query", "SELECT person FROM totals", "--save", "saved"],
-    ["refresh", "totals", "--removed", "id = 1"],
-    ["audit", "access", "--subject", "person=2", "--out", "out/access.json"],
-    ["audit", "plan-erasure", "--subject", "person=2", "--out", "out/plan.json"],
-    ["audit", "apply", "out/plan.json", "--out", "out/certificate.json"],
-    ["gc"],
-    ["index"],
 ]
 
 
