@@ -92,6 +92,10 @@ class StoreError(LineageError):
     """The home or its catalog cannot be read or written: full, read-only, of a newer version."""
 
 
+class DamagedFile(StoreError):
+    """A file of the home, or a record of its catalog, is not as it was written: nothing may be concluded from it."""
+
+
 def did_you_mean(name: str, existing: Iterable[str]) -> str | None:
     """A hint with the closest existing name, or None where nothing is close."""
     close = difflib.get_close_matches(name, list(existing), n=1, cutoff=0.6)

@@ -30,6 +30,7 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, sharing, storing, sweeping
+from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import is_private, make_private
 from lineage_service.store.versions import Version
 
@@ -654,7 +655,17 @@ class Home:
             if not dry_run:
                 self._forget(sorted(idle))
             swept = sweep(self.layout, self._catalog, dry_run=dry_run, without=idle)
+        if not dry_run:
+            self._forget_files()
         return {"removed": swept.folders, "bytes": swept.bytes}
+
+    def _forget_files(self) -> None:
+        with catalog_errors(self.layout):
+            engine = connect(self._url)
+            try:
+                forget_removed(engine, self.layout)
+            finally:
+                engine.dispose()
 
     @property
     def audit(self) -> Audit:
@@ -851,7 +862,7 @@ class Home:
             engine = connect(self._url)
             try:
                 refuse_lost_files(self.layout, self._catalog, commit)
-                commit_run(engine, commit, erasures)
+                commit_run(engine, with_noted_files(commit, self.layout), erasures)
             except (ErasedMeanwhile, LostFiles):
                 withdraw(self.layout.run_folder(commit.run.id))
                 self.layout.run_folder(commit.run.id).remove()  # surely not committed; it may hold what was erased

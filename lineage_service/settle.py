@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.records import Lineage, SubjectRecord
+from lineage_catalog.records import FileRecord, Lineage, SubjectRecord
 
 from lineage_service.capture.handles import Space
 from lineage_service.errors import LineageError, SourceError, StoreError
@@ -24,7 +24,9 @@ from lineage_service.index.finish import Finisher, Hop
 from lineage_service.index.prepared import PreparedFile, covered_columns
 from lineage_service.progress import Stages
 from lineage_service.record import Pairs, hop_record, prepared_record
+from lineage_service.store.checksums import noted_before, noted_files
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.session_settings import FILE as SETTINGS
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version, has_changed
 from lineage_service.subjects.index import Declared
@@ -106,12 +108,21 @@ class Settling:
             ),
             tuple(prepared_record(each, run_id, self.folder) for each in self.prepared),
             self.subjects,
+            tuple(self._files()),
         )
+
+    def _files(self) -> list[FileRecord]:
+        """The run's files; those of the commit as they were noted then."""
+        written = noted_before(self.folder, "data", "sources", SETTINGS)
+        return noted_files(self.folder, known=written, without=None if self._is_lazy else self.folder.lineage)
+
+    @property
+    def _is_lazy(self) -> bool:
+        return any(rows.kind == "lazy" and rows.direct is None for rows in self.tables.rows.values())
 
     def clear(self) -> None:
         """Removes what the index was made from, except for what is only captured when asked for."""
-        lazy = any(rows.kind == "lazy" and rows.direct is None for rows in self.tables.rows.values())
-        if not lazy:
+        if not self._is_lazy:
             shutil.rmtree(self.folder.lineage, ignore_errors=True)
 
     def _refuse_changed(self) -> None:

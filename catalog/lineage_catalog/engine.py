@@ -35,6 +35,10 @@ class CatalogError(Exception):
         self.hint = hint
 
 
+class DamagedCatalog(CatalogError):
+    """What the catalog holds is not what was written."""
+
+
 def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     """An engine for the catalog at `url`, SQLite or PostgreSQL; nothing is opened yet.
 
@@ -205,7 +209,7 @@ def check_pages(engine: Engine) -> None:
         reason = short_message(error) if isinstance(error, SQLAlchemyError) else (error.strerror or "").lower()
         raise CatalogError(f"cannot open {named(engine)}: {reason}") from error
     if found != "ok":
-        raise CatalogError(f"{named(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
+        raise DamagedCatalog(f"{named(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
 
 
 def require_head(engine: Engine) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Select, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, named, short_message
+from lineage_catalog.engine import CatalogError, DamagedCatalog, named, short_message
 from lineage_catalog.records import (
     ColumnRecord,
     DatasetRecord,
@@ -254,7 +254,7 @@ class CatalogReader:
             raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
         except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
             self._drop_connection()
-            raise CatalogError(f"cannot read {named(self.engine)}: it is damaged") from error
+            raise DamagedCatalog(f"cannot read {named(self.engine)}: it is damaged") from error
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:

@@ -173,8 +173,8 @@ def _rows_on(connection: Connection) -> Rows:
 
 
 def refuse_broken(connection: Connection, scopes: Iterable[str]) -> None:
-    """CatalogError where one of these is damaged: what is changed now would be sealed with the damage."""
-    from lineage_catalog.engine import CatalogError, named
+    """DamagedCatalog where one of these is damaged: what is changed now would be sealed with the damage."""
+    from lineage_catalog.engine import DamagedCatalog, named
 
     for scope in broken(scopes, _rows_on(connection)):
-        raise CatalogError(f"{named(connection.engine)} is damaged: {described(scope)} is not as it was written")
+        raise DamagedCatalog(f"{named(connection.engine)} is damaged: {described(scope)} is not as it was written")

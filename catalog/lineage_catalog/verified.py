@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
+from sqlalchemy.exc import SQLAlchemyError
 
-from lineage_catalog.engine import CatalogError, named
+from lineage_catalog import models
+from lineage_catalog.engine import CatalogError, DamagedCatalog, named, short_message
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import (
     ColumnRecord,
@@ -125,4 +127,17 @@ class VerifiedReader(CatalogReader):
         if not found:
             self._whole.update(wanted)
             return
-        raise CatalogError(f"{named(self.engine)} is damaged: {described(found[0])} is not as it was written")
+        raise DamagedCatalog(f"{named(self.engine)} is damaged: {described(found[0])} is not as it was written")
+
+    def noted(self, run_id: str) -> dict[str, str]:
+        """The checksums of a run's files as the catalog has them now, whatever snapshot the thread is in: files are
+        read as they are now."""
+        scope, table = f"of:{run_id}", models.run_files
+        wanted = select(table.c.path, table.c.sums).where(table.c.run_id == run_id)
+        try:
+            with self._connected() as connection:
+                if not broken([scope], lambda query: connection.execute(query).all()):
+                    return {str(row[0]): str(row[1]) for row in connection.execute(wanted)}
+        except SQLAlchemyError as error:
+            raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
+        raise DamagedCatalog(f"{named(self.engine)} is damaged: {described(scope)} is not as it was written")

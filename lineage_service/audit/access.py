@@ -20,7 +20,7 @@ from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.processing import content_of, kept_until, missing_of, personal_columns, privacy_of
 from lineage_service.audit.reached import Company, Others, Reach, Rows
 from lineage_service.capture.handles import Role
-from lineage_service.errors import LineageError, QuestionError
+from lineage_service.errors import DamagedFile, LineageError, QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.graph import Place
@@ -270,6 +270,8 @@ class Asking:
             wanted = wanted_of(engine, dataset, scan, start, None)
             tables.append(wanted.table)
             rows = engine.stream(wanted.query).read_all().to_pylist()
+        except DamagedFile:
+            raise
         except LineageError as error:
             return {}, error.problems[0].message
         finally:

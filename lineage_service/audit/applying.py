@@ -53,6 +53,7 @@ from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import publishing, sharing, storing, sweeping
+from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import make_private
 from lineage_service.store.publish import refuse_foreign_copy
 from lineage_service.store.published_folder import put_in_place
@@ -235,13 +236,17 @@ class Applying:
         is_erasure = self.plan["kind"] == ERASURE
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
+        commits = [
+            (each.old.id, None if each.commit is None else with_noted_files(each.commit, self.audit.layout))
+            for each in made
+        ]
         with sharing(self.audit.layout), logged(self.audit, self.actor) as writing:
             overwrite_freed(writing.connection)
             if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
                 raise self._outrun()
             require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
-            switch(writing.connection, record, [(each.old.id, each.commit) for each in made], persons, key.id)
+            switch(writing.connection, record, commits, persons, key.id)
             texts = redact(writing.connection, telling) if is_erasure else 0
             details = {**self._details(), "texts_redacted": texts, "switched": body["switched"]}
             writing.append(Entry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
@@ -279,6 +284,7 @@ class Applying:
             sweep_spill(self.audit.layout)
         self.audit.forget()
         with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
+            forget_removed(engine, self.audit.layout)
             vacuum(engine)
         self.audit.forget()
         forget_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)

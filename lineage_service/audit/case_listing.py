@@ -11,13 +11,21 @@ from lineage_catalog.audit import CLOSED, CaseRecord
 
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import reading
+from lineage_service.audit.log_listing import changed_record
 from lineage_service.query.answer import Answer, records
+from lineage_service.subjects.key import readable_key
 
 
 def requests(audit: Audit, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
     """Cases by due date: the open ones, or all. `days_left` is below 0 where it is overdue, null where it is closed."""
     with reading(audit) as connection:
         found = catalog.cases(connection, closed=closed)
+        last = catalog.last_entry(connection)
+    key = readable_key(audit.layout)
+    for case in found:
+        # Sealed with the key that the log is written with; without it nobody can tell.
+        if key is not None and last is not None and last.key_id == key.id and case.seal != case.sealed(key.seal):
+            raise changed_record(audit, "a case")
     rows = [tuple(shown(case, today).values()) for case in found]
     answer = records(list(COLUMNS), rows, limit)
     overdue = sum(case.status not in CLOSED and _days_left(case, today) < 0 for case in found)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import LogRecord
+from lineage_catalog.engine import named
 
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import reading
+from lineage_service.errors import DamagedFile
 from lineage_service.query.answer import Answer, Part
+from lineage_service.settings import command
+from lineage_service.subjects.key import readable_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +30,7 @@ def log_entries(
     with reading(audit) as connection:
         found = list(catalog.entries(connection, request=request, verb=verb, newest_first=True, limit=limit))
         remaining = None if limit is None else catalog.count_entries(connection, request=request, verb=verb)
+    _refuse_changed(audit, found)
     names = [each.name for each in fields(LogRecord)]
 
     def open_() -> pa.RecordBatchReader:
@@ -34,6 +40,21 @@ def log_entries(
         return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
 
     return Answer([Part(names, open_, remaining=None if remaining is None else remaining - len(found))], "records")
+
+
+def _refuse_changed(audit: Audit, found: Iterable[LogRecord]) -> None:
+    """DamagedFile where an entry is not what was sealed; without the right key nobody can tell."""
+    key = readable_key(audit.layout)
+    for each in found:
+        if key is not None and each.key_id == key.id and each.hash != each.sealed(key.seal):
+            raise changed_record(audit, f"entry {each.number} of the log")
+
+
+def changed_record(audit: Audit, what: str) -> DamagedFile:
+    """What is told of a record that is not what its seal says."""
+    again = command(audit.layout.path, "audit", "log", "--verify", catalog=audit.layout.catalog)
+    told = f"{named(audit.reader.engine)} is damaged: {what} is not as it was written (home '{audit.layout.path}')"
+    return DamagedFile(told, hint=f"look closer: {again}")
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

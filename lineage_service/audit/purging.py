@@ -22,6 +22,7 @@ from lineage_service.query.engine import QueryEngine
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Place, Way
 from lineage_service.query.hop_sql import masked_by, pairs_relation
+from lineage_service.store.checksums import verify
 from lineage_service.store.compacting import compacted
 from lineage_service.store.layout import RunFolder, storing
 from lineage_service.store.patching import Ids, Patcher
@@ -163,6 +164,7 @@ def _reachable(hops: Sequence[HopRecord]) -> list[HopRecord]:
 
 
 def _column(path: str, name: str) -> Ids:
+    verify(path)
     found: Ids = pq.read_table(path, columns=[name]).column(0).to_numpy().astype("int64")
     return found
 

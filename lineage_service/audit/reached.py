@@ -13,7 +13,7 @@ import numpy as np
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.errors import LineageError
+from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, Way, is_pruned, walk
 from lineage_service.query.walk_sql import FEW, Start
@@ -89,6 +89,8 @@ class Reach:
                 continue
             try:
                 found = rids if way.hop is None else self._ahead(way, rids)
+            except DamagedFile:
+                raise
             except LineageError as error:
                 self._note(way.start, error.problems[0].message)
                 return
@@ -146,6 +148,8 @@ class Reach:
         graph, closed = self.ask.graph, self._closed.setdefault(place, [])
         try:
             hops = graph.ways_from(place, "forward", links=False, pruned=True)
+        except DamagedFile:
+            raise
         except LineageError as error:
             closed.append(error.problems[0].message)
             hops = []
@@ -196,6 +200,8 @@ class Company:
         """Per rid the other persons; or why that cannot be told."""
         try:
             return self._counted(place, rids)
+        except DamagedFile:
+            raise
         except LineageError as error:
             return error.problems[0].message
 

@@ -17,7 +17,7 @@ from lineage_service.consume.prepared import Preparations
 from lineage_service.consume.reading import read_question
 from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting
 from lineage_service.consume.saving import Saving
-from lineage_service.errors import LineageError
+from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.query.ask import Questions, renamed
@@ -51,6 +51,8 @@ def saved_again(superseding: Superseding, run: RunRecord) -> Made:
     reason, is_reduced = None, False
     try:
         commit, rows, version = _asked(superseding, run, folder, before)
+    except DamagedFile:
+        raise
     except LineageError as error:
         if _is_fatal(error):
             raise

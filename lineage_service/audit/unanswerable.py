@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lineage_catalog.records import RunRecord
 
-from lineage_service.errors import LineageError, Problem
+from lineage_service.errors import DamagedFile, LineageError, Problem
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import is_pruned
 from lineage_service.store.versions import has_changed
@@ -20,6 +20,8 @@ def why_unanswerable(ask: Questions, run: RunRecord) -> str | None:
         return f"its lineage is incomplete: {run.lineage_note or 'it could not be captured'}"
     try:
         hops = ask.graph.hops(run.id)  # finishes lineage that is still pending
+    except DamagedFile:
+        raise
     except LineageError as error:
         return error.problems[0].message
     if any(hop.form == "lazy" for hop in hops):

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.store.checksums import verify
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -58,6 +60,7 @@ def shape_of(files: Sequence[str], column: str, modulo: int) -> Shape:
 def _bytes(file: str, column: str) -> int:
     import pyarrow.parquet as pq
 
+    verify(file)
     metadata = pq.read_metadata(file)
     groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
     chunks = (group.column(place) for group in groups for place in range(group.num_columns))

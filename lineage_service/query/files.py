@@ -12,7 +12,8 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.errors import SourceError
 from lineage_service.query.graph import Place
-from lineage_service.store.engine import file_literal
+from lineage_service.store.checksums import refuse_missing, verify_below
+from lineage_service.store.engine import file_literal, spelled
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import has_changed
 
@@ -53,12 +54,18 @@ def captured_no_more(source: str, run_id: str) -> SourceError:
 def index_literal(path: str) -> str:
     if path.endswith(".parquet"):
         return file_literal(path)
-    return f"{file_literal(path)[:-1]}/*.parquet'"
+    verify_below(path)
+    return f"{spelled(path)[:-1]}/*.parquet'"
 
 
 def index_files(path: str) -> list[str]:
-    """The files of an index, in the order of their pairs."""
-    return [path] if path.endswith(".parquet") else sorted(str(file) for file in Path(path).glob("*.parquet"))
+    """The files of an index, in the order of their pairs. Who reads them compares them first, as far as they are read;
+    of a folder nothing may be missing."""
+    if path.endswith(".parquet"):
+        return [path]
+    found = sorted(str(file) for file in Path(path).glob("*.parquet"))
+    refuse_missing(path, found)
+    return found
 
 
 def body_of(hop: HopRecord) -> dict[str, Any]:

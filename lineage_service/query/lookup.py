@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.errors import StoreError
+from lineage_service.store.checksums import verify, verify_groups
 from lineage_service.store.engine import memory_limit
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class _Pairs:
         self.paths, self.near, self.far = tuple(files), near, far
         self.asked = 0
         self._reading = threading.Lock()
+        for file in files:
+            verify_groups(file)  # what is around the row groups; those when they are read
         self.files = [pq.ParquetFile(file, memory_map=True) for file in files]
         self.groups: list[tuple[int, int]] = []  # file, row group
         self.low: list[int] = []
@@ -99,6 +103,7 @@ class _Pairs:
         return pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
 
     def _cut(self, file: int, group: int, rid: int) -> pa.Array:
+        verify_groups(self.paths[file], [group])
         with self._reading:
             table = self.files[file].read_row_group(group, columns=[self.near, self.far], use_threads=False)
         near, far = (_one(table.column(name)) for name in (self.near, self.far))
@@ -109,7 +114,7 @@ class _Pairs:
         """Everything into memory; where that fails, look-ups go on over the files and tell why."""
         import pyarrow as pa
 
-        with suppress(OSError, pa.ArrowException):
+        with suppress(OSError, pa.ArrowException, StoreError):
             self.loaded = self._loaded()
 
     def _loaded(self) -> tuple[Any, Any, Any]:
@@ -118,6 +123,7 @@ class _Pairs:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
+        verify(*self.paths)
         # Files of its own: one that is open can be read by one thread at a time only.
         files = [pq.ParquetFile(path, memory_map=True) for path in self.paths]
         values, ends, ids, before = [], [], [], 0

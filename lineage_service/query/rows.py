@@ -35,6 +35,7 @@ from lineage_service.query.gate import checked_order
 from lineage_service.query.masks import Masked, shown_columns
 from lineage_service.query.session import Session
 from lineage_service.query.walk_sql import Start
+from lineage_service.store.checksums import verify_groups
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, VersionScan
 
@@ -249,7 +250,11 @@ def wanted_rows(
     if many and keyed is not None and (by_key := keyed()) is not None:
         return Wanted(by_key, total, in_order=version.is_dense, way="scan by key")
     table = keep(positions)
-    query = scan.select_joined(table, list(held))
+
+    def touches(first: int, end: int) -> bool:
+        return place_of(positions, first) < place_of(positions, end)
+
+    query = scan.select_joined(table, list(held), touches=touches)
     return Wanted(query, total, in_order=False, table=table, way="fetch by position")
 
 
@@ -288,6 +293,7 @@ def _row_groups(path: str, changed: int) -> tuple[int, ...]:
     import pyarrow.parquet as pq
 
     _ = changed
+    verify_groups(path)
     metadata = pq.read_metadata(path)
     sizes = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     return tuple(accumulate(sizes, initial=0))

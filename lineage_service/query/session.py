@@ -18,7 +18,7 @@ from lineage_service.bounded.limits import ROW, SPILL, TIMEOUT_VARIABLE, allowan
 from lineage_service.bounded.process import Bounded, Ended, Failed, Gone, TookTooLong, serialized
 from lineage_service.errors import QuestionError
 from lineage_service.query.engine import held_name, out_of_memory, translated
-from lineage_service.store.engine import MEMORY_VARIABLE, duckdb_config, file_literal, literal, memory_limit
+from lineage_service.store.engine import MEMORY_VARIABLE, duckdb_config, literal, memory_limit, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,7 +204,7 @@ class Session:
         with suppress(OSError):  # a home that cannot be written to is asked too
             self.spill.mkdir(parents=True, exist_ok=True)
         # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
-        allowed = ", ".join(spelled(path) for path in sorted(self._paths) for spelled in (literal, file_literal))
+        allowed = ", ".join(each(path) for path in sorted(self._paths) for each in (literal, spelled))
         setup = [
             "SET GLOBAL parquet_metadata_cache = true",
             "SET GLOBAL TimeZone = 'UTC'",

@@ -14,7 +14,7 @@ from typing import Any
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
-from lineage_service.errors import NotFound, QuestionError, SourceError, StoreError
+from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Walk, walk
 from lineage_service.query.rows import Shape
@@ -245,6 +245,8 @@ class Tracer:
             part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), shape)
             values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
             self.questions.masks.note_hidden(part.masked)
+        except DamagedFile:
+            raise
         except (SourceError, StoreError) as error:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()

@@ -17,6 +17,7 @@ from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
 from lineage_service.spark.session import local_frame
+from lineage_service.store.checksums import verify
 from lineage_service.store.patched import AS, AT
 from lineage_service.store.rids import RidMap
 from lineage_service.store.versions import Version
@@ -43,6 +44,7 @@ def read_files(
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Parquet files by exact name; partition columns are those of the folders below `base`."""
+    verify(*files)
     reader = spark.read.options(**dict(options or {}))
     if base is not None:
         reader = reader.option("basePath", base)

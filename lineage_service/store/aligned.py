@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.capture.handles import Space, Table
+from lineage_service.store.checksums import parsed_note, read_note
 from lineage_service.store.tables import TableRows, table_json, table_of
 
 ALIGNED = "aligned.json"
@@ -45,10 +46,10 @@ class AlignedTables:
     @classmethod
     def load(cls, folder: Path) -> AlignedTables | None:
         """Those of a run; None where there are none."""
-        try:
-            body = json.loads((folder / ALIGNED).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        text = read_note(folder / ALIGNED)
+        if text is None:
             return None
+        body = parsed_note(text, folder / ALIGNED)
         tables = [table_of(each) for each in body["tables"]]
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
         missing = {Space(space): str(why) for space, why in body["missing"].items()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from lineage_catalog.engine import (
     CatalogError,
+    DamagedCatalog,
     check_pages,
     connect,
     hidden,
@@ -19,8 +20,9 @@ from lineage_catalog.engine import (
 from lineage_catalog.verified import VerifiedReader
 from sqlalchemy import Engine, Select
 
-from lineage_service.errors import LineageError, NotFound, StoreError
+from lineage_service.errors import DamagedFile, LineageError, NotFound, StoreError
 from lineage_service.settings import command
+from lineage_service.store.checksums import register
 from lineage_service.store.layout import HomeLayout
 
 
@@ -30,6 +32,11 @@ class HomeCatalog(VerifiedReader):
     def __init__(self, engine: Engine, home: HomeLayout) -> None:
         super().__init__(engine)
         self.home = home
+        register(home, self)
+
+    def noted(self, run_id: str) -> dict[str, str]:
+        with catalog_errors(self.home):
+            return super().noted(run_id)
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
         with catalog_errors(self.home):
@@ -84,6 +91,8 @@ def catalog_errors(home: HomeLayout) -> Iterator[None]:
     """What a catalog can answer, as an error of the user's with the home's path."""
     try:
         yield
+    except DamagedCatalog as error:
+        raise DamagedFile(f"{error} (home '{home.path}')", hint=error.hint or _doctor(home)) from error
     except CatalogError as error:
         raise StoreError(f"{error} (home '{home.path}')", hint=error.hint or _doctor(home)) from error
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineage_service.errors import StoreError
+from lineage_service.store.checksums import verify
 from lineage_service.store.layout import storing
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.versions import Version, VersionFile, file_state, parquet_footer
@@ -95,6 +96,7 @@ class _Writing:
         import pyarrow.parquet as pq
 
         path = self.patcher.folder.home.absolute(file.path)
+        verify(path)
         opened = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         wanted = {str(each.stored).lower() for each in self.version.columns if each.stored is not None}
         names = [name for name in opened.schema_arrow.names if name.lower() in wanted] or opened.schema_arrow.names[:1]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import StoreError
+from lineage_service.store.checksums import verify
 from lineage_service.store.versions import Footer, parquet_footer
 
 if TYPE_CHECKING:
@@ -47,21 +48,33 @@ def own(name: str) -> str:
 
 
 def file_literal(path: str) -> str:
-    """A file name that DuckDB takes literally: it would read these characters as a glob."""
+    """A file name for DuckDB to read. Whatever is named to it is compared with its checksums first."""
+    verify(path)
+    return spelled(path)
+
+
+def spelled(path: str) -> str:
+    """A file name that DuckDB takes literally: it would read these characters as a glob. For files of which just the
+    parts that are read were compared."""
     return literal("".join(f"[{char}]" if char in "*?[" else char for char in path))
 
 
-def parquet_scan(files: Sequence[str], bases: Sequence[int] | None = None) -> tuple[str, str]:
+def parquet_scan(
+    files: Sequence[str], bases: Sequence[int] | None = None, *, verified: bool = False
+) -> tuple[str, str]:
     """A scan of Parquet files, and the expression for a row's position in all of them, in this order.
 
-    `bases` are the files' first positions, of files that are not odd; without them the footers are read.
+    `bases` are the files' first positions, of files that are not odd; without them the footers are read. `verified`:
+    what is read of them was compared with its checksums.
     """
+    if not verified:
+        verify(*files)
     if bases is None:
         footers = [parquet_footer(file) for file in files]
         bases = list(accumulate((footer.rows for footer in footers[:-1]), initial=0))
         if any(footer.is_odd(()) for footer in footers):
             return _scan_of_odd(files, footers, bases)
-    names = ", ".join(file_literal(file) for file in files)
+    names = ", ".join(spelled(file) for file in files)
     scan = (
         f"read_parquet([{names}], union_by_name = {'true' if len(files) > 1 else 'false'}, hive_partitioning = false)"
     )
@@ -72,9 +85,10 @@ def parquet_scan(files: Sequence[str], bases: Sequence[int] | None = None) -> tu
 
 
 def numbered_scan(file: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """A scan whose columns are only numbered, so that none hides `file_row_number`; and each column's name in it."""
+    """A scan whose columns are only numbered, so that none hides `file_row_number`; and each column's name in it.
+    What is read of it was compared before."""
     numbers = [f"c{index}" for index in range(len(names))]
-    scan = f"read_parquet({file_literal(file)}, hive_partitioning = false) t({', '.join(numbers)})"
+    scan = f"read_parquet({spelled(file)}, hive_partitioning = false) t({', '.join(numbers)})"
     return scan, dict(zip(names, numbers, strict=True))
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lineage_service.store.checksums import verify
 from lineage_service.store.versions import VersionFile
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class PatchedRids:
         """What a file of positions or rids holds."""
         import pyarrow.parquet as pq
 
+        verify(self.absolute(path))
         return pq.read_table(self.absolute(path), columns=[name]).column(0).combine_chunks()
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lineage_service.store.checksums import verify
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patched import AS, AT, write_positions
 from lineage_service.store.versions import Copied, Version, VersionFile
@@ -97,6 +98,7 @@ class Patcher:
         return self.folder.home.relative(path)
 
     def _read(self, path: str, name: str) -> Ids:
+        verify(self.folder.home.absolute(path))
         found: Ids = pq.read_table(self.folder.home.absolute(path), columns=[name]).column(0).to_numpy()
         return found
 

@@ -5,12 +5,13 @@ Text only, except that the footers of odd files are read: their columns must be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lineage_service.store.engine import column, file_literal, literal, numbered_scan, own, parquet_scan
+from lineage_service.store.checksums import verify, verify_rows, verify_touched
+from lineage_service.store.engine import column, file_literal, literal, numbered_scan, own, parquet_scan, spelled
 from lineage_service.store.patched import AS, AT, PatchedRids
 from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
 
@@ -81,7 +82,7 @@ class VersionScan:
             return self._nothing(columns)
         return self._with_gaps(
             " UNION ALL ".join(
-                self._one_file(index, columns, f" WHERE {self._place(index)} IN ({', '.join(map(str, rows))})")
+                self._one_file(index, columns, f" WHERE {self._place(index)} IN ({', '.join(map(str, rows))})", rows)
                 for index, rows in by_file.items()
             )
         )
@@ -103,7 +104,8 @@ class VersionScan:
             return "SELECT NULL::BIGINT AS a, NULL::BIGINT AS b WHERE false"
         files, paths = [self.version.files[index] for index in own], [self.paths[index] for index in own]
         odd = any(file.odd for file in files)
-        scan, position = parquet_scan(paths, None if odd else [file.base for file in files])
+        verified = self._verify_positions(own, positions)
+        scan, position = parquet_scan(paths, None if odd else [file.base for file in files], verified=verified)
         where = "" if positions is None else f" AND {position} IN ({', '.join(map(str, positions)) or 'NULL'})"
         if positions is not None and len(paths) == 1 and not odd and files[0].base == 0:
             where = f" AND file_row_number IN ({', '.join(map(str, positions)) or 'NULL'})"
@@ -117,28 +119,56 @@ class VersionScan:
             nothing = "".join(f"NULL::BIGINT AS {column(name)}, " for name in names)
             return f"SELECT {nothing}NULL::BIGINT AS {RID} WHERE false"
         odd = any(file.odd for file in self.version.files)
-        scan, position = parquet_scan(self.paths, None if odd else [file.base for file in self.version.files])
+        bases = None if odd else [file.base for file in self.version.files]
+        verified = self._verify_positions(range(len(self.paths)), positions)
+        scan, position = parquet_scan(self.paths, bases, verified=verified)
         at = "file_row_number" if len(self.paths) == 1 and not odd and not self.version.files[0].base else position
         where = "" if positions is None else f" WHERE {at} IN ({', '.join(map(str, positions)) or 'NULL'})"
         return self._with_gaps(f"SELECT {columns}{position} AS {RID} FROM {scan}{where}")
 
-    def select_joined(self, table: str, files: Sequence[int], columns: Sequence[str] | None = None) -> str:
+    def _verify_positions(self, files: Iterable[int], positions: Sequence[int] | None) -> bool:
+        """Compares the row groups of these positions with their checksums, where only those are read."""
+        if positions is None or self.version.is_patched:
+            return False
+        for index in files:
+            file = self.version.files[index]
+            verify_rows(self.paths[index], [each - file.base for each in positions if self._in(file, each)])
+        return True
+
+    def select_joined(
+        self,
+        table: str,
+        files: Sequence[int],
+        columns: Sequence[str] | None = None,
+        touches: Callable[[int, int], bool] | None = None,
+    ) -> str:
         """Just the rows whose positions are in a table (column b), from these files: each row group without any is
-        passed over, since the comparison is with the position in the file itself."""
+        passed over, since the comparison is with the position in the file itself. `touches` tells whether any are from
+        one position to before another."""
         parts = []
         for index in files:
             file = self.version.files[index]
+            if touches is None or file.only:
+                verify(self.paths[index])
+            else:
+                verify_touched(self.paths[index], _shifted(touches, file.base))
             here = f"SELECT b - {file.base} AS b FROM {table} WHERE b >= {file.base} AND b < {file.base + file.rows}"
             here = f"SELECT b FROM {table}" if file.only else here
             parts.append(
-                self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = {self._place(index)}")
+                self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = {self._place(index)}", ())
             )
         return self._with_gaps(" UNION ALL ".join(parts)) if parts else self._nothing(columns)
 
-    def _one_file(self, index: int, columns: Sequence[str] | None, only: str = "") -> str:
-        """Rows of one file; `only` is what follows its scan."""
+    def _one_file(
+        self, index: int, columns: Sequence[str] | None, only: str = "", rows: Sequence[int] | None = None
+    ) -> str:
+        """Rows of one file; `only` is what follows its scan, `rows` are those that it then reads."""
         file = self.version.files[index]
-        scan, names = f"read_parquet({file_literal(self.paths[index])}, hive_partitioning = false)", None
+        if rows is None or (file.only and rows):
+            verify(self.paths[index])
+        else:
+            verify_rows(self.paths[index], rows)
+        scan, names = f"read_parquet({spelled(self.paths[index])}, hive_partitioning = false)", None
         if file.odd:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
         chosen, rid = self._columns(columns, [file], names), f"(file_row_number + {file.base})"
@@ -251,6 +281,10 @@ class VersionScan:
         names = [each for each in self.version.columns if columns is None or each.name in columns]
         parts = "".join(f"{_typed('NULL', each.type)} AS {column(each.name)}, " for each in names)
         return f"SELECT {parts}CAST(NULL AS BIGINT) AS {RID} WHERE false"
+
+
+def _shifted(touches: Callable[[int, int], bool], base: int) -> Callable[[int, int], bool]:
+    return lambda first, end: touches(first + base, end + base)
 
 
 def _folder_value(values: Sequence[str | None]) -> str:

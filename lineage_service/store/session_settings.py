@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from lineage_service.store.checksums import parsed_note, read_note
 from lineage_service.store.layout import RunFolder, storing
 
 FILE = "settings.json"
@@ -20,8 +21,5 @@ def keep_settings(folder: RunFolder, conf: Mapping[str, str]) -> None:
 
 def kept_settings(folder: RunFolder) -> dict[str, str] | None:
     """The settings of a run; None for one that was made before they were kept."""
-    try:
-        found: dict[str, str] = json.loads((folder.path / FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-    return found
+    text = read_note(folder.path / FILE)
+    return None if text is None else dict(parsed_note(text, folder.path / FILE))

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from lineage_service.capture.direct import Direct
 from lineage_service.capture.handles import Handle, Role, Space, Table
 from lineage_service.capture.workload import Declared, Workload
+from lineage_service.store.checksums import parsed_note, read_note
 from lineage_service.store.layout import RunFolder
 
 Kind = Literal["files", "direct", "later", "lazy"]
@@ -94,10 +95,10 @@ class LineageTables:
     @classmethod
     def load(cls, folder: RunFolder) -> LineageTables | None:
         """The tables of a run; None where it has none any more."""
-        try:
-            body = json.loads((folder.lineage / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        text = read_note(folder.lineage / MANIFEST)
+        if text is None:
             return None
+        body = parsed_note(text, folder.lineage / MANIFEST)
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
         tables = tuple(table_of(each) for each in body["tables"])
         workload = Workload(tuple(Declared.from_json(each) for each in body.get("workload", ())))

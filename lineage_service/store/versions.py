@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lineage_service.errors import SourceError
+from lineage_service.store.checksums import verify_groups
 from lineage_service.store.rids import RidMap
 
 TAIL = 1 << 16
@@ -254,6 +255,7 @@ def parquet_footer(path: str) -> Footer:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    verify_groups(path)
     try:
         metadata = pq.read_metadata(path)
         fields = metadata.schema.to_arrow_schema()

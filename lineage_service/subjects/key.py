@@ -70,6 +70,14 @@ def existing_key(home: HomeLayout) -> Key | None:
         raise StoreError(f"cannot read the key '{path}': {(error.strerror or 'unreadable').lower()}") from error
 
 
+def readable_key(home: HomeLayout) -> Key | None:
+    """The key of a home; None where it has none, or none that can be read."""
+    try:
+        return existing_key(home)
+    except StoreError:
+        return None
+
+
 def home_key(home: HomeLayout) -> Key:
     """The key of a home, made where it has none."""
     found = existing_key(home)
