@@ -11,17 +11,16 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
 
-from lineage_catalog.engine import CatalogError, connect, hidden, may_exist, revision
+from lineage_catalog.engine import RESTORE, CatalogError, check_pages, connect, hidden, may_exist, named, revision
 from lineage_catalog.models import HEAD
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.errors import LineageError, SourceError, listed
+from lineage_service.diagnosis import Check, Diagnosis, Status, number, owner
+from lineage_service.errors import DamagedFile, LineageError, SourceError, listed
+from lineage_service.integrity import Comparing, in_order, key_fault, unlike
 from lineage_service.progress import in_bytes
 from lineage_service.query.files import index_files
 from lineage_service.settings import catalog_url, command, home_path
@@ -30,7 +29,6 @@ from lineage_service.store.layout import HomeLayout
 from lineage_service.store.permissions import VARIABLE, is_private
 from lineage_service.store.versions import Version, file_state, has_changed
 
-Status = Literal["ok", "note", "warning", "problem"]
 PACKAGES = ("smoke-lineage", "duckdb", "pyarrow", "sqlalchemy", "alembic", "sqlglot")
 LITTLE_SPACE = 1 << 30
 LOCK_WAIT = 1.0  # seconds: a lock that lasts longer is what a doctor is asked about
@@ -38,35 +36,11 @@ READ_WHOLE = 1 << 20  # bytes up to which an index is read, not only its footer
 MOST = 10  # runs that are named one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at. `note`: worth knowing. `warning`: works, but not as it was meant to. `problem`: broken."""
-
-    name: str
-    status: Status
-    detail: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """All that was looked at, in the order of what rests on what."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(check.status != "problem" for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
-
-
 def examine(
     home: str | Path | None = None, catalog: str | None = None, *, spark: bool = False, deep: bool = False
 ) -> Diagnosis:
     """Looks at everything. With `spark`, Spark is started for a small job; else only its version is told. With `deep`,
-    every file that a run needs is read wholly."""
+    every file that a run needs is read wholly, and compared with its checksums."""
     with ThreadPoolExecutor(1) as pool:  # Java takes its time to say its version
         java = pool.submit(lambda: list(_guarded("java", _java)))
         checks = [*_guarded("python", _python)]
@@ -146,7 +120,10 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None, *, deep: bo
     if any(check.name == "catalog" and check.status == "ok" for check in found):
         engine = connect(url, wait=LOCK_WAIT)
         with closing(HomeCatalog(engine, home)) as reader, reader.snapshot():
-            yield from _guarded("files", lambda: _runs(home, reader))
+            yield from _guarded("catalog", lambda: _records(reader))
+            yield from _guarded("key", lambda: _key(home, reader))
+            yield from _guarded("log", lambda: _log(home, url))
+            yield from _guarded("files", lambda: _runs(home, reader, deep=deep))
             if deep:
                 from lineage_service.doctor_deep import deep_checks
 
@@ -167,9 +144,9 @@ def _home(home: HomeLayout) -> Iterator[Check]:
     if not path.is_dir():
         yield Check("home", "problem", f"'{path}' is a file, not a folder", "choose another with --home or SMOKE_HOME")
         return
-    owner = _owner(path)
+    whose = owner(path)
     free = shutil.disk_usage(path).free
-    told = f"'{path}'{'' if owner is None else f' of user {owner}'}, {in_bytes(free)} free on its disk"
+    told = f"'{path}'{'' if whose is None else f' of user {whose}'}, {in_bytes(free)} free on its disk"
     if not os.access(path, os.R_OK | os.X_OK):
         yield Check("home", "problem", f"{told}; you may not read it", "ask its owner, or choose another with --home")
     elif not os.access(path, os.W_OK):
@@ -183,19 +160,6 @@ def _home(home: HomeLayout) -> Iterator[Check]:
         yield Check(
             "home", "note", detail, f"chmod -R go-rwx '{path}'; the next run does it too, unless {VARIABLE} is set"
         )
-
-
-def _owner(path: Path) -> str | None:
-    """Whose the home is, where it is somebody else's."""
-    import pwd
-
-    owner = path.stat().st_uid
-    if owner == os.geteuid():
-        return None
-    try:
-        return pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return str(owner)
 
 
 def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
@@ -214,7 +178,7 @@ def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
         if engine is not None:
             engine.dispose()
     if found is None and folders:
-        detail = f"{shown}: there is none, but the home has the files of {_number(len(folders), 'run')}"
+        detail = f"{shown}: there is none, but the home has the files of {number(len(folders), 'run')}"
         hint = "is it elsewhere (--catalog, SMOKE_CATALOG)? without it these files cannot be asked about"
         yield Check("catalog", "problem", detail, hint)
     elif found is None:
@@ -229,11 +193,41 @@ def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
         yield Check("catalog", "ok", f"{shown}, revision {found}")
 
 
+def _records(reader: HomeCatalog) -> Iterator[Check]:
+    """Records that are not what was sealed."""
+    check_pages(reader.engine, most=None)
+    found = reader.broken_scopes()
+    if found:
+        told = f"{named(reader.engine)} is damaged; not as it was written: {listed(found, 3)}"
+        yield Check("catalog", "problem", told, RESTORE)
+
+
+def _key(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
+    fault = key_fault(home, reader)
+    if fault is not None:
+        yield Check("key", "problem", fault, "restore it from a backup: without it no person is found")
+
+
+def _log(home: HomeLayout, url: str) -> Iterator[Check]:
+    from lineage_service.home import Home
+
+    with Home.open(home.path, catalog=url) as opened:
+        found = [str(each) for each in opened.audit.verify_log().problems]
+    if found:
+        again = command(home.path, "audit", "log", "--verify", catalog=home.catalog)
+        yield Check(
+            "log",
+            "problem",
+            f"the audit log is not whole: {listed(found, 3)}",
+            f"look closer: {again}",
+        )
+
+
 # --- the files of runs ----------------------------------------------------------------------------------------
 
 
-def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
-    runs = reader.runs()
+def _runs(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) -> Iterator[Check]:
+    runs, comparing = reader.runs(), Comparing(home, reader, deep)
     seen: dict[str, tuple[int, str | None]] = {}
     sources: dict[str, set[str]] = {}
     files = indexes = 0
@@ -255,17 +249,29 @@ def _runs(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
             if made.path is not None:
                 indexes += 1
                 wrong += _index(home, [made.path], made.rows, made.bytes)
+        wrong += unlike(comparing.faults(run.id), wrong)
         if wrong:
             broken.append(_broken(home, run, wrong))
     yield from broken[:MOST]
     if len(broken) > MOST:
-        yield Check("files", "problem", f"{_number(len(broken) - MOST, 'more run')} with missing or damaged files")
+        yield Check("files", "problem", f"{number(len(broken) - MOST, 'more run')} with missing or damaged files")
     if not broken:
         yield Check(
-            "files", "ok", f"{_number(len(runs), 'run')}: {files:,} data and {indexes:,} index files are as written"
+            "files", "ok", f"{number(len(runs), 'run')}: {files:,} data and {indexes:,} index files are as written"
         )
+    yield from _uncompared(home, comparing)
     yield from _unfinished(home, runs)
     yield from _changed(sources)
+
+
+def _uncompared(home: HomeLayout, comparing: Comparing) -> Iterator[Check]:
+    if comparing.passed_over:
+        again = command(home.path, "doctor", "--deep", catalog=home.catalog)
+        told = f"of {number(comparing.passed_over, 'large file')} only the footers were compared with their checksums"
+        yield Check("files", "note", told, f"compare every byte: {again}")
+    if comparing.old_runs:
+        told = f"{number(len(comparing.old_runs), 'run')} not checksummed, made by an earlier version: {{}}"
+        yield Check("files", "note", told.format(listed(sorted(comparing.old_runs), 3)), "run the workflow again")
 
 
 def _unfinished(home: HomeLayout, runs: list[RunRecord]) -> Iterator[Check]:
@@ -278,7 +284,7 @@ def _unfinished(home: HomeLayout, runs: list[RunRecord]) -> Iterator[Check]:
         found = [run for run in runs if run.lineage == state]
         if found:
             told = listed([f"{run.id} ({run.lineage_note})" if run.lineage_note else run.id for run in found], 3)
-            yield Check("lineage", level, f"{state} in {_number(len(found), 'run')}: {told}", hint)
+            yield Check("lineage", level, f"{state} in {number(len(found), 'run')}: {told}", hint)
 
 
 def _broken(home: HomeLayout, run: RunRecord, wrong: list[str]) -> Check:
@@ -329,7 +335,10 @@ def _index(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> l
 
     found, wrong = 0, []
     for path in paths:
-        files = [Path(each) for each in index_files(home.absolute(path))]
+        try:
+            files = [Path(each) for each in index_files(home.absolute(path))]
+        except DamagedFile:
+            files = []
         if not files or not all(file.is_file() for file in files):
             wrong.append(f"index '{path}' is missing")
             continue
@@ -345,29 +354,16 @@ def _index(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> l
         counted = sum(footer.num_rows for footer in footers)
         if counted != rows:
             wrong.append(f"index '{path}' has {counted:,} pairs instead of {rows:,}")
-        elif not _in_order(footers, "forward" if ".forward" in path else "backward"):
+        elif not in_order(footers, "forward" if ".forward" in path else "backward"):
             wrong.append(f"index '{path}' is not in order")
     if not wrong and size is not None and paths and found != size:
         wrong.append(f"index '{paths[0]}' and its inverse have {found:,} bytes instead of {size:,}")
     return wrong
 
 
-def _in_order(footers: list[Any], direction: str) -> bool:
-    """Whether the statistics of row groups follow each other, as they do in a file that was written sorted."""
-    column = 0 if direction == "backward" else 1
-    groups = [
-        footer.row_group(number).column(column).statistics
-        for footer in footers
-        for number in range(footer.num_row_groups)
-    ]
-    if any(group is None or not group.has_min_max for group in groups):
-        return False
-    return all(before.max <= behind.min for before, behind in pairwise(groups))
-
-
 def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
     if sources:
-        told = listed([f"{name} ({_number(len(ids), 'version')})" for name, ids in sorted(sources.items())])
+        told = listed([f"{name} ({number(len(ids), 'version')})" for name, ids in sorted(sources.items())])
         hint = "rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable"
         yield Check("sources", "note", f"files changed since they were read: {told}", hint)
     else:
@@ -376,7 +372,3 @@ def _changed(sources: dict[str, set[str]]) -> Iterator[Check]:
 
 def _run_folders(home: HomeLayout) -> list[Path]:
     return sorted(home.runs.iterdir()) if home.runs.is_dir() else []
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

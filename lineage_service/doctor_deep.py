@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.doctor import MOST, Check
+from lineage_service.diagnosis import Check
+from lineage_service.doctor import MOST
 from lineage_service.progress import in_bytes
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.doctor import Check, _number, _run_folders
+from lineage_service.diagnosis import Check, number
+from lineage_service.doctor import _run_folders
 from lineage_service.errors import listed
 from lineage_service.home import Home
 from lineage_service.progress import in_bytes
@@ -22,7 +23,7 @@ def erasure_checks(reader: HomeCatalog) -> Iterator[Check]:
     with reader.connection() as connection:
         found = unfinished_erasures(connection)
     if found:
-        told = f"{_number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
+        told = f"{number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
         yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
 
 
@@ -31,7 +32,7 @@ def publication_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]
     again = f"finish it: {command(home.path, 'index', catalog=home.catalog)}; the next run and `gc` do so too"
     waiting = [f"'{each.target}' of run {run_id}" for run_id, each in waiting_runs(home, reader)]
     if waiting:
-        detail = f"{_number(len(waiting), 'output')} committed and not published yet: {listed(waiting, 3)}"
+        detail = f"{number(len(waiting), 'output')} committed and not published yet: {listed(waiting, 3)}"
         yield Check("published", "warning", detail, again)
     left = [f"'{path}'" for path in left_beside(home, reader, published_targets(reader))]
     left += [f"'{path}'" for path in withdrawn(home, reader)]
@@ -51,11 +52,11 @@ def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator
     unknown = [folder for folder in marked if reader.run(folder.name) is None]
     if unknown:
         told = listed([folder.name for folder in unknown], 3)
-        detail = f"{_number(len(unknown), 'finished run')} that this catalog does not know: {told}"
+        detail = f"{number(len(unknown), 'finished run')} that this catalog does not know: {told}"
         hint = "is the home used with another catalog too? `gc` leaves them alone"
         yield Check("leftovers", "warning", detail, hint)
     if found["removed"]:
-        detail = f"{_number(found['removed'], 'folder')} with files that no run needs, {in_bytes(found['bytes'])}"
+        detail = f"{number(found['removed'], 'folder')} with files that no run needs, {in_bytes(found['bytes'])}"
         yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc', catalog=home.catalog)}")
     elif not unknown:
         yield Check("leftovers", "ok", "none")

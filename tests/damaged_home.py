@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,7 +106,7 @@ def make(folder: Path) -> Path:
         home.query("SELECT city, count(*) AS n FROM shop.joined GROUP BY city", save="per_city", reveal=True)
         home.audit.access("customer=7")
         home.audit.plan_erasure("customer=5", out=folder / "plan.json")
-        home.audit.apply(folder / "plan.json")
+        home.audit.apply(folder / "plan.json", out=folder / "certificate.json")
     return folder / "home"
 
 
@@ -165,14 +165,15 @@ def _without_times(document: dict[str, Any]) -> Any:
     return {key: value for key, value in json.loads(text).items() if key not in ("made_at", "at", "created", "log")}
 
 
-def answers(folder: Path, *, spark: bool = False) -> dict[str, Any]:
-    """Every answer, or the error: as in a new process."""
+def answers(folder: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """The answers to questions, all of them without names, or the errors: as in a new process."""
     checksums.forget()
     found: dict[str, Any] = {}
     with Home.open(folder) as home:
-        for name, ask in {**questions(home), **(with_spark(home) if spark else {})}.items():
+        known = {**questions(home), **with_spark(home)}
+        for name in dict.fromkeys(known if names is None else names):
             try:
-                found[name] = ask()
+                found[name] = known[name]()
             except LineageError as error:
                 found[name] = error
     return found
@@ -188,6 +189,12 @@ class Damage:
     how: str
     paths: list[Path] = field(default_factory=list)
     kind: str = ""
+    before: bytes = b""
+
+    @property
+    def is_same_key(self) -> bool:
+        """Whether a damaged key still means the same: its digits may be capital letters."""
+        return self.paths[0].read_bytes().lower() == self.before
 
 
 def kind_of(path: Path, home: Path) -> str:
@@ -222,7 +229,7 @@ def damage(home: Path, files: dict[str, list[Path]], chance: random.Random) -> I
     others = [each for each in files[kind] if each != path and each.read_bytes() != path.read_bytes()]
     if how == "swapped" and not others:
         how = "bit"
-    done = Damage(how, [path], kind)
+    done = Damage(how, [path], kind, path.read_bytes())
     kept = {each: (each.read_bytes(), each.stat()) for each in {path, *_changing(home)}}
     content = bytearray(path.read_bytes())
     place = chance.randrange(len(content))
@@ -247,11 +254,25 @@ def damage(home: Path, files: dict[str, list[Path]], chance: random.Random) -> I
             path.write_bytes(content)
         yield done
     finally:
-        for left in home.glob("catalog.db-*"):
-            left.unlink()
-        for each, (before, state) in kept.items():
-            each.write_bytes(before)
-            os.utime(each, ns=(state.st_atime_ns, state.st_mtime_ns))
+        _restore(home, kept)
+
+
+@contextmanager
+def put_back(home: Path, *paths: Path) -> Iterator[None]:
+    """Puts files back as they were, and what questions write to."""
+    kept = {each: (each.read_bytes(), each.stat()) for each in {*paths, *_changing(home)}}
+    try:
+        yield
+    finally:
+        _restore(home, kept)
+
+
+def _restore(home: Path, kept: dict[Path, tuple[bytes, os.stat_result]]) -> None:
+    for left in home.glob("catalog.db-*"):
+        left.unlink()
+    for each, (before, state) in kept.items():
+        each.write_bytes(before)
+        os.utime(each, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _changing(home: Path) -> list[Path]:

@@ -10,14 +10,16 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord,
 from lineage_catalog.writer import commit_run
 
 from lineage_service.store.layout import HomeLayout
+from lineage_service.store.noting import with_noted_files
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state
 
 RUN = "0123456789abcdef"
 COLUMNS = (VersionColumn("k", "bigint", "k"),)
 
 
-def made_home(folder: Path, run_id: str = RUN, catalog: str | None = None) -> Path:
-    """`flow.a` has the rows k = 0..3, `flow.out` k = 0, 1; each output row is made of two source rows."""
+def made_home(folder: Path, run_id: str = RUN, catalog: str | None = None, *, checksums: bool = True) -> Path:
+    """`flow.a` has the rows k = 0..3, `flow.out` k = 0, 1; each output row is made of two source rows.
+    Without `checksums`, as a version made it that noted none."""
     home = HomeLayout(folder / "home")
     run = home.run_folder(run_id)
     for needed in (run.dataset("out"), run.index):
@@ -52,7 +54,7 @@ def made_home(folder: Path, run_id: str = RUN, catalog: str | None = None) -> Pa
     url = catalog or f"sqlite:///{home.path / 'catalog.db'}"
     migrate(url)
     engine = connect(url)
-    commit_run(engine, commit)
+    commit_run(engine, with_noted_files(commit, home) if checksums else commit)
     engine.dispose()
     run.mark_committed()
     return home.path

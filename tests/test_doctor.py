@@ -326,3 +326,13 @@ def test_an_erasure_that_was_not_finished_is_a_problem(tmp_path):
     connection.close()
     status, told = looked_at(home)["erasures"]
     assert status == "problem" and "1 erasure begun and not finished: e1" in told
+
+
+def test_a_run_of_a_version_before_has_no_checksums(tmp_path):
+    home = made_home(tmp_path, checksums=False)
+    checks = [check for check in examine(home).checks if check.name == "files"]
+    assert [check.status for check in checks] == ["ok", "note"]
+    assert "1 run not checksummed, made by an earlier version" in checks[1].detail
+    with Home.open(home) as opened:
+        assert opened.rows("out").count() == 2
+        assert opened.backward("out", to="a", all=True, pairs=True).count() == 4

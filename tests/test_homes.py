@@ -109,7 +109,10 @@ def test_a_file_that_is_damaged_inside(ask, tmp_path):
     path.write_bytes(content)
     code, _, err = ask("rows", home)
     assert code == 1
-    assert err.startswith(f"error: a file of the home '{home}' is damaged\n  hint: look closer: smoke-lineage doctor")
+    assert err.startswith(
+        f"error: a file of the home '{home}' is missing or damaged: 'runs/{RUN}/data/out/part-0.parquet'\n"
+        "  hint: look closer: smoke-lineage doctor"
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

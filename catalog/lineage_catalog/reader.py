@@ -22,6 +22,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
+from lineage_catalog.seals import all_broken, described
 
 Record = TypeVar("Record")
 
@@ -236,6 +237,11 @@ class CatalogReader:
         """The workflow as JSON, as the run read it: variables replaced, with privacy, subjects, pii, workload."""
         row = next(iter(self._rows(select(models.runs.c.content).where(models.runs.c.id == run_id))), None)
         return None if row is None else str(row[0])
+
+    def broken_scopes(self) -> list[str]:
+        """All that is damaged, in words."""
+        with self.snapshot():
+            return [described(scope) for scope in all_broken(self._rows)]
 
     def close(self) -> None:
         self._end_snapshot()

@@ -21,18 +21,13 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import ERASURES, RUNS, all_broken, broken, described
+from lineage_catalog.seals import ERASURES, RUNS, broken, described
 
 
 class VerifiedReader(CatalogReader):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._whole: set[str] = set()
-
-    def broken_scopes(self) -> list[str]:
-        """All that is damaged, in words."""
-        with self.snapshot():
-            return [described(scope) for scope in all_broken(self._rows)]
 
     def runs(
         self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"

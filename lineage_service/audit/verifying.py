@@ -15,6 +15,7 @@ from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.telling import is_telling
 from lineage_service.errors import LineageError, listed
+from lineage_service.integrity import Comparing
 from lineage_service.progress import Stages, Tell
 from lineage_service.store.layout import storing
 from lineage_service.store.published_folder import copies_beside
@@ -84,6 +85,8 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
         _scan_files(audit, scan)
     with stages.stage("scanning the catalog"):
         scan.catalog(audit.reader.engine)
+    with stages.stage("comparing files with their checksums"):
+        verdict.incomplete += _damaged(audit)
     with stages.stage("looking for rows of the person"):
         _look_for_lost_files(audit, verdict)
         _look_for_rows(audit, key, certificate, verdict)
@@ -103,6 +106,13 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
         ),
     )
     return verdict
+
+
+def _damaged(audit: Audit) -> list[str]:
+    """What is not as it was written: nobody can tell what was in it."""
+    comparing = Comparing(audit.layout, audit.reader, deep=True)
+    faults = (fault for run in audit.reader.runs() for fault in comparing.faults(run.id))
+    return [*audit.reader.broken_scopes(), *dict.fromkeys(faults)]
 
 
 def _scan_files(audit: Audit, scan: Scan) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import Engine, Select
 
 from lineage_service.errors import DamagedFile, LineageError, NotFound, StoreError
 from lineage_service.settings import command
-from lineage_service.store.checksums import register
+from lineage_service.store.checksums import register, unregister
 from lineage_service.store.layout import HomeLayout
 
 
@@ -33,6 +33,10 @@ class HomeCatalog(VerifiedReader):
         super().__init__(engine)
         self.home = home
         register(home, self)
+
+    def close(self) -> None:
+        unregister(self.home, self)
+        super().close()
 
     def noted(self, run_id: str) -> dict[str, str]:
         with catalog_errors(self.home):

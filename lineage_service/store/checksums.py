@@ -201,6 +201,12 @@ def register(home: HomeLayout, catalog: Noted) -> None:
     _catalogs[str(home.path)] = [weakref.ref(catalog), *alive]
 
 
+def unregister(home: HomeLayout, catalog: Noted) -> None:
+    """A catalog that was closed is not asked any more."""
+    alive = [each for each in _catalogs.get(str(home.path), ()) if each() not in (None, catalog)]
+    _catalogs[str(home.path)] = alive
+
+
 def forget() -> None:
     """As in a new process: everything is compared again."""
     _sums.clear()

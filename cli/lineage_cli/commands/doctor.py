@@ -14,7 +14,7 @@ from lineage_cli import options
 from lineage_cli.options import home_options
 
 if TYPE_CHECKING:
-    from lineage_service.doctor import Check, Diagnosis
+    from lineage_service.diagnosis import Check, Diagnosis
 
 ANSWER_IS_NO = 4
 COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
