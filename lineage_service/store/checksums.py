@@ -27,13 +27,13 @@ from lineage_catalog.records import FileRecord
 
 from lineage_service.errors import DamagedFile
 from lineage_service.settings import command
-from lineage_service.store.layout import COMMITTED, HomeLayout, RunFolder
+from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder
 
 WHOLE = 1 << 20  # bytes up to which a file has one sum: comparing all of it takes less than finding out what is needed
 CHUNK = 1 << 22
 THREADS = 4
 REST = -1  # the number of the part that is around the row groups
-NOT_NOTED = (".lock", COMMITTED, "_SUCCESS")
+NOT_NOTED = (".lock", COMMITTED, PUBLICATIONS, "_SUCCESS")
 
 
 @dataclass(frozen=True, slots=True)
