@@ -28,6 +28,18 @@ VERBS = [
     ["rows", "totals", "--out", "out/rows.csv"],
     ["backward", "totals", "--rid", "0", "--to", "orders", "--out", "out/rows.ndjson"],
     ["query", "SELECT person FROM totals", "--save", "saved"],
+    ["refresh", "orders", "--removed", "id = 3"],
+    ["diff", "totals", "--key", "person", "--out", "out/diff.json"],
+    ["trace", "totals", "--rid", "0", "--out", "out/trace.html"],
+    ["graph", "--all", "--out", "out/graph.svg"],
+    ["audit", "access", "--subject", "person=1", "--out", "out/access.json", "--html", "out/access.html"],
+    ["audit", "record", "--out", "out/record.md"],
+    ["audit", "plan-erasure", "--subject", "person=1", "--out", "out/plan.json"],
+    ["audit", "apply", "out/plan.json", "--out", "out/certificate.json"],
+    ["audit", "verify", "out/certificate.json"],
+    ["index"],
+    ["gc"],
+    ["doctor"],
 ]
 
 
