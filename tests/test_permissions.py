@@ -49,7 +49,8 @@ def loose(*tops):
     return sorted(f"{path} {stat.S_IMODE(path.stat().st_mode):o}" for path in paths if path.stat().st_mode & 0o077)
 
 
-def test_every_file_after_each_verb(spark, tmp_path):
+@pytest.mark.spark
+def test_every_file_after_each_verb(tmp_path):
     (tmp_path / "shop.yml").write_text(WORKFLOW)
     (tmp_path / "orders.csv").write_text("".join(f"{n},{n % 4},{n}\n" for n in range(20)))
     (tmp_path / "out").mkdir(mode=0o700)
