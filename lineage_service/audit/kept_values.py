@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
 from lineage_service.store.layout import HomeLayout, storing
+from lineage_service.store.notes import note_body, note_text
 
 PLANS, VALUES = "plans", "values.json"
 
@@ -20,17 +20,18 @@ def keep_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]
         folder.mkdir(parents=True, mode=0o700)
         handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(dict(values), stream)
+            stream.write(note_text(dict(values)))
 
 
 def kept_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
     """The values of a plan; none where it was applied already, as is told a little later."""
     try:
-        found: dict[str, str | None] = json.loads((_folder(home, plan_id) / VALUES).read_text(encoding="utf-8"))
+        found: dict[str, str | None] = note_body((_folder(home, plan_id) / VALUES).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
-        raise LineageError(f"the values of the plan '{plan_id}' cannot be read", hint="make the plan again") from None
+        place = f"{PLANS}/{plan_id}/{VALUES}"
+        raise LineageError(f"the values of the plan, '{place}', are damaged", hint="make the plan again") from None
     return found
 
 

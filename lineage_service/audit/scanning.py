@@ -28,7 +28,7 @@ _SMALLER = re.compile(r"[/|:]")  # what may stand between values, or be in one
 _WORD = re.compile(r"[A-Za-z_]+\Z|[0-9]+\Z")
 _PRINTED = re.compile(rb"[\x20-\x7e\x80-\xff]{4,}")
 # Files below a run's folder whose numbers are row ids, positions and ordinals of ours, whatever their columns are called.
-_NUMBERED_BY_US = re.compile(r"runs/[^/]+/(?:(?:subjects|patches)/.*|index/.*\.(?:backward|forward)(?:\.parquet|/.*))\Z")
+_OWN_NUMBERS = re.compile(r"runs/[^/]+/(?:(?:subjects|patches)/.*|index/.*\.(?:backward|forward)(?:\.parquet|/.*))\Z")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
 
 
@@ -150,7 +150,7 @@ class Scan:
 
     def _parquet(self, path: Path, name: str) -> None:
         self.parquet += 1
-        ours = _NUMBERED_BY_US.match(Path(name).as_posix()) is not None
+        ours = _OWN_NUMBERS.match(Path(name).as_posix()) is not None
         for part in decoded_values(path, self.decoded):
             if (part.is_text or not ours) and self.values.in_part(part):
                 self.found.append(f"{part.where} of '{name}'")

@@ -7,7 +7,6 @@ are removed (`unpublished`).
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
+from lineage_service.store.notes import note_body, note_text
 from lineage_service.store.published_folder import (
     foreign_file,
     read_mark,
@@ -234,14 +234,14 @@ def _write_note(folder: RunFolder, publications: Sequence[Publication]) -> None:
     ]
     with storing(folder.home.path):
         fresh = folder.path / f"{PUBLICATIONS}.new"
-        fresh.write_text(json.dumps(body), encoding="utf-8")
+        fresh.write_text(note_text(body), encoding="utf-8")
         fresh.replace(folder.path / PUBLICATIONS)
 
 
 def noted_publications(folder: RunFolder) -> list[Publication] | None:
     """What a run has announced and not finished; None where there is nothing."""
     try:
-        body = json.loads((folder.path / PUBLICATIONS).read_text(encoding="utf-8"))
+        body = note_body((folder.path / PUBLICATIONS).read_text(encoding="utf-8"))
         return [Publication(each["output"], each["step"], Path(each["target"]), Path(each["waiting"])) for each in body]
     except FileNotFoundError:
         return None

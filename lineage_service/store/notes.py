@@ -1,0 +1,29 @@
+"""Small JSON files that carry a digest of their own, so that a changed byte is noticed when they are read.
+
+Files of committed runs have checksums in the catalog. These notes are written before a commit, or belong to no run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def note_text(body: Any) -> str:
+    """The note as it is written."""
+    return json.dumps({"body": body, "digest": _digest(body)})
+
+
+def note_body(text: str) -> Any:
+    """What the note says. ValueError where it is not as it was written; notes of earlier versions have no digest."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or found.keys().isdisjoint({"body", "digest"}):
+        return found
+    if found.keys() != {"body", "digest"} or found["digest"] != _digest(found["body"]):
+        raise ValueError("the note's digest is that of another text")
+    return found["body"]
+
+
+def _digest(body: Any) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
