@@ -27,7 +27,7 @@ _WORDS = re.compile(r"[^\s\"'`,;()\[\]{}=<>\\]+")
 _SMALLER = re.compile(r"[/|:]")  # what may stand between values, or be in one
 _WORD = re.compile(r"[A-Za-z_]+\Z|[0-9]+\Z")
 _PRINTED = re.compile(rb"[\x20-\x7e\x80-\xff]{4,}")
-# Files below a run's folder whose numbers are row ids, positions and ordinals of ours, whatever their columns are called.
+# Files whose numbers are row ids, positions and ordinals of ours, whatever their columns are called.
 _OWN_NUMBERS = re.compile(r"runs/[^/]+/(?:(?:subjects|patches)/.*|index/.*\.(?:backward|forward)(?:\.parquet|/.*))\Z")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
 
