@@ -33,6 +33,10 @@ FLOWS = {
     f"steps:{B.replace('total', 'sum_of_all')}outputs: {{rich: }}\n",
     "c": "sources: {paid: {output: a.paid}, rich: {output: b.rich}, orders: {path: orders.parquet}}\n"
     f"steps:{C}outputs: {{final: , small: }}\n",
+    # The same files, read in another way and under another name.
+    "d": "sources: {paid: {output: a.paid}, rich: {output: b.rich}, orders: {path: orders.parquet, rename: {x: y}}, "
+    f"again: {{path: 'ord*.parquet'}}}}\nsteps:{C}  - {{name: alone, op: join, left: again, right: orders, using: [id], "
+    "how: anti}\noutputs: {final: , small: , alone: }\n",
     "whole": "sources: {orders: {path: orders.parquet}, people: {path: people.parquet}}\n"
     f"steps:{A}{B}{C}outputs: {{final: , small: }}\n",
 }
@@ -62,6 +66,14 @@ def test_what_if_goes_on_over_workflows(home, output, rids):
     assert changes(home, "a.orders", f"c.{output}", rid=rids) == changes(
         home, "whole.orders", f"whole.{output}", rid=rids
     )
+
+
+@pytest.mark.parametrize("rids", [[0, 2], [7]])
+def test_what_if_leaves_rows_out_wherever_their_files_are_read(home, rids):
+    assert changes(home, "a.orders", "d.final", rid=rids) == changes(home, "whole.orders", "whole.final", rid=rids)
+    assert changes(home, "d.orders", "d.alone", rid=rids) == [], "no row is there without itself"
+    (note,) = [each for each in home.what_if(without="d.orders", rid=rids, on="d.alone").notes if "same files" in each]
+    assert "d.again" in note
 
 
 def test_what_if_from_the_middle_and_of_what_is_not_linked(home):

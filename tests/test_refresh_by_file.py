@@ -3,6 +3,7 @@ and leaves the rest; on random workflows it is what the oracle says. SMOKE_REFRE
 """
 
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
+from lineage_service.errors import SourceError
 from tests.generate import Generator, random_plan
 from tests.harness import merged_flow
 from tests.test_refresh_random import Changing, differences, table
@@ -150,6 +152,35 @@ def test_what_depends_on_changed_files_is_computed(engine, spark, tmp_path, monk
         # Questions about it when a file changes after that: rows of the others are still given.
         write(folder / "05.parquet", month(5, 2))
         assert len(home.backward("monthly", key={"month": 7}, to="flights").to_pylist()) == 3
+
+
+def test_folders_whose_names_would_be_read_as_another_type(spark, tmp_path):
+    """Spark guesses the type from the names of all folders: a name more or less, and a run would read other values."""
+    whole, text = tmp_path / "whole", tmp_path / "text"
+    for folder, names in ((whole, ("1", "2")), (text, ("1", "b"))):
+        for name in names:
+            (folder / f"p={name}").mkdir(parents=True)
+            pq.write_table(pa.table({"v": [1, 2]}), folder / f"p={name}" / "a.parquet")
+    (tmp_path / "flow.yml").write_text(
+        "version: 1\nname: flow\nsources: {w: {path: whole}, t: {path: text}}\n"
+        "steps:\n  - {name: ws, op: filter, input: w, where: v > 0}\n  - {name: ts, op: filter, input: t, where: v > 0}\n"
+        "outputs: {ws: , ts: }\n"
+    )
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "flow.yml")
+        for name in ("1.5", "1e3", "1_000", "0x10", "b"):
+            shutil.copytree(whole / "p=1", whole / f"p={name}")
+            with pytest.raises(SourceError, match=r"a folder 'p=…' is no int"):
+                home.refresh("flow")
+            shutil.rmtree(whole / f"p={name}")
+        (text / "p=b").rename(text / "p=2")
+        with pytest.raises(SourceError, match=r"folders 'p=…' were read as string, and those that are there now"):
+            home.refresh("flow")
+        (text / "p=2").rename(text / "p=b")
+        assert home.refresh("flow").datasets == {}
+        shutil.copytree(whole / "p=1", whole / "p=007")
+        home.refresh("flow")
+        assert Counter(row["p"] for row in home.rows("ws").to_pylist()) == {1: 2, 2: 2, 7: 2}
 
 
 # --- random workflows -----------------------------------------------------------------------------------------------

@@ -12,13 +12,16 @@ from lineage_service.errors import QuestionError, listed
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place
 from lineage_service.query.names import DatasetName
+from lineage_service.store.shared_rows import shared_files
+from lineage_service.store.versions import Version
 
 
 @dataclass(frozen=True)
 class RunOnTheWay:
     """One run: its sources that hold the rows asked for, or rows made from them, and its datasets that others read.
 
-    starts: sources that have the very rows · read: sources that read datasets of runs before it, with their makers
+    starts: sources that have the very rows, or some of them
+    read: sources that read datasets of runs before it, with their makers
     made: datasets that a later run reads, or that are asked about
     """
 
@@ -33,15 +36,19 @@ def place_of(dataset: DatasetRecord) -> Place:
 
 
 def runs_between(
-    ask: Questions, source: str, targets: Sequence[DatasetRecord]
+    ask: Questions, source: str, targets: Sequence[DatasetRecord], *, by_files: bool = False
 ) -> tuple[DatasetRecord, list[RunOnTheWay]]:
     """The source as the runs behind the targets have read it, and those runs, each behind those that it reads from.
+    With `by_files`, sources start too that read some of its files in another way, or under another name.
 
     QuestionError where no target is made from it, and where they are made from several versions of it.
     """
     makers = _makers(ask, targets)
     sources = [each for run_id in makers for each in ask.graph.datasets(run_id) if each.role == "source"]
     starts = _starts(ask, source, sources, targets)
+    if by_files:
+        known, version = {place_of(each) for each in starts}, ask.scan(starts[0]).version
+        starts += [each for each in sources if place_of(each) not in known and _shares(ask, version, each)]
     begin = {place_of(each) for each in starts}
     found: dict[str, RunOnTheWay] = {}
     for run_id in _in_order(makers):
@@ -65,6 +72,10 @@ def runs_between(
     if unlinked:
         raise QuestionError(f"{listed(unlinked)} is not made from '{starts[0].full_name}' in these runs")
     return starts[0], runs
+
+
+def _shares(ask: Questions, version: Version, source: DatasetRecord) -> bool:
+    return source.version_id == version.id or bool(shared_files(version, ask.scan(source).version))
 
 
 def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[Place, DatasetRecord]]:

@@ -21,6 +21,7 @@ from lineage_service.refresh.rows import COPY, same_values
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
 from lineage_service.store.engine import column, literal
+from lineage_service.store.folder_types import is_spelled_as, kind_of_folders, kind_of_type
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
@@ -86,6 +87,7 @@ class Detecting:
             )
             rids.append(np.arange(end, end + footer.rows, dtype=np.int64))
             end += footer.rows
+        self._refuse_other_kind(source, version, files)
         after = self.patcher.replaced(version, files)
         return Changed(
             source.name, version, after, _joined(gone), _joined(rids), not any(len(each) for each in gone), found=True
@@ -125,10 +127,28 @@ class Detecting:
             text, kind = values.get(each.original), duckdb_type(each.type)
             if each.partition is None or text is None or kind is None:
                 continue
-            if self.ask.engine.scalar(f"SELECT TRY_CAST({literal(text)} AS {kind}) IS NULL"):
+            unfit = self.ask.engine.scalar(f"SELECT TRY_CAST({literal(text)} AS {kind}) IS NULL")
+            if unfit or not is_spelled_as(text, each.type):
                 raise SourceError(
                     f"source '{source.name}': a folder '{each.original}=…' is no {each.type}",
                     hint="nothing was changed",
+                )
+
+    def _refuse_other_kind(self, source: DatasetRecord, version: Version, files: list[VersionFile]) -> None:
+        """SourceError where Spark guessed a column's type from the names of all folders, and now would another."""
+        for each in version.columns:
+            kind = kind_of_type(each.type)
+            if each.partition is None or kind is None:
+                continue
+            then, now = (
+                kind_of_folders(file.partitions.get(each.original) for file in some if file.only is None)
+                for some in (version.files, files)
+            )
+            if then == kind != now:
+                raise SourceError(
+                    f"source '{source.name}': folders '{each.original}=…' were read as {each.type}, and those that "
+                    "are there now would not be",
+                    hint="nothing was changed; run the workflow again",
                 )
 
     # --- copies -----------------------------------------------------------------------------------------------

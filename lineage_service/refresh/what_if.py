@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,26 @@ from lineage_service.store.engine import column, own
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.shared_rows import shared_rids
 from lineage_service.store.versions import Version
 
 NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Rows that are left out, of a version; other versions have some of them where they have read the same files."""
+
+    version: Version
+    rids: Ids
+
+    def rids_in(self, ask: Questions, scan: VersionScan) -> Ids:
+        """Those that another version has, under its rids."""
+        rids = shared_rids(self.version, scan.version, self.rids)
+        if scan.version.id == self.version.id:
+            return rids
+        there: Ids = ask.engine.id_array(scan.all_rids()).to_numpy(zero_copy_only=False).astype("int64")
+        return np.intersect1d(rids, there)
 
 
 def what_if(
@@ -47,12 +64,12 @@ def what_if(
     if not selection.given:
         raise QuestionError("say which rows are left out: where, key, rid or all")
     targets = [_target(ask, name) for name in dict.fromkeys(on)]
-    source, runs = runs_between(ask, without, targets)
+    source, runs = runs_between(ask, without, targets, by_files=True)
     answer = Answer([], "rows")
     by_spark: list[str] = []
     with ExitStack() as stack:
         refreshes: dict[str, Refresh] = {}
-        removed = removed_rids(ask, source, selection)
+        removed = Removed(ask.scan(source).version, removed_rids(ask, source, selection))
         for each in runs:
             is_asked = any(target.run_id == each.run_id for target in targets)
             refresh = _without(home, ask, each, removed, refreshes, options, stages, stack, is_asked=is_asked)
@@ -63,10 +80,13 @@ def what_if(
             part = _part(refreshes[target.run_id], target, selection)
             part.dataset = target.full_name if len(targets) > 1 else None
             answer.parts.append(part)
-    rows = len(removed)
+    rows = len(removed.rids)
     latest = ask.reader.latest_run(source.workflow)
     as_read = "" if latest is None or latest.id == source.run_id else f", as run '{source.run_id}' read it"
     answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'{as_read}")
+    others = [one.full_name for each in runs for one in each.starts if one != source]
+    if others:
+        answer.notes.append(f"{listed(list(dict.fromkeys(others)))} reads the same files, and is left without them too")
     if len(runs) > 1:
         workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
         answer.notes.append(f"over the workflows {listed(workflows)}")
@@ -87,7 +107,7 @@ def _without(
     home: HomeLayout,
     ask: Questions,
     way: RunOnTheWay,
-    removed: Ids,
+    removed: Removed,
     before: Mapping[str, Refresh],
     options: IndexOptions,
     stages: Stages,
@@ -110,10 +130,11 @@ def _without(
     folder = stack.enter_context(working_folder(home))
     stack.callback(folder.remove)
     refresh = Refresh(home, ask, run, folder, options, stages)
-    changes = {
-        each.name: Changing(ask.engine, refresh.patcher, each.name, ask.scan(each)).changed(removed, None, None, ())
-        for each in way.starts
-    }
+    changes = {}
+    for each in way.starts:
+        scan = ask.scan(each)
+        there = removed.rids_in(ask, scan)
+        changes[each.name] = Changing(ask.engine, refresh.patcher, each.name, scan).changed(there, None, None, ())
     for source, _ in way.read:
         if source.name in found:
             changes[source.name] = handed_on(source.name, ask.scan(source).version, found[source.name])
