@@ -86,7 +86,7 @@ def what_if(
     answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'{as_read}")
     others = [one.full_name for each in runs for one in each.starts if one != source]
     if others:
-        answer.notes.append(f"{listed(list(dict.fromkeys(others)))} reads the same files, and is left without them too")
+        answer.notes.append(f"{listed(list(dict.fromkeys(others)))} reads the same files, and loses the rows too")
     if len(runs) > 1:
         workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
         answer.notes.append(f"over the workflows {listed(workflows)}")
