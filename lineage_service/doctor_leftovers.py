@@ -11,7 +11,7 @@ from lineage_service.home import Home
 from lineage_service.progress import in_bytes
 from lineage_service.settings import command
 from lineage_service.store.catalog import HomeCatalog
-from lineage_service.store.layout import HomeLayout, is_marked_by, is_marked_committed
+from lineage_service.store.layout import HomeLayout, is_marked_by_another
 from lineage_service.store.sweeping import sharer
 from lineage_service.store.unpublished import left_beside, published_targets, waiting_runs, withdrawn
 
@@ -48,7 +48,7 @@ def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator
     with Home.open(home.path, catalog=url) as opened:
         found = opened.gc(dry_run=True)
     own = sharer(home, reader)
-    marked = [each for each in _run_folders(home) if is_marked_committed(each) and not is_marked_by(each, own)]
+    marked = [each for each in _run_folders(home) if is_marked_by_another(each, own)]
     unknown = [folder for folder in marked if reader.run(folder.name) is None]
     if unknown:
         told = listed([folder.name for folder in unknown], 3)

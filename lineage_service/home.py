@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lineage_service.query.lost import WhyNot
     from lineage_service.query.traced import Trace
     from lineage_service.record import RunReport
+    from lineage_service.refresh.ask import Asked
     from lineage_service.refresh.report import RefreshReport
     from lineage_service.spec.loader import LoadedWorkflow
     from lineage_service.store.unpublished import Finished
@@ -453,7 +454,6 @@ class Home:
         with self._masking("query"):
             return self._consumer.save(sql, name, limits, captures, self._committing("query"), reveal=reveal)
 
-    @question
     def refresh(
         self,
         *datasets: str,
@@ -470,15 +470,20 @@ class Home:
         """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
         (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
         the columns of `key`. Of several sources, each of these is a mapping by their names."""
-        from lineage_service.refresh.ask import asked_for, refresh
+        from lineage_service.refresh.ask import asked_for
 
         asked = asked_for(datasets, removed, changed, added, _tuple(key) or (), reveal=reveal)
-        self._finish_publications()
+        self._finish_publications()  # before the snapshot, which does not know what was committed since
         options = IndexOptions(master, remote, dict(conf or {}))
+        return self._refreshed(asked, options, Stages(progress or self.progress))
+
+    @question
+    def _refreshed(self, asked: Mapping[str, Asked], options: IndexOptions, stages: Stages) -> RefreshReport:
+        from lineage_service.refresh.ask import refresh
+
         with self._masking("refresh"):
             return refresh(
-                self.layout, self._ask, asked, options, self._committing("refresh"), self._publish,
-                Stages(progress or self.progress),
+                self.layout, self._ask, asked, options, self._committing("refresh"), self._publish, stages
             )  # fmt: skip
 
     @question
@@ -854,18 +859,20 @@ class Home:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
         from lineage_service.store.publish import withdraw
-        from lineage_service.store.sweeping import LostFiles, refuse_lost_files
+        from lineage_service.store.sweeping import LostFiles, refuse_lost_files, sharer
 
         self._release()
-        make_private(self.layout.run_folder(commit.run.id).path)
+        folder = self.layout.run_folder(commit.run.id)
+        make_private(folder.path)
+        folder.mark_committed(sharer(self.layout, self._catalog))  # killed at any point, other catalogs leave it alone
         with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
                 refuse_lost_files(self.layout, self._catalog, commit)
                 commit_run(engine, with_noted_files(commit, self.layout), erasures)
             except (ErasedMeanwhile, LostFiles):
-                withdraw(self.layout.run_folder(commit.run.id))
-                self.layout.run_folder(commit.run.id).remove()  # surely not committed; it may hold what was erased
+                withdraw(folder)
+                folder.remove()  # surely not committed; it may hold what was erased
                 raise
             finally:
                 engine.dispose()

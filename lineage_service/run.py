@@ -37,6 +37,7 @@ from lineage_service.store.session_settings import keep_settings
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
 from lineage_service.subjects.index import Declared, declared_subjects
+from lineage_service.subjects.key import home_key
 from lineage_service.subjects.noted import noted_subjects
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
     capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
     targets = prepare_publications(loaded, home)
+    if loaded.kept is not None or _declared(loaded):
+        home_key(home)  # where it is lost, this is told before anything is done
     stages, clock = Stages(tell), _Clock()
     with working_folder(home) as folder, announced(folder, targets) as publications:
         done, lost = _executed(loaded, options, capture, folder, access, publications, stages, clock)

@@ -337,10 +337,14 @@ def test_another_key_than_the_homes(refused, shop, monkeypatch):
 
 
 def test_a_key_that_is_lost_after_an_erasure(shop, spark):
-    """A new one is made by the next run, and would not know whoever was erased."""
+    """A new one would not know whoever was erased: none is made by the next run."""
     applies(shop)
     (shop.folder / "home" / "audit.key").unlink()
     home = shop.open()
+    with pytest.raises(StoreError, match="is lost: persons were noted with it"):
+        home.run(shop.folder / "first.yml")
+    assert not (shop.folder / "home" / "audit.key").exists()
+    (shop.folder / "home" / "audit.key").write_text("ab" * 32)
     with pytest.raises(StoreError, match="under another key than it has now"):
         home.run(shop.folder / "first.yml")
     home.close()

@@ -12,6 +12,7 @@ import pytest
 from lineage_service import Home
 from lineage_service.doctor import examine
 from lineage_service.errors import LineageError, RunError, StoreError, WorkflowError
+from lineage_service.store.notes import note_body
 from lineage_service.store.published_folder import MARK, copies_beside, read_mark
 from tests.erasure_shop import put_back
 from tests.killing import counted
@@ -178,7 +179,7 @@ def test_a_newer_copy_is_not_replaced_by_an_older_one(two):
     kept = note.read_text()
     flow.run()  # finishes it, and publishes four rows
     note.write_text(kept)
-    shutil.copytree(flow.target, json.loads(kept)[0]["waiting"])
+    shutil.copytree(flow.target, note_body(kept)[0]["waiting"])
     finished_by(flow, "gc")
     assert (flow.published(), flow.beside(), note.exists()) == (4, [], False)
 

@@ -57,7 +57,7 @@ from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import make_private
 from lineage_service.store.publish import refuse_foreign_copy
 from lineage_service.store.published_folder import put_in_place
-from lineage_service.store.sweeping import sweep, sweep_spill
+from lineage_service.store.sweeping import sharer, sweep, sweep_spill
 from lineage_service.store.unpublished import finish_publications, published_targets
 from lineage_service.subjects.finding import required_key, rows_of_hashes
 from lineage_service.subjects.key import Key
@@ -206,6 +206,7 @@ class Applying:
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             make_private(folder.path)
+            folder.mark_committed(sharer(self.audit.layout, self.audit.reader))
             folder.sync()
             folder.hand_over()
         switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]

@@ -21,7 +21,7 @@ from lineage_service.audit.log import Entry, logged
 from lineage_service.audit.processing import content_of, held_since, privacy_of
 from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
-from lineage_service.store.layout import is_at_work, sweeping
+from lineage_service.store.layout import is_at_work, size_of, sweeping
 from lineage_service.store.published_folder import remove_copy
 from lineage_service.store.references import References, held_runs
 from lineage_service.store.sweeping import files_left_over, sweep
@@ -122,7 +122,7 @@ def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tu
         folder = ask.home.run_folder(run_id).path
         shared = any(path.startswith(f"runs/{run_id}/") for path in needed)
         paths += files_left_over(ask.home, folder, needed, keep=shared)
-    return len(paths), sum(path.lstat().st_size for path in paths)
+    return len(paths), sum(map(size_of, paths))
 
 
 def _sweep(ask: Questions, run_ids: Collection[str]) -> None:

@@ -28,9 +28,8 @@ from lineage_service.store.patching import Ids
 from lineage_service.store.publish import announced
 from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.subjects.index import declared_subjects
-from lineage_service.subjects.key import home_key
 from lineage_service.subjects.noted import scan_of
-from lineage_service.subjects.returned import is_held, problem_of, refuse_another_key, returned_rows
+from lineage_service.subjects.returned import is_held, key_of_erased, problem_of, returned_rows
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,7 @@ def _without_erased(
         parts, persons = [np.array([], np.int64)], 0
         for declared in declared_subjects(source.name, spec.subject):
             erased = ask.reader.erased(declared.kind)
-            scan, key = scan_of(refreshing.folder, change.after), home_key(refreshing.home)
-            refuse_another_key(refreshing.home, key, erased)
+            scan, key = scan_of(refreshing.folder, change.after), key_of_erased(refreshing.home, erased)
             rids, count = returned_rows(ask.engine.connection, key, declared, scan, change.came, erased)
             parts.append(rids)
             persons = max(persons, count)

@@ -359,7 +359,7 @@ def _state(path: str) -> tuple[int, int, int] | None:
 
 
 def _place(path: str) -> _Place | None:
-    for home in _catalogs:
+    for home in [*_catalogs]:  # another thread may open a home meanwhile
         if path.startswith(f"{home}/runs/"):
             run_id, _, inside = path[len(home) + len("/runs/") :].partition("/")
             return _Place(home, run_id, inside)

@@ -110,11 +110,14 @@ class RunFolder:
     def mark_committed(self, sharer: str = "") -> None:
         """So that `gc` with another catalog leaves it alone. A run is committed by its catalog, with or without.
 
-        `sharer`: the catalog whose runs need files in it, where no catalog has the run itself any more."""
+        `sharer`: the catalog that alone knows whether the folder is needed: it is about to have the run, or has only
+        runs that share files in it."""
         with suppress(OSError):
-            if sharer or not (self.path / COMMITTED).exists():
-                (self.path / COMMITTED).touch(mode=0o600)
-                (self.path / COMMITTED).write_text(sharer, encoding="utf-8")
+            if not is_marked_by(self.path, sharer):
+                fresh = self.path / f"{COMMITTED}.new"  # an empty mark would say that some catalog has the run
+                fresh.touch(mode=0o600)
+                fresh.write_text(sharer, encoding="utf-8")
+                fresh.replace(self.path / COMMITTED)
 
     def clear(self) -> None:
         """Back to an empty folder, for another try."""
@@ -222,14 +225,35 @@ def _home_lock(home: HomeLayout, kind: int, name: str = SWEEP_LOCK) -> Iterator[
 
 
 def try_lock(folder: Path) -> int | None:
-    """The lock of a run's folder, to be closed when done; None where somebody else holds it."""
-    lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    """The lock of a run's folder, to be closed when done; None where somebody else holds it, or has just removed the
+    folder."""
+    try:
+        lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise store_error(error, folder.parent.parent) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         return None
     return lock
+
+
+def paths_below(folder: Path) -> Iterator[Path]:
+    """Files, and links, in a folder and below it. Others may be removing it meanwhile: what is gone is not told."""
+    for inside, folders, names in os.walk(folder):
+        yield from (Path(inside) / name for name in names)
+        yield from (path for name in folders if (path := Path(inside) / name).is_symlink())
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; none where it is gone."""
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def is_at_work(folder: Path) -> bool:
@@ -247,13 +271,13 @@ def is_at_work(folder: Path) -> bool:
     return False
 
 
-def is_marked_committed(folder: Path) -> bool:
-    """Whether some catalog, this one or another, has that run."""
-    return (folder / COMMITTED).exists()
+def is_marked_by_another(folder: Path, sharer: str) -> bool:
+    """Whether a catalog may need the folder, be it that some has the run or that another than this one is asked."""
+    return (folder / COMMITTED).exists() and not is_marked_by(folder, sharer)
 
 
 def is_marked_by(folder: Path, sharer: str) -> bool:
-    """Whether only files that runs of that catalog share keep the folder."""
+    """Whether that catalog alone knows if the folder is needed."""
     try:
         return (folder / COMMITTED).read_text(encoding="utf-8") == sharer
     except (OSError, ValueError):
@@ -265,9 +289,17 @@ def unfinished_folders(home: HomeLayout) -> list[Path]:
     that a question captured and did not live to remove."""
     if not home.spill.is_dir():
         return []
-    begun = [folder for folder in home.spill.glob("new-*") if time.time() - folder.stat().st_mtime > 60]
-    asked = [folder for folder in home.spill.glob("asked-*") if time.time() - folder.stat().st_mtime > 3600]
+    begun = [folder for folder in home.spill.glob("new-*") if _age(folder) > 60]
+    asked = [folder for folder in home.spill.glob("asked-*") if _age(folder) > 3600]
     return [folder for folder in begun if not is_at_work(folder)] + asked
+
+
+def _age(folder: Path) -> float:
+    """Seconds since something was made in it; none where it is gone: a run that begins moves its folder."""
+    try:
+        return time.time() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager

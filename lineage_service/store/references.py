@@ -18,7 +18,7 @@ from lineage_catalog.records import Commit, HopRecord, RunRecord, SubjectRecord
 
 from lineage_service.errors import StoreError
 from lineage_service.store.aligned import ALIGNED, AlignedTables
-from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder
+from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder, paths_below
 from lineage_service.store.session_settings import FILE as SETTINGS
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
@@ -94,7 +94,7 @@ class References:
                 if not whole.is_relative_to(root):
                     continue
                 whole = self.home.path / whole.relative_to(root)
-            files = (each for each in whole.rglob("*") if each.is_file()) if whole.is_dir() else (whole,)
+            files = paths_below(whole) if whole.is_dir() else (whole,)
             found |= {str(each.relative_to(self.home.path)) for each in files if each.is_file()}
         return found
 

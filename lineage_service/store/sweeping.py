@@ -23,8 +23,9 @@ from lineage_service.store.layout import (
     PUBLICATIONS,
     HomeLayout,
     is_at_work,
-    is_marked_by,
-    is_marked_committed,
+    is_marked_by_another,
+    paths_below,
+    size_of,
     try_lock,
     unfinished_folders,
 )
@@ -75,6 +76,7 @@ def sweep(
     needed |= {home.relative(each / PUBLICATIONS) for each in folders if (each / PUBLICATIONS).is_file()}
     marked = {path.split("/")[1] for path in needed if path.startswith("runs/") and path.rpartition("/")[2] not in OWN}
     known = {run.id for run in held}
+    failed = {run.id for run in held if run.status == "failed"}
     touched = files = size = 0
     left = []
     own = sharer(home, reader)
@@ -82,17 +84,18 @@ def sweep(
         if only is not None and folder.name not in only:
             continue
         unknown = reader.run(folder.name) is None
-        if folder.name in busy or (unknown and is_marked_committed(folder) and not is_marked_by(folder, own)):
+        if folder.name in busy or (unknown and is_marked_by_another(folder, own)):
             left.append(folder.name)
             continue
         keep = folder.name in known or folder.name in marked
         count, bytes_ = _sweep_folder(home, folder, needed, keep=keep, dry_run=dry_run)
         if keep and not dry_run and folder.is_dir():
-            home.run_folder(folder.name).mark_committed(own if unknown else "")  # another catalog leaves it alone
+            # Another catalog leaves it alone; this one must be able to remove it once it has forgotten the run.
+            home.run_folder(folder.name).mark_committed(own if unknown or folder.name in failed else "")
         touched, files, size = touched + bool(count), files + count, size + bytes_
     if spill:
         for folder in unfinished_folders(home):
-            size += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            size += sum(map(size_of, paths_below(folder)))
             touched += 1
             if not dry_run:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +122,7 @@ def _sweep_folder(
         return 0, 0  # somebody has begun to work on it
     try:
         going = files_left_over(home, folder, needed, keep=keep)
-        size = sum(path.lstat().st_size for path in going)
+        size = sum(map(size_of, going))
         count = len(going) if keep else max(1, len(going))
         if not dry_run:
             _remove(going, folder, keep=keep)
@@ -133,7 +136,7 @@ def _sweep_folder(
 
 def files_left_over(home: HomeLayout, folder: Path, needed: Collection[str], *, keep: bool) -> list[Path]:
     """Files in the folder of a run that are not needed; `keep`: the folder stays, and so what says whose it is."""
-    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    there = [*paths_below(folder)]
     kept = with_companions(needed, (home.relative(path) for path in there))
     going = [path for path in there if home.relative(path) not in kept]
     return [path for path in going if not (keep and path.parent == folder and path.name in OWN)]

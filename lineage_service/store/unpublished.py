@@ -25,7 +25,7 @@ from lineage_service.store.layout import (
     HomeLayout,
     RunFolder,
     is_at_work,
-    is_marked_committed,
+    is_marked_by_another,
     publishing,
     try_lock,
 )
@@ -39,6 +39,7 @@ from lineage_service.store.published_folder import (
     remove_replaced,
     replacing,
 )
+from lineage_service.store.sweeping import sharer
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def finish_publications(home: HomeLayout, reader: CatalogReader) -> Finished:
     published: list[Path] = []
     removed: list[Path] = []
     problems: list[Problem] = []
+    own = sharer(home, reader)
     order = {run.id: number for number, run in enumerate(reversed(reader.runs()))}
     for folder in sorted(_with_notes(home), key=lambda each: (order.get(each.run_id, -1), each.run_id)):
         lock = try_lock(folder.path)
@@ -108,10 +110,11 @@ def finish_publications(home: HomeLayout, reader: CatalogReader) -> Finished:
             noted = noted_publications(folder)
             if noted is None:
                 continue
-            if folder.run_id in order:
+            run = reader.run(folder.run_id)  # once it is locked: it may have been committed since
+            if run is not None and run.status == "committed":
                 problems += (found := publish(home, reader, folder.run_id))
                 published += [] if found else [each.target for each in noted]
-            elif reader.run(folder.run_id) is not None or not is_marked_committed(folder.path):
+            elif run is not None or not is_marked_by_another(folder.path, own):
                 with publishing(home):
                     withdraw(folder)
                 removed += [each.waiting for each in noted]
@@ -190,8 +193,22 @@ def clear_left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Pat
     targets = published_targets(reader) if targets is None else targets
     if left_beside(home, reader, targets):
         with publishing(home):
+            left = left_beside(home, reader, targets)
+            for target in targets:
+                _restore(target, [path for path in copies_beside(target) if path in left])
             for path in left_beside(home, reader, targets):
                 with suppress(OSError):
                     shutil.rmtree(path)
                     removed.append(path)
     return removed
+
+
+def _restore(target: Path, beside: list[Path]) -> None:
+    """Puts one of these copies back where none is in place: a run of an earlier version was killed between two renames.
+    It left no note, and marked a new copy only once the run was committed."""
+    marks = {path: read_mark(path) for path in beside}
+    new = [path for path, mark in marks.items() if path.suffix == ".new" and mark is not None and mark.run is None]
+    old = [path for path, mark in marks.items() if path.suffix == ".old" and mark is not None]
+    if (new or old) and not target.exists():
+        with replacing(target):
+            max(new or old, key=lambda path: path.stat().st_mtime_ns).rename(target)

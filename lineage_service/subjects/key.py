@@ -79,9 +79,15 @@ def readable_key(home: HomeLayout) -> Key | None:
 
 
 def home_key(home: HomeLayout) -> Key:
-    """The key of a home, made where it has none."""
+    """The key of a home, made where it never had one. StoreError where it is lost: with a new one nobody would find
+    the persons again that were noted, or erased, with the old one."""
     found = existing_key(home)
     if found is not None:
+        return found
+    if any(home.runs.glob("*/subjects/*")):
+        found = existing_key(home)  # of two first runs at once the other may have made it just now
+        if found is None:
+            raise lost_key(home)
         return found
     path = home.path / NAME
     begun = path.with_name(f".{NAME}.{secrets.token_hex(6)}")
@@ -97,6 +103,15 @@ def home_key(home: HomeLayout) -> Key:
             os.link(begun, path)
         begun.unlink()
     return Key(_decoded(path.read_text(encoding="ascii"), f"the file '{path}'"))
+
+
+def lost_key(home: HomeLayout) -> StoreError:
+    """What is told where a key is gone that persons were noted with."""
+    return StoreError(
+        f"the key of the home '{home.path}' is lost: persons were noted with it, and nobody would find them again with "
+        "another",
+        hint=f"restore '{NAME}' from a backup, or give it by {VARIABLE}",
+    )
 
 
 def _decoded(text: str, where: str) -> bytes:

@@ -24,7 +24,7 @@ from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
 from lineage_service.subjects.hashing import canonical, hashed
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import VARIABLE, Key, home_key
+from lineage_service.subjects.key import VARIABLE, Key, existing_key, home_key, lost_key
 from lineage_service.subjects.noted import Known, known_index, scan_of
 
 if TYPE_CHECKING:
@@ -69,14 +69,19 @@ def returned_rows(
     return np.unique(np.array([row[0] for row in rows], np.int64)), len({bytes(row[1]) for row in rows})
 
 
-def refuse_another_key(home: HomeLayout, key: Key, erased: Mapping[str, str]) -> None:
-    """StoreError where persons were erased under a key that is lost: they could come back without being seen."""
+def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> Key:
+    """The home's key. StoreError where persons were erased under one that is lost: they could come back without being
+    seen."""
+    if erased and existing_key(home) is None:
+        raise lost_key(home)
+    key = home_key(home)
     if set(erased.values()) - {key.id}:
         raise StoreError(
             f"persons were erased from the home '{home.path}' under another key than it has now: whether they are in "
             "the data again cannot be told",
             hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
         )
+    return key
 
 
 @dataclass
@@ -98,7 +103,7 @@ class Returned:
             if not declared or is_held(spec):
                 continue
             for each in declared:
-                refuse_another_key(self.folder.home, home_key(self.folder.home), self.erased(each.kind))
+                key_of_erased(self.folder.home, self.erased(each.kind))
             made = [self._index(each, versions[name]) for each in declared]
             rids, persons = self._rows(made)
             if not persons:
