@@ -174,18 +174,18 @@ def _refuse_wrong(
             if not check(each):
                 shown = example if parameter.kind is inspect.Parameter.VAR_POSITIONAL else f"{name}={example}"
                 raise QuestionError(
-                    f"'{name}' of {verb}() needs {expected}, not {_kind(each)}", hint=f"for example {shown}"
+                    f"'{name}' of {verb}() needs {expected}, not {_kind(each, expected)}", hint=f"for example {shown}"
                 )
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Any, expected: str) -> str:
     """What a value is, without the value."""
     if value is None:
         return "None"
     if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
         return "a negative number"
     if isinstance(value, Mapping):
-        return "a mapping"
+        return "such a mapping" if expected.startswith("a mapping") else "a mapping"
     names = {"str": "text", "int": "a number", "float": "a number with decimals", "bool": "True or False",
              "bytes": "bytes", "list": "such a list", "tuple": "such a tuple"}  # fmt: skip
     return names.get(type(value).__name__, f"a {type(value).__name__}")

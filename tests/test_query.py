@@ -372,6 +372,6 @@ def test_nothing_is_reachable_beside_the_home(home, folder, monkeypatch):
     secret.write_text("a\n1\n")
     for sql in (f"FROM read_csv('{secret}')", f"COPY (SELECT 1) TO '{folder / 'out.csv'}'", "ATTACH 'x.db'",
                 "SET enable_external_access = true", "INSTALL httpfs"):  # fmt: skip
-        with pytest.raises(QuestionError, match=r"must not|cannot|fails on the data"):
+        with pytest.raises(QuestionError, match=r"must not|cannot"):
             home._ask.session.run(sql)
     assert not (folder / "out.csv").exists()

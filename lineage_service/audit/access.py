@@ -40,12 +40,17 @@ ROLES = {Role.OWN: "own", Role.PEER: "peer"}
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Access:
     """The document for the person, and notes for who asked: anchors of the log that failed."""
 
     document: Document
     notes: list[str]
+
+    def __repr__(self) -> str:
+        """Counts only: what is shown by chance, in a log or a traceback, must not hold the person's data."""
+        summary = self.document["summary"]
+        return f"<Access: {summary['rows']} rows in {summary['datasets']} datasets>"
 
 
 def access(

@@ -203,14 +203,22 @@ def translated(home: Path) -> Iterator[None]:
             ) from None
         if _NO_PARQUET.search(str(error)):
             raise _unreadable(str(error), home) from None
-        raise QuestionError(f"the question fails on the data ({type(error).__name__})") from None
+        raise _wrong_value() from None
     except duckdb.Error as error:
         if isinstance(error, duckdb.InternalException | duckdb.InterruptException):
             raise
         if type(error) is not duckdb.Error:
-            raise QuestionError(f"the question cannot be answered ({type(error).__name__})") from None
+            raise _wrong_value() from None
         # Without a kind of its own: the Parquet reader has lost its way in a file.
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
+
+
+def _wrong_value() -> QuestionError:
+    """Which function and which value is not told: DuckDB's text may quote the data."""
+    return QuestionError(
+        "a function or operator of the question was given a value that it cannot take",
+        hint="look at patterns, formats and ranges of numbers in it",
+    )
 
 
 def out_of_memory() -> QuestionError:

@@ -108,25 +108,34 @@ def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[st
             hidden = next((part.name for part in node.parts if part.name.lower() in masked), None)
             if hidden is not None or (masked and isinstance(node.this, exp.Star)):
                 raise QuestionError(
-                    f"column '{hidden or '*'}' is masked: {'an' if what == 'order' else 'a'} {what} over it would "
-                    "tell its values",
+                    f"column '{hidden or '*'}' is masked: {_a(what)} over it would tell its values",
                     hint=HINT,
                 )
         elif isinstance(node, exp.Anonymous):
             if node.name.lower() not in _PLAIN_FUNCTIONS:
-                raise QuestionError(f"function '{node.name}' is not allowed in a {what}")
+                raise QuestionError(f"function '{node.name}' is not allowed in {_a(what)}")
         elif isinstance(node, exp.AggFunc | exp.Window | exp.UDTF):
-            raise QuestionError(f"a {what} looks at one row: aggregates and windows are not allowed")
+            raise QuestionError(f"{_a(what)} looks at one row: aggregates and windows are not allowed")
         elif isinstance(node, exp.Func) and not isinstance(node, allowed):
             if not _is_plain(node):
-                raise QuestionError(f"function '{node.sql_name().lower()}' is not allowed in a {what}")
+                raise QuestionError(f"function '{_written(node, text)}' is not allowed in {_a(what)}")
         elif not isinstance(node, allowed):
             raise QuestionError(
-                f"{'an' if what == 'order' else 'a'} {what} may hold columns, values, operators and plain functions, "
+                f"{_a(what)} may hold columns, values, operators and plain functions, "
                 f"but no {type(node).__name__.lower()}",
                 hint=_HINT,
             )
     return tree
+
+
+def _a(what: str) -> str:
+    return f"{'an' if what == 'order' else 'a'} {what}"
+
+
+def _written(node: exp.Func, text: str) -> str:
+    """A function's name as the user wrote it: the parser has names of its own for functions that it knows."""
+    start, end = node.meta.get("start"), node.meta.get("end")
+    return node.sql_name().lower() if start is None or end is None else text[start : end + 1]
 
 
 def _reason(error: SqlglotError) -> str:
