@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_service.errors import (
     CaptureSuspect,
     ChecksFailed,
+    DamagedFile,
     LineageError,
     LineageInterrupted,
     NotFound,
@@ -29,6 +30,7 @@ __all__ = [
     "Answer",
     "CaptureSuspect",
     "ChecksFailed",
+    "DamagedFile",
     "Home",
     "LineageError",
     "LineageInterrupted",
