@@ -1,6 +1,7 @@
 """Several processes and several catalogs in one home, folders that vanish, a key that is lost: nothing is lost over it."""
 
 import json
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import replace
@@ -219,3 +220,16 @@ def test_no_new_key_is_made_where_persons_were_noted_with_one_that_is_lost(tmp_p
     assert [path.name for path in (made.folder / "runs").iterdir()] == ["0001flow"]
     (made.folder / "audit.key").write_text(text)
     assert home_key(layout) == key
+
+
+# --- a home of the version before, where nothing can be written -----------------------------------------------
+
+
+def test_an_old_catalog_where_nothing_can_be_written_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "home"
+    folder.mkdir()
+    migrate(f"sqlite:///{folder / 'catalog.db'}", "0006")
+    asked = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: path != folder and asked(path, mode))
+    with Home.open(folder) as home, pytest.raises(StoreError, match="of an earlier version, and cannot be brought"):
+        home.runs()

@@ -63,6 +63,9 @@ def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
                 if revision(engine) is None:
                     raise missing_catalog(home, url)
                 migrate(url)
+                if not require_head(engine):  # a copy in memory was migrated
+                    told = "the catalog is of an earlier version, and cannot be brought up to date where it is"
+                    raise CatalogError(f"{told}: nothing can be written there", "copy the home, and open the copy")
         except BaseException:
             engine.dispose()
             raise
