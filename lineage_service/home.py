@@ -868,7 +868,8 @@ class Home:
         with sharing(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
-                refuse_lost_files(self.layout, self._catalog, commit)
+                if self._catalog.erasures() == erasures:  # else it is refused for that reason
+                    refuse_lost_files(self.layout, self._catalog, commit)
                 commit_run(engine, with_noted_files(commit, self.layout), erasures)
             except (ErasedMeanwhile, LostFiles):
                 withdraw(folder)
