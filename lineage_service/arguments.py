@@ -115,6 +115,12 @@ CHECKS: dict[str, tuple[Check, str, str]] = {
 }  # fmt: skip
 
 
+# Parameters that are narrower than their annotation.
+NARROWER: dict[str, tuple[Check, str, str]] = {
+    "top": (_or_none(lambda value: _count(value) and value >= 1), "a whole number, 1 or larger", "3"),
+}
+
+
 def checked_arguments(made: Class) -> Class:
     """A class whose public methods check what they are given, by the annotations of their parameters."""
     for name, method in list(vars(made).items()):
@@ -169,7 +175,7 @@ def _refuse_wrong(
     for name, value in list(bound.arguments.items())[1:]:
         parameter = parameters[name]
         values = value if parameter.kind is inspect.Parameter.VAR_POSITIONAL else (value,)
-        check, expected, example = CHECKS.get(str(parameter.annotation), CHECKS["Any"])
+        check, expected, example = NARROWER.get(name) or CHECKS.get(str(parameter.annotation), CHECKS["Any"])
         for each in values:
             if not check(each):
                 shown = example if parameter.kind is inspect.Parameter.VAR_POSITIONAL else f"{name}={example}"

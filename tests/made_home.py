@@ -11,6 +11,7 @@ from lineage_catalog.writer import commit_run
 
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.noting import with_noted_files
+from lineage_service.store.permissions import make_private
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state
 
 RUN = "0123456789abcdef"
@@ -57,6 +58,7 @@ def made_home(folder: Path, run_id: str = RUN, catalog: str | None = None, *, ch
     commit_run(engine, with_noted_files(commit, home) if checksums else commit)
     engine.dispose()
     run.mark_committed()
+    make_private(home.path)
     return home.path
 
 

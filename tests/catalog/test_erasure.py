@@ -71,9 +71,9 @@ def test_a_table_that_somebody_holds_is_waited_for_and_then_told(spark, postgres
     sweep = applying.sweep
     reader = psycopg.connect(postgresql_url)
 
-    def then_read(*given):
+    def then_read(*given, **named):
         reader.execute("SELECT count(*) FROM runs")
-        return sweep(*given)
+        return sweep(*given, **named)
 
     with monkeypatch.context() as patched, pytest.raises(StoreError, match="could not be written anew"):
         patched.setattr(applying, "sweep", then_read)
