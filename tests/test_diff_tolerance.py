@@ -177,7 +177,7 @@ def test_rows_of_another_output_are_known_by_what_it_groups_them_by(made):
 @pytest.mark.parametrize("bad", [-1e-9, 1, 1.5, NAN, INF, "1e-9", None, True])
 def test_bad_tolerances_are_refused(made, bad):
     two_runs(made, [1.0], [1.0])
-    with pytest.raises(QuestionError, match="a tolerance is a number from 0"):
+    with pytest.raises(QuestionError, match=r"tolerance.* a number"):
         made.home.diff("out", tolerance=bad)
 
 

@@ -79,10 +79,11 @@ def open_sink(out: Path | None = None) -> Iterator[Sink]:
         draft.unlink(missing_ok=True)
 
 
-def print_text(text: str) -> None:
-    """A result as one text on standard output."""
+def print_text(text: str, *, styled: bool = False) -> None:
+    """A result as one text on standard output. A `styled` text has colours, and all else in it is safe already."""
+    whole = text if text.endswith("\n") else f"{text}\n"
     with open_sink() as sink:
-        sink.write_text(visible(text if text.endswith("\n") else f"{text}\n"))
+        sink.write_text(whole if styled else visible(whole))
 
 
 @contextlib.contextmanager

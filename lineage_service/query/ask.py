@@ -31,7 +31,6 @@ from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
-from lineage_service.spec.loader import LoadedWorkflow, loaded_again
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
@@ -39,6 +38,8 @@ from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from lineage_service.spec.loader import LoadedWorkflow
 
 MOST_TAKEN = 1000  # predicates whose rows are remembered
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
@@ -85,6 +86,8 @@ class Questions:
 
     def _workflow_of(self, run_id: str) -> LoadedWorkflow:
         """The workflow of a run that read nothing of the environment; a home gives one that knows about that."""
+        from lineage_service.spec.loader import loaded_again
+
         return loaded_again(self.reader.content(run_id) or "{}", f"run {run_id}")
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import delete, event
 from lineage_service import Home
 from lineage_service.doctor import examine
 from lineage_service.errors import LineageError
+from lineage_service.store.checksums import forget
 from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
@@ -159,6 +160,7 @@ def statements(made, question, every):
 
 
 def asked(made, question):
+    forget()  # as in a new process: each time the same statements
     with made.home as home:
         return QUESTIONS[question](home)
 

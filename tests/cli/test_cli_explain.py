@@ -133,13 +133,13 @@ def test_narrow_terminals_do_not_indent_chains(call: Call, none: Path, monkeypat
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_chain_of_three_hundred_steps_is_explained(call: Call, flow: Path, none: Path) -> None:
+def test_a_long_chain_of_steps_is_explained(call: Call, flow: Path, none: Path) -> None:
     steps = "".join(
         f"  - {{name: s{n}, op: filter, input: {f's{n - 1}' if n else 'people'}, where: id > {n}}}\n"
-        for n in range(300)
+        for n in range(240)
     )
     flow.write_text(
-        f"version: 1\nname: w\nsources: {{people: {{path: people.parquet}}}}\nsteps:\n{steps}outputs: {{s299: }}\n"
+        f"version: 1\nname: w\nsources: {{people: {{path: people.parquet}}}}\nsteps:\n{steps}outputs: {{s239: }}\n"
     )
     result = call(["explain", str(flow), "--home", str(none)])
     assert (result.code, result.err) == (0, "")

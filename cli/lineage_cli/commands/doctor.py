@@ -40,7 +40,10 @@ def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: s
     from lineage_service.doctor import examine
 
     diagnosis = examine(home, catalog, spark=spark, deep=deep)
-    print_text(json.dumps(diagnosis.to_json(), ensure_ascii=False) if as_json else _told(diagnosis))
+    if as_json:
+        print_text(json.dumps(diagnosis.to_json(), ensure_ascii=False))
+    else:
+        print_text(_told(diagnosis), styled=True)
     if not diagnosis.ok:
         click.get_current_context().exit(ANSWER_IS_NO)
 
