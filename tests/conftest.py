@@ -10,8 +10,9 @@ import os
 import pytest
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
-LONGEST = ("test_cases", "test_capture", "test_properties", "test_refresh", "test_erasure_rules", "test_erasure_chain",
-           "test_workload", "test_erasure_killed", "test_erasure_requests", "test_refresh_random", "test_end_to_end",
+LONGEST = ("test_damage", "test_walk", "test_limits", "test_refresh_by_file", "test_publish", "test_over_workflows",
+           "test_refresh_kept", "test_permissions", "test_direct", "test_cases", "test_capture", "test_properties",
+           "test_refresh", "test_erasure_rules", "test_erasure_chain", "test_workload", "test_erasure_killed", "test_erasure_requests", "test_refresh_random", "test_end_to_end",
            "test_tutorial", "test_runs", "test_sources", "test_tpch", "test_semantics", "test_why_not", "test_bad_input",
            "test_examples", "test_java", "test_packaging", "test_erasure_sources", "test_masking_runs", "test_demo",
            "test_checks", "test_lines", "test_saved", "test_query", "test_access_shop", "test_erasure_page")  # fmt: skip

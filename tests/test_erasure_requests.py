@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lineage_catalog import engine
 from lineage_catalog.engine import connect
 from lineage_cli.main import main
 
@@ -307,6 +308,7 @@ def test_a_catalog_that_somebody_reads_after_the_switch(shop, monkeypatch, capsy
     with monkeypatch.context() as patched:
         patched.setattr(applying, "sweep", then_read)
         patched.setattr(facade, "connect", partial(connect, wait=0.1))
+        patched.setattr(engine, "WRITING_WAIT", 0.1)  # the same connection has written before
         with pytest.raises(SystemExit) as left:
             main(["audit", "apply", "plan.json", "--home", str(shop.folder / "home"), "--quiet"])
     told = capsys.readouterr().err
