@@ -55,6 +55,10 @@ def problems(folder: Path, steps: str, outputs: str = "{out: }", extra: str = ""
         ("- {name: out, op: project, input: a, columns: {_rid: id}}", "reserved"),
         ("- {name: out, op: with_columns, input: a, columns: {x: count(*)}}", "aggregate"),
         ("- {name: out, op: aggregate, input: a, by: [id], measures: {m: amount}}", "measure 'm' is no aggregate"),
+        (
+            "- {name: out, op: aggregate, input: a, by: [id], measures: {m: max(1 + sum(amount))}}",
+            "measure 'm' has an aggregate function inside another",
+        ),
         ("- {name: out, op: aggregate, input: a, by: [id], measures: {m: sum(amount) + name}}", "outside an aggregate"),
         ("- {name: out, op: aggregate, input: a, by: [idd], measures: {m: count(*)}}", "unknown column 'idd'"),
         (
@@ -217,3 +221,22 @@ def test_no_expressions(text):
 def test_conjuncts_of_a_semi_join(on, keys):
     found = keyed_condition(Expression(on), lambda ref: "left" if ref.parts[0].startswith("l") else "right")
     assert (list(found.keys) if found else None) == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "nested"),
+    [
+        ("sum(amount) FILTER (WHERE amount > 0)", False),
+        ("percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)", False),
+        ("sum(amount) / count(DISTINCT id) + max(abs(amount))", False),
+        ("max_by(id, amount)", False),
+        ("collect_list(named_struct('a', amount))", False),
+        ("aggregate(collect_list(amount), 0D, (a, x) -> a + x)", False),
+        ("any_value(amount) IGNORE NULLS", False),
+        ("sum(sum(amount))", True),
+        ("max(1 + count(*))", True),
+        ("sum(amount) FILTER (WHERE max(amount) > 0)", False),  # not inside the call; Spark says what it is
+    ],
+)
+def test_aggregates_inside_others(text, nested):
+    assert Expression(text).nests_aggregates is nested

@@ -309,6 +309,13 @@ class _StepContext:
                 "wrap it in an aggregate function such as sum, max or count, or add it to `by`",
             )
             return None
+        elif expression.nests_aggregates:
+            self.problem(
+                f"measure {what} has an aggregate function inside another: '{text}'",
+                self.at(*path),
+                "compute the inner one in an aggregate step of its own, before this one",
+            )
+            return None
         return expression
 
     def window_measure(self, text: str, what: str, *path: str | int) -> Expression | None:

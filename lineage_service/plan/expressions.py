@@ -126,6 +126,17 @@ class Expression:
         return any(name in functions.AGGREGATES for name in self.called) and not self.windowed
 
     @property
+    def nests_aggregates(self) -> bool:
+        """Whether an aggregate function is given another one."""
+        from sqlglot import exp
+
+        def calls(tree: exp.Expr) -> list[exp.Expr]:
+            around = exp.Filter | exp.WithinGroup  # stand around a call, and are none
+            return [node for node in tree.walk() if _is_aggregate_node(node) and not isinstance(node, around)]
+
+        return any(inner is not call for call in calls(self.tree) for inner in calls(call))
+
+    @property
     def windowed(self) -> bool:
         return any(token.token_type.name == "OVER" for token in self.tokens)
 
