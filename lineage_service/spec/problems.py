@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args
 
@@ -153,14 +154,23 @@ def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, 
         case "less_than_equal":
             return f"{thing} is {_shown(value)}; it needs to be {context['le']} or less", None
         case "tuple_type" if LIST_FORM in detail["loc"]:
-            return f"{thing} needs a list or a mapping, not {_shown(value)}", None
+            return f"{thing} needs a list or a mapping, not {_shown(value)}", _as_list(value)
         case "bool_type":
             hint = "YAML 1.2 knows only true and false" if isinstance(value, str) else None
             return f"{thing} needs true or false, not {_shown(value)}", hint
+        case "tuple_type":
+            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", _as_list(value)
+        case "string_type" if isinstance(value, list | tuple) and _last_word(detail["loc"]) == "on":
+            return f"{thing} needs text, not a list", "columns of the same name on both sides: `using: [column, …]`"
         case _ if kind in _NEEDED:
             return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", None
         case _:
             return f"{thing} is wrong: {detail['msg']}", None
+
+
+def _as_list(value: Any) -> str | None:
+    """How one word is written where a list is needed."""
+    return f"write [{value}]" if isinstance(value, str) and re.fullmatch(r"\w{1,60}", value) else None
 
 
 def _shown(value: Any) -> str:
