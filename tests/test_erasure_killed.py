@@ -172,8 +172,14 @@ def test_interrupted_just_after_the_switch(killed, monkeypatch):
     assert killed.survives(collected=False) == "switched"
 
 
-def interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
+def interrupted(folder: RunFolder, *catalog: str) -> None:
+    """Marked for its catalog before the switch, as ever; interrupted when it is marked behind it."""
+    if not catalog:
+        raise KeyboardInterrupt
+    mark_committed(folder, *catalog)
+
+
+mark_committed = RunFolder.mark_committed
 
 
 def test_a_run_that_published_after_the_kill_keeps_its_copy(killed, spark):
