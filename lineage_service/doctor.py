@@ -308,7 +308,8 @@ def _version(
         found = Version.from_json(record.id, record.body)
     except (ValueError, KeyError, TypeError):
         return 0, f"what the catalog holds of '{dataset.name}' is damaged"
-    for side in (side for file in found.files for side in (file.without, file.only) if side is not None):
+    sides = [found.positions, *(side for file in found.files for side in (file.without, file.only))]
+    for side in (side for side in sides if side is not None):
         if not Path(home.absolute(side)).is_file():
             return len(found.files), f"'{side}', which says what rows count, is missing"
     if found.expired is not None:  # its rows went when they were to go

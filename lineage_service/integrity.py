@@ -92,6 +92,8 @@ def needed_paths(reader: CatalogReader, run_id: str) -> Iterator[str]:
             if version.kind != "source" and version.expired is None:
                 yield file.path
             yield from (side for side in (file.without, file.only) if side is not None)
+        if version.positions is not None:
+            yield version.positions
         for subjects in reader.subjects(record.id):
             for layer in json.loads(subjects.body)["layers"]:
                 yield from (layer["persons"], layer["rows"], *layer.get("without", ()))

@@ -43,6 +43,7 @@ class Following:
     questions: Questions
     tables: Tables
     source: DatasetRecord
+    target: DatasetRecord
     start: Start
     rows: str
     starts: tuple[DatasetRecord, ...]  # all sources that hold the rows
@@ -62,8 +63,15 @@ class Following:
 
     def _toward(self, place: Place) -> list[Way]:
         if self._ahead is None:
-            self._ahead = walk(self.questions.graph, place_of(self.source), "forward")
+            self._ahead = self._walked(pruned=False)
         return self._ahead.toward(place, absence=False)
+
+    def _walked(self, *, pruned: bool) -> Walk:
+        """Ahead from all sources that hold the rows, in the runs up to the output asked for."""
+        begin, runs = place_of(self.source), self.questions.graph.runs_behind([self.target.run_id])
+        walked = walk(self.questions.graph, begin, "forward", pruned=pruned, runs=runs)
+        starts = {place_of(each) for each in self.starts}
+        return replace(walked, ways=tuple(way for way in walked.ways if way.shared is None or way.end in starts))
 
     def _pairs(self, place: Place) -> str | None:
         begin = place_of(self.source)
@@ -78,7 +86,7 @@ class Following:
 
     def _refuse_unknown(self, place: Place) -> None:
         """QuestionError where the lineage up to a place was not kept: nobody knows which rows come there."""
-        if walk(self.questions.graph, place_of(self.source), "forward", pruned=True).toward(place, absence=False):
+        if self._walked(pruned=True).toward(place, absence=False):
             raise QuestionError(
                 f"lineage on the way from '{self.source.full_name}' to another workflow was pruned",
                 hint="ask workflow by workflow, or leave `workload` empty and run again",
@@ -134,7 +142,7 @@ def why_not_over(
             answer.notes.append(f"no row of '{named.full_name}' matches")
             return answer
         starts = tuple(one for each in runs for one in each.starts)
-        following = Following(questions, tables, named, start, rows, starts)
+        following = Following(questions, tables, named, target, start, rows, starts)
         records = [_run(questions, each) for each in runs]
         arrived = following.at(place_of(target))
         if arrived is None:

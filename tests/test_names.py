@@ -59,8 +59,9 @@ def test_unlike_datasets_of_one_name_stay_ambiguous(made):
         with pytest.raises(QuestionError, match=r"several workflows have a dataset 'x': a\.x, d\.x, e\.x"):
             home.rows("x")
         with pytest.raises(QuestionError, match="'x' means several datasets here"):
-            made.run("f", {"x": Made(made.versions["0001a", "x"], "source", {"output": "c.z"}),
-                           "w": Made(ROWS, hops={"x": ONE_TO_ONE})})  # fmt: skip
+            made.run("f", {"p": Made(made.versions["0001a", "x"], "source", {"output": "a.x"}),
+                           "x": Made(ROWS, "source"),
+                           "w": Made(ROWS, hops={"x": ONE_TO_ONE, "p": ONE_TO_ONE})})  # fmt: skip
             made.run("g", {"w": Made(made.versions["0006f", "w"], "source", {"output": "f.w"}),
                            "v": Made(ROWS, hops={"w": ONE_TO_ONE})})  # fmt: skip
             home.backward("v", rid=0, to="x")

@@ -138,7 +138,7 @@ def below(each):
 
 
 def test_one_file_under_two_names(tmp_path):
-    """What came of a row as one source is not what came of it as the other, also where another run read the file."""
+    """A row is the same row under either name: what came of it as one source came of it as the other."""
     made = MadeHome(tmp_path / "home")
     made.run("before", {"f": Made(ROWS, "source"), "p": Made(ROWS, hops={"f": [(0, 0)]})})
     same = made.versions["0001before", "f"]
@@ -150,9 +150,12 @@ def test_one_file_under_two_names(tmp_path):
             rows = [
                 row for part in answer.parts if part.dataset in (None, "flow.o") for row in part.arrow().to_pylist()
             ]
-            assert rows == [{"out_rid": 0, "rid": 0}]
-        (ahead,) = [each for each in home.trace("flow.s0", rid=0).ahead if each.dataset == "flow.o"]
-        assert [row.rid for row in ahead.rows] == [0]
+            assert rows == [{"out_rid": 0, "rid": 0}, {"out_rid": 1, "rid": 0}]
+        for name in ("s0", "s1", "before.f"):
+            assert home.backward("o", rid=0, to=name, rids=True).to_pylist() == [{"_rid": 0}]
+            assert home.backward("o", rid=1, to=name, rids=True).to_pylist() == [{"_rid": 0}]
+        ahead = [each for each in home.trace("flow.s0", rid=0).ahead if each.dataset == "flow.o"]
+        assert sorted(row.rid for each in ahead for row in each.rows) == [0, 1]
 
 
 def chain(tmp_path):

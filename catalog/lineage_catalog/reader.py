@@ -143,6 +143,12 @@ class CatalogReader:
         found = self.runs(workflow, limit=1)
         return found[0] if found else None
 
+    def latest_runs(self) -> list[RunRecord]:
+        """The latest committed run of each workflow."""
+        table = models.runs
+        latest = select(func.max(table.c.ordinal)).where(_COMMITTED).group_by(table.c.workflow)
+        return self._all(select(*_RUN).where(table.c.ordinal.in_(latest)).order_by(table.c.workflow), RunRecord)
+
     def runs_with_prefix(self, prefix: str) -> list[RunRecord]:
         query = select(*_RUN).where(models.runs.c.id.startswith(prefix, autoescape=True)).limit(20)
         return self._all(query.order_by(models.runs.c.ordinal.desc()), RunRecord)

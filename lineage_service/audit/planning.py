@@ -103,6 +103,8 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
     for found in rows.found:
         declared, version = json.loads(found.dataset.declared), found.dataset.version_id
         hold = active_hold(declared.get("legal_hold"))
+        if hold is None and found.declared_by is not None:  # a hold is about rows, whoever reads them
+            hold = active_hold(json.loads(found.declared_by.declared).get("legal_hold"))
         if declared.get("output") is not None:
             scope.in_outputs.append(found)
         elif hold is not None and corrected is None:
@@ -123,6 +125,17 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
     return scope
 
 
+def _column_names(ask: Questions, found: Found) -> dict[str, str]:
+    """A source's columns by the names, in lower case, under which new values are given: its own, or those of the source
+    that declares its rows as a person's, which may call a column of the file otherwise."""
+    columns = ask.scan(found.dataset).version.columns
+    if found.declared_by is None:
+        return {each.name.lower(): each.name for each in columns}
+    own = {each.original.lower(): each.name for each in columns}
+    there = ask.scan(found.declared_by).version.columns
+    return {each.name.lower(): own[each.original.lower()] for each in there if each.original.lower() in own}
+
+
 @dataclass(frozen=True)
 class Corrected:
     """New values of columns, for every row of a person in sources that have the columns."""
@@ -132,7 +145,7 @@ class Corrected:
     def rows(self, ask: Questions, found: Found) -> pa.Table | None:
         import pyarrow as pa
 
-        names = {each.name.lower(): each.name for each in ask.scan(found.dataset).version.columns}
+        names = _column_names(ask, found)
         own = {names[name.lower()]: value for name, value in self.values.items() if name.lower() in names}
         if not own:
             return None

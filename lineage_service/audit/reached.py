@@ -16,7 +16,7 @@ from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, Way, is_pruned, walk
-from lineage_service.query.walk_sql import FEW, Start
+from lineage_service.query.walk_sql import FEW, Start, translated_rid
 from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
@@ -88,7 +88,13 @@ class Reach:
             if not len(rids):
                 continue
             try:
-                found = rids if way.hop is None else self._ahead(way, rids)
+                found = (
+                    self._ahead(way, rids)
+                    if way.hop is not None
+                    else rids
+                    if way.shared is None
+                    else way.shared.applied(rids)
+                )
             except DamagedFile:
                 raise
             except LineageError as error:
@@ -222,10 +228,10 @@ class Company:
         try:
             for target in sorted(each for each in places if each.space.startswith("source:")):
                 dataset = graph.datasets_at(target)[0]
-                persons = self._owners(dataset)
+                persons = [*self._owners(dataset), *self._owners_elsewhere(dataset)]
                 if not persons:
                     continue
-                ways = walked.toward(target, absence=False)
+                ways = self.ask.toward(walked, target, "backward", absence=False)
                 if any(way.hop and (way.hop.form == "lazy" or is_pruned(way.hop, "backward")) for way in ways):
                     return f"lineage back to '{dataset.full_name}' was not kept"
                 if target == place:
@@ -277,6 +283,15 @@ class Company:
                 if (declared.kind, declared.column) not in known:
                     known.add((declared.kind, declared.column))
                     found.append((declared.kind, self._scanned(reader, declared)))
+        return found
+
+    def _owners_elsewhere(self, dataset: DatasetRecord) -> list[tuple[str, tuple[str, list[object]]]]:
+        """The same, as other sources know it that have read the same files."""
+        found = []
+        for other, shared in self.ask.graph.sources_sharing(dataset):
+            rid, condition = translated_rid("o.rid", shared)
+            for kind, (relation, bound) in self._owners(other):
+                found.append((kind, (f"SELECT o.hash, {rid} AS rid FROM ({relation}) o{condition}", bound)))
         return found
 
     def _scanned(self, dataset: DatasetRecord, declared: Declared) -> tuple[str, list[object]]:

@@ -19,6 +19,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.records import record_lines
 from lineage_service.store.scan import VersionScan
+from lineage_service.store.shared_rows import record_numbers
 from lineage_service.store.text import UnknownReading, declared_encoding, keeps_ascii
 from lineage_service.store.versions import (
     FileState,
@@ -115,7 +116,10 @@ def _rids_at(version: Version, cut: Mapping[str, Cut], ask: Questions) -> Ids:
             places, own = _counting(file, Patcher(ask.home.run_folder("-")))
             parts.append(own[np.isin(places, cut[file.path].places)])
     wanted = [each for each in version.origins if each.path in cut and not has_changed(each, each.path)]
-    if wanted:
+    if wanted and version.positions is not None:
+        numbers, rids = record_numbers(version, ask.home.absolute).pairs()
+        parts += [rids[np.isin(numbers, cut[origin.path].places + origin.base)] for origin in wanted]
+    elif wanted:
         every = _every_rid(version, ask)
         records = _records(version, every, ask)
         for origin in wanted:
@@ -138,6 +142,8 @@ def _every_rid(version: Version, ask: Questions) -> Ids:
 
 def _records(version: Version, rids: Ids, ask: Questions) -> Ids:
     """The numbers that rows of a copy have among the records of its original files."""
+    if version.positions is not None:
+        return record_numbers(version, ask.home.absolute).inverse.applied(rids)
     every, total = _every_rid(version, ask), sum(origin.rows for origin in version.origins)
     if len(every) == total:
         return np.searchsorted(every, rids)
@@ -259,16 +265,23 @@ def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: P
     """A version, without the rows that go, over the files as they will be."""
     files = [_file_after(file, found[file.path], patcher) if file.path in found else file for file in version.files]
     origins, base = [], 0
+    runs = record_numbers(version, patcher.folder.home.absolute)
+    numbers, rids = runs.pairs()
+    after = numbers.copy()
     for origin in version.origins:
+        inside = (numbers >= origin.base) & (numbers < origin.base + origin.rows)
+        after[inside] += base - origin.base
         if origin.path in found:
             new = found[origin.path]
+            after[inside] = base + np.searchsorted(new.kept, numbers[inside] - origin.base)
             state = new.state
             now = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base)
         else:
             now = replace(origin, base=base)
         origins.append(now)
         base += now.rows
-    return replace(version, files=tuple(files), origins=tuple(origins))
+    made = replace(version, files=tuple(files), origins=tuple(origins))
+    return patcher.with_positions(made, after, rids) if version.origins and not version.is_dense else made
 
 
 def _file_after(file: VersionFile, new: Rewritten, patcher: Patcher) -> VersionFile:

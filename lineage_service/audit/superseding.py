@@ -34,6 +34,7 @@ from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication, make_parents, waiting_path
 from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.scan import VersionScan
+from lineage_service.store.shared_rows import record_numbers
 from lineage_service.store.versions import Origin, Version, VersionFile
 
 if TYPE_CHECKING:
@@ -253,6 +254,10 @@ class Superseding:
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
             # Nothing is said of files that rows were copied from before: one of those may be named after somebody.
             after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask), copies=())
+            if after.origins:
+                numbers, rids = record_numbers(before, self.ask.home.absolute).pairs()
+                stay = ~np.isin(rids, found.gone) | np.isin(rids, found.came)
+                after = refresh.patcher.with_positions(after, numbers[stay], rids[stay])
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
         return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)

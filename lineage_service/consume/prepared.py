@@ -20,6 +20,7 @@ from lineage_service.plan.expressions import Expression
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import held_name
 from lineage_service.query.files import index_files, index_literal
+from lineage_service.query.graph import Place
 from lineage_service.query.names import DatasetName, find_run
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.engine import column
@@ -71,10 +72,26 @@ class Preparations:
         self._stamp: Stamp | None = None
 
     def of_run(self, run_id: str) -> list[Prepared]:
+        """What was prepared in a run and holds all ways between the datasets that it is about."""
+        return [each for each in self._of_run(run_id) if self._is_whole(each)]
+
+    def _of_run(self, run_id: str) -> list[Prepared]:
         if run_id not in self._runs:
             self.ask.graph.hops(run_id)  # lineage that is not finished yet is finished first
             self._runs[run_id] = [self._read(each) for each in self.ask.reader.prepared(run_id)]
         return self._runs[run_id]
+
+    def _is_whole(self, prepared: Prepared) -> bool:
+        """Whether no way over other runs, or over a source that has read the same files, adds rows to it."""
+        if prepared.question.kind == "pairs" or self.ask.graph.is_alone(prepared.near.run_id):
+            return True
+        begin, direction = Place(prepared.near.run_id, prepared.near.space), prepared.question.direction
+        names = [each.qualified for each in prepared.far]
+        walked = self.ask.walk_all(begin, direction, names)
+        places = [Place(each.run_id, each.space) for each in prepared.far]
+        return all(
+            way.hop is not None for place in places for way in self.ask.toward(walked, place, direction, absence=False)
+        )
 
     def _read(self, record: PreparedRecord) -> Prepared:
         body = json.loads(record.body)
@@ -99,7 +116,7 @@ class Preparations:
         else:
             flows = [asked.workflow] if asked.workflow is not None else reader.workflows()
             runs = [run for flow in flows if (run := reader.latest_run(flow)) is not None]
-        everything = [each for run in runs for each in self.of_run(run.id)]
+        everything = [each for run in runs for each in self._of_run(run.id)]
         found = [each for each in everything if each.question.name == asked.name]
         if len(found) > 1:
             names = [f"{each.near.workflow}.{asked.name}" for each in found]
@@ -111,6 +128,13 @@ class Preparations:
                 f"no declared question '{text}' in {where} of the home '{home}'; declared: {listed(names)}",
                 hint=did_you_mean(asked.name, names)
                 or "declare it under `lineage: workload:`, and run the workflow (a refresh prepares nothing)",
+            )
+        if not self._is_whole(found[0]):
+            far = listed([each.full_name for each in found[0].far])
+            raise QuestionError(
+                f"'{text}' was prepared from run '{found[0].record.run_id}' alone, and rows of {far} are reached over "
+                "other runs too",
+                hint=f"ask with {found[0].question.direction}(…)",
             )
         return found[0]
 

@@ -234,7 +234,7 @@ class Relations:
     ) -> Relation:
         scan = self.ask.scan(target)
         place = Place(target.run_id, target.space)
-        ways = walked.toward(place, absence=False)
+        ways = self.ask.toward(walked, place, direction, absence=False)
         notes: tuple[str, ...] = ()
         if not ways:
             side, result = (target, found) if direction == "backward" else (found, target)

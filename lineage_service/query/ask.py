@@ -69,7 +69,7 @@ class Questions:
         members: Members | None = None,
     ) -> None:
         self.home, self.reader, self.engine = home, reader, engine
-        self.graph = LineageGraph(reader, settle)
+        self.graph = LineageGraph(reader, settle, home.absolute)
         self.files = HomeFiles(home.absolute, self.scan_at)
         self.lookups = Lookups()
         self.session = Session(engine.spill)
@@ -210,7 +210,7 @@ class Questions:
         """One row's answer from one index file; None where it takes more than that."""
         if start.rids is None or len(start.rids) != 1 or shape.pairs or (shape.rids and shape.limit is not None):
             return None
-        ways = walked.toward(Place(target.run_id, target.space), absence=shape.influence)
+        ways = self.toward(walked, Place(target.run_id, target.space), direction, absence=shape.influence)
         if len(ways) != 1 or ways[0].hop is None:
             return None
         path = stored_file(ways[0].hop, direction)
@@ -269,8 +269,14 @@ class Questions:
         self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape, *, pairs: bool
     ) -> WalkSql:
         place = Place(target.run_id, target.space)
-        ways = walked.toward(place, absence=shape.influence)
+        ways = self.toward(walked, place, direction, absence=shape.influence)
         return self.walk_sql(ways, start, walked.start, place, direction, pairs=pairs)
+
+    def toward(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
+        """The ways that lead to a place, and to its rows wherever else they were read."""
+        if direction == "backward":
+            walked = walked.ending_at(self.graph, target)
+        return walked.toward(target, absence=absence)
 
     def walk_sql(
         self,
@@ -304,16 +310,32 @@ class Questions:
     def walk_to(
         self, start: DatasetRecord, direction: Direction, to: Sequence[str] | None
     ) -> tuple[Walk, list[DatasetRecord]]:
-        """The way to the targets: inside the start's own run where all of them are there, else over all runs."""
+        """The way to the targets: inside the start's own run where they are there and no other run adds ways, else over
+        all runs."""
         begin = Place(start.run_id, start.space)
         if to is not None and ALL not in to:
             near = walk(self.graph, begin, direction, links=False)
             found = [self._in_own_run(name, start, near) for name in dict.fromkeys(to)]
             inside = [each for each in found if each is not None]
-            if len(inside) == len(found):
+            if len(inside) == len(found) and self.graph.is_alone(start.run_id):
                 return near, inside
-        walked = walk(self.graph, begin, direction)
+        walked = self.walk_all(begin, direction, to)
         return walked, self._targets(start, walked, direction, to)
+
+    def walk_all(self, begin: Place, direction: Direction, to: Sequence[str] | None = None) -> Walk:
+        """Everything that can be reached from a place over all runs. Ahead: over the runs behind those that may be
+        asked for, the place's own, those that names in `to` may mean, without names each workflow's latest."""
+        if direction == "backward":
+            return walk(self.graph, begin, direction)
+        return walk(self.graph, begin, direction, runs=self.graph.runs_behind([begin.run_id, *self._meant_runs(to)]))
+
+    def _meant_runs(self, to: Sequence[str] | None) -> list[str]:
+        if to is None or ALL in to:
+            return [run.id for run in self.reader.latest_runs()]
+        names = [DatasetName.parse(name) for name in to]
+        owners = [run.id for name in names if not name.run for run in self.reader.latest_runs_of_owners(name.name)]
+        named = [run.id for name in names if name.run for run in self.reader.runs_with_prefix(name.run)]
+        return [*owners, *(run_id for run_id in named if self.graph.datasets(run_id))]
 
     def _in_own_run(self, name: str, start: DatasetRecord, near: Walk) -> DatasetRecord | None:
         asked = DatasetName.parse(name)
@@ -327,10 +349,22 @@ class Questions:
         reachable = self._reachable(start, walked, direction)
         if to is None or ALL in to:
             self._refuse_uncaptured(start, reachable)
-            return reachable
-        everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
-        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked)
-        return [self._target(name, start, reachable, everything, stale, direction) for name in dict.fromkeys(to)]
+            # Sources that have read the same files are no step of the way; they are reached where they are named.
+            same = {way.end for way in walked.ways if way.shared is not None and not self.graph.makers(way.end)}
+            return self._each_once([each for each in reachable if Place(each.run_id, each.space) not in same])
+        return [self._target(name, start, reachable, walked, direction) for name in dict.fromkeys(to)]
+
+    def _each_once(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
+        """Without datasets that another run of their workflow has too, with the very same rows."""
+        found: dict[tuple[str, str], DatasetRecord] = {}
+        for each in datasets:
+            key = each.full_name, each.version_id
+            if key not in found or self._is_later(each, found[key]):
+                found[key] = each
+        return [each for each in datasets if found[each.full_name, each.version_id] is each]
+
+    def _is_later(self, one: DatasetRecord, other: DatasetRecord) -> bool:
+        return self.graph.held_since(one.run_id) > self.graph.held_since(other.run_id)
 
     def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
         """Datasets on the way; forward, those of each workflow's latest run, and of the start's own."""
@@ -347,28 +381,60 @@ class Questions:
         name: str,
         start: DatasetRecord,
         reachable: list[DatasetRecord],
-        everything: list[DatasetRecord],
-        stale: list[str],
+        walked: Walk,
         direction: Direction,
     ) -> DatasetRecord:
         asked = DatasetName.parse(name)
+        everything = [each for place in walked.order for each in self.graph.datasets_at(place)]
         pool = everything if asked.run else reachable
-        matches = [each for each in pool if asked.matches(each) and each.space != start.space]
+        matches = [
+            each for each in pool if asked.matches(each) and (each.run_id, each.space) != (start.run_id, start.space)
+        ]
         matches = [each for each in matches if each.run_id == start.run_id] or without_readers(matches)
-        places = {(each.run_id, each.space) for each in matches}
-        if len(places) == 1:
+        matches = self.of_same_rows(matches)
+        if len({(each.run_id, each.space) for each in matches}) == 1:
             return matches[0]
-        if places:
+        if matches:
             names = [f"{each.full_name}@{each.run_id}" for each in matches]
             raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
         self._refuse_pruned(start, asked, direction)
-        find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
+        named = find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
+        elsewhere = self.read_elsewhere(named, asked, walked) if direction == "backward" else None
+        if elsewhere is not None:
+            return elsewhere
+        if direction == "forward":  # the message tells of all that is linked
+            walked = self.walk_all(walked.start, direction)
+            reachable = self._reachable(start, walked, direction)
+        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked)
         self._refuse_uncaptured(start, reachable)
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
             f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",
             hint=next(iter(stale), None) or did_you_mean(name, [each.name for each in reachable]),
         )
+
+    def of_same_rows(self, matches: list[DatasetRecord]) -> list[DatasetRecord]:
+        """The latest of datasets that all have the very same rows; else all of them."""
+        places = list(dict.fromkeys(Place(each.run_id, each.space) for each in matches))
+        both = [self.graph.shared(places[0], other) for other in places[1:]]
+        if not both or not all(each is not None and each.all for each in both):
+            return matches
+        latest = max(places, key=lambda place: (self.graph.held_since(place.run_id), place.run_id))
+        return [each for each in matches if Place(each.run_id, each.space) == latest]
+
+    def read_elsewhere(self, named: DatasetRecord, asked: DatasetName, walked: Walk) -> DatasetRecord | None:
+        """The dataset of a name that is on no way, and has rows of one that is: another name for files that were read.
+        Of several runs the latest that has just the same rows, else the latest that has some."""
+        runs = [named.run_id] if asked.run else [run.id for run in self.reader.runs(named.workflow)]
+        known = [each for run_id in runs for each in self.graph.datasets(run_id) if each.name == named.name]
+        some = []
+        for each in known:
+            place = Place(each.run_id, each.space)
+            same = [way.shared for way in walked.ending_at(self.graph, place).ways if way.end == place and way.shared]
+            if any(rows.all for rows in same):
+                return each
+            some += [each] if same else []
+        return some[0] if some else None
 
     def _refuse_pruned(self, start: DatasetRecord, asked: DatasetName, direction: Direction) -> None:
         """Says so where the two are linked, and that was not kept."""

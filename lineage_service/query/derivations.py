@@ -1,7 +1,8 @@
 """How rows came to be, as polynomials over rows of the datasets asked for: down every way, over kept steps and runs.
 
 A row is the product of what its handles point at, a group the sum of its members, an intersect the product of its
-sides' sums. Where a dataset that was asked for is met, its rows are variables; rows of other sources count as 1.
+sides' sums. Where a dataset that was asked for is met, its rows are variables; rows of other sources count as 1. A row
+that several sources have read is one variable, named after the first of them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, listed
 from lineage_service.query.aligned import AlignedRows
-from lineage_service.query.graph import Place
+from lineage_service.query.graph import Place, walk
 from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
-from lineage_service.query.polynomial import Polynomial, Polynomials
+from lineage_service.query.polynomial import Polynomial, Polynomials, Row
 
 if TYPE_CHECKING:
     from lineage_service.query.ask import Questions
+    from lineage_service.store.shared_rows import SharedRows
 
 MOST_MEMBERS = 200_000  # members that are read for one question
 
@@ -57,6 +59,8 @@ class Derivations:
     steps: dict[Place, Step] = field(default_factory=dict)
     order: list[Place] = field(default_factory=list)
     wanted: dict[Place, str] = field(default_factory=dict)  # the datasets asked for, and what their rows are called
+    # Places whose rows are variables, with the names that their rows go by and the rids they have under those names.
+    known_as: dict[Place, list[tuple[str, SharedRows | None]]] = field(default_factory=dict)
     absent: list[DatasetRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -65,6 +69,7 @@ class Derivations:
         self.begin = Place(self.start.run_id, self.start.space)
         self._survey()
         self._choose()
+        self._identify()
         self._refuse_missing()
         self._say()
 
@@ -116,6 +121,34 @@ class Derivations:
                     each.full_name if full.count(each.full_name) == 1 else f"{each.full_name}@{place.run_id}"
                 )
 
+    def _identify(self) -> None:
+        """Finds the places that have rows of the datasets asked for. One of which all rows go by another name is not
+        wanted any more."""
+        graph, names = self.ask.graph, list(self.wanted.items())
+        for place in [*self.wanted, *(each for each in self.order if each not in self.wanted and each != self.begin)]:
+            before = names[: list(self.wanted).index(place)] if place in self.wanted else names
+            known: list[tuple[str, SharedRows | None]] = []
+            for other, name in before:
+                shared = graph.shared(place, other)
+                if shared is not None:
+                    known.append((name, shared))
+            if place in self.wanted:
+                known.append((self.wanted[place], None))
+            if known:
+                self.known_as[place] = known
+        covered = [
+            place for place, known in self.known_as.items() if any(rows is not None and rows.all for _, rows in known)
+        ]
+        self.wanted = {place: name for place, name in self.wanted.items() if place not in covered}
+
+    def variable(self, place: Place, rid: int) -> Row | None:
+        """The row under the name that it goes by; None where it is none of the datasets asked for."""
+        for name, shared in self.known_as.get(place, ()):
+            there = rid if shared is None else shared.rid(rid)
+            if there is not None:
+                return Row(name, there)
+        return None
+
     def _goes_on(self, place: Place) -> bool:
         return self.steps[place].same is not None
 
@@ -126,6 +159,7 @@ class Derivations:
         own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id}
         if not own:
             meant = without_readers(list(found.values()))
+            meant = self.ask.of_same_rows(meant)
             own = {place: each for place, each in found.items() if each in meant}
         if len(own) == 1:
             return next(iter(own))
@@ -136,7 +170,11 @@ class Derivations:
         if absent:
             self.absent.append(next(iter(absent.values())))
             return None
-        find_dataset(self.ask.reader, name, str(self.ask.home.path))  # says so where there is no such dataset at all
+        # Says so where there is no such dataset at all.
+        named = find_dataset(self.ask.reader, name, str(self.ask.home.path))
+        elsewhere = self.ask.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward"))
+        if elsewhere is not None:
+            return Place(elsewhere.run_id, elsewhere.space)
         linked = [each for place in self.order[1:] for each in self.ask.graph.datasets_at(place)]
         raise QuestionError(
             f"'{self.start.full_name}' and '{name}' are not linked in these runs; linked: "
@@ -176,7 +214,7 @@ class Derivations:
 
     def _leading(self) -> set[Place]:
         """Places from which a dataset asked for is reached."""
-        found = set(self.wanted)
+        found = set(self.known_as)
         for place in reversed(self.order):
             if any(below in found for below in self.steps[place].below(place)):
                 found.add(place)
@@ -187,7 +225,7 @@ class Derivations:
         leading, reached = self._leading(), {self.begin}
         found = []
         for place in self.order:
-            if place not in reached or place in self.wanted or (self.semantics == "why" and place not in leading):
+            if place not in reached or place in self.known_as or (self.semantics == "why" and place not in leading):
                 continue
             found.append(place)
             reached.update(self.steps[place].below(place))
@@ -199,7 +237,7 @@ class Derivations:
         for place in followed:
             if self.steps[place].table is not None:
                 carried.update(self.steps[place].below(place))
-        for place in [*followed, *self.wanted]:
+        for place in [*followed, *(each for each in self.known_as if each in self.steps)]:
             if place not in carried and place not in followed:
                 continue  # rows of another run, known by what was read of them
             if place.space.startswith("source:") and place not in leading:
@@ -288,8 +326,8 @@ class Derivations:
                     ids_below = pending.setdefault(Place(place.run_id, handle.space), {})
                     ids_below.update((row[number], None) for row in rows if row[number] is not None)
         values: dict[Place, Callable[[int], Polynomial]] = {}
-        for place, name in self.wanted.items():
-            values[place] = _variables(make, name)
+        for place in self.known_as:
+            values[place] = self._variables(make, place)
         for place in reversed(followed):
             values[place] = self._values(place, found.get(place, []), list(pending.get(place, ())), values, make)
         return {rid: values[self.begin](rid) for rid in rids}
@@ -331,6 +369,13 @@ class Derivations:
             summed[each] = total if table.left is None else make.product([total, make.sum(right)])
         return summed.__getitem__
 
+    def _variables(self, make: Polynomials, place: Place) -> Callable[[int], Polynomial]:
+        def value(rid: int) -> Polynomial:
+            row = self.variable(place, rid)
+            return make.number(1) if row is None else make.row(row.dataset, row.rid)
+
+        return value
+
     def _too_many(self, rows: int) -> QuestionError:
         return QuestionError(
             f"more than {MOST_MEMBERS:,} rows stand behind the {rows:,} asked for: too many to tell which belong "
@@ -341,7 +386,3 @@ class Derivations:
 
 def _ones(make: Polynomials) -> Callable[[int], Polynomial]:
     return lambda _: make.number(1)
-
-
-def _variables(make: Polynomials, name: str) -> Callable[[int], Polynomial]:
-    return lambda rid: make.row(name, rid)

@@ -246,8 +246,8 @@ class BehindChanges:
             return "SELECT 0::BIGINT AS n, 0::BIGINT AS rid WHERE false"
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
         target = _place(source)
-        ways = origins.walked.toward(target, absence=False)
         questions = self.questions
+        ways = questions.toward(origins.walked, target, "backward", absence=False)
         walked = questions.walk_sql(ways, start, origins.walked.start, target, "backward")
         return sql.pairs_sql(walked.text, self.changes, rid)
 

@@ -1,16 +1,25 @@
-"""Lineage over all runs as one graph: spaces of runs, hops between them, and versions that link runs."""
+"""Lineage over all runs as one graph: spaces of runs, hops between them, and rows that several runs have.
+
+A source that reads another workflow's output is linked with the run that made it. Sources that read the same files have
+the same rows (`store/shared_rows.py`): a walk ends at all of them together, or begins at all of them. In between only
+hops and links of makers with readers count. So forward is the inverse of backward.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, HopRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from lineage_service.store.shared_rows import SharedRows
 
 Direction = Literal["backward", "forward"]
 
@@ -25,11 +34,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Way:
-    """A step of a walk: over a hop of a run, or (hop None) to the same rows under another run's name."""
+    """A step of a walk: over a hop of a run, or (hop None) to the same rows under another run's name. `shared` tells
+    which rids they have there; None: the same."""
 
     start: Place
     end: Place
     hop: HopRecord | None
+    shared: SharedRows | None = None
 
     @property
     def role(self) -> Role:
@@ -45,6 +56,10 @@ class LineageGraph:
 
     reader: CatalogReader
     settle: Callable[[str], None] | None = None
+    absolute: Callable[[str], str] = str
+    _versions: dict[str, Version] = field(default_factory=dict)
+    _makers: dict[Place, list[Place]] = field(default_factory=dict)
+    _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
     _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
     _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
 
@@ -64,8 +79,12 @@ class LineageGraph:
         """The names under which the rows of a place are known; none for groups."""
         return [each for each in self.datasets(place.run_id) if each.space == place.space]
 
+    def sources(self, run_id: str) -> list[DatasetRecord]:
+        """What a run has read."""
+        return [each for each in self.datasets(run_id) if each.role == "source"]
+
     def ways_from(self, place: Place, direction: Direction, *, links: bool = True, pruned: bool = False) -> list[Way]:
-        """Steps from a place: over its run's hops and, with `links`, to the same rows in other runs.
+        """Steps from a place: over its run's hops and, with `links`, between makers and readers of a version.
 
         What was not kept for this direction is no way; with `pruned` it is shown all the same.
         """
@@ -77,21 +96,116 @@ class LineageGraph:
         return ways + self.links(place, direction) if links else ways
 
     def links(self, place: Place, direction: Direction) -> list[Way]:
-        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them.
-
-        Other runs are met by what they read, whatever they call it.
-        """
-        versions = list({each.version_id for each in self.datasets_at(place)})
-        if not versions:
+        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
+        if direction == "backward":
+            return [Way(place, maker, None) for maker in self.makers(place)]
+        if is_source(place):
             return []
-        if direction == "forward":
-            others = self.reader.readers_of(versions)
-        elif place.space.startswith("source:"):
-            others = self.reader.makers_of(versions)
-        else:
-            others = []
-        ends = {Place(each.run_id, each.space) for each in others if each.run_id != place.run_id}
-        return [Way(place, end, None) for end in sorted(ends)]
+        versions = list({each.version_id for each in self.datasets_at(place)})
+        readers = {Place(each.run_id, each.space) for each in self.reader.readers_of(versions)} if versions else set()
+        return [Way(place, each, None) for each in sorted(readers) if place in self.makers(each)]
+
+    def makers(self, place: Place) -> list[Place]:
+        """The dataset of another run that a source has read; none of a source that was read from files.
+
+        A refresh that leaves an output as it was makes no new version of it, so that a version may have several
+        makers. The one that was read is the latest that was there when the reader ran.
+        """
+        if place not in self._makers:
+            self._makers[place] = self._makers_of(place) if is_source(place) else []
+        return self._makers[place]
+
+    def _makers_of(self, place: Place) -> list[Place]:
+        versions = list({each.version_id for each in self.datasets_at(place)})
+        found = {
+            Place(each.run_id, each.space) for each in self.reader.makers_of(versions) if each.run_id != place.run_id
+        }
+        if len({each.run_id for each in found}) <= 1:
+            return sorted(found)
+        read = self.held_since(place.run_id)
+        before = [each for each in found if self.held_since(each.run_id) <= read]
+        latest = max(before, key=self._age) if before else min(found, key=self._age)
+        return sorted(each for each in found if each.run_id == latest.run_id)
+
+    def _age(self, place: Place) -> tuple[str, str]:
+        return self.held_since(place.run_id), place.run_id
+
+    def held_since(self, run_id: str) -> str:
+        """When the data of a run was first committed."""
+        run = self.reader.run(run_id)
+        return "" if run is None else run.held_since or run.committed_at
+
+    # --- the same rows ----------------------------------------------------------------------------------------
+
+    def version(self, version_id: str) -> Version | None:
+        """A dataset version; None where the catalog has none."""
+        if version_id not in self._versions:
+            record = self.reader.version(version_id)
+            if record is None:
+                return None
+            self._versions[version_id] = Version.from_json(record.id, record.body)
+        return self._versions[version_id]
+
+    def shared(self, one: Place, other: Place) -> SharedRows | None:
+        """Which rows of one place are which of another; None where they have none in common."""
+        ids = [self.datasets_at(place)[0].version_id if self.datasets_at(place) else "" for place in (one, other)]
+        if not all(ids):
+            return None
+        if ids[0] == ids[1]:
+            from lineage_service.store.shared_rows import SAME
+
+            return SAME
+        if not (is_source(one) and is_source(other)):
+            return None
+        key = ids[0], ids[1]
+        if key not in self._shared:
+            self._shared[key] = self._shared_rows(*key)
+        return self._shared[key]
+
+    def _shared_rows(self, one: str, other: str) -> SharedRows | None:
+        first, second = self.version(one), self.version(other)
+        if first is None or second is None or first.read_files.isdisjoint(second.read_files):
+            return None
+        from lineage_service.store.shared_rows import shared_rows
+
+        return shared_rows(first, second, self.absolute)
+
+    def same_rows(self, place: Place, runs: Iterable[str]) -> list[Way]:
+        """Ways to all other places of these runs that have rows of this one."""
+        others = {Place(each.run_id, each.space) for run_id in runs for each in self.datasets(run_id)} - {place}
+        found = [(other, self.shared(place, other)) for other in sorted(others)]
+        return [Way(place, other, None, rows) for other, rows in found if rows is not None]
+
+    def sources_sharing(self, dataset: DatasetRecord) -> list[tuple[DatasetRecord, SharedRows]]:
+        """Sources of all committed runs that have rows of this one in other versions, each version once; with the rids
+        that those rows have here."""
+        here, found = Place(dataset.run_id, dataset.space), dict[str, tuple[DatasetRecord, SharedRows]]()
+        for run in self.reader.runs():
+            for each in self.sources(run.id):
+                if each.version_id != dataset.version_id and each.version_id not in found:
+                    shared = self.shared(Place(each.run_id, each.space), here)
+                    if shared is not None:
+                        found[each.version_id] = each, shared
+        return list(found.values())
+
+    def runs_behind(self, runs: Iterable[str]) -> dict[str, None]:
+        """These runs and all that made what they have read, directly or over others."""
+        found: dict[str, None] = {}
+        pending = list(runs)
+        while pending:
+            run_id = pending.pop()
+            if run_id not in found:
+                found[run_id] = None
+                places = {Place(each.run_id, each.space) for each in self.sources(run_id)}
+                pending += [maker.run_id for place in places for maker in self.makers(place)]
+        return found
+
+    def is_alone(self, run_id: str) -> bool:
+        """Whether nothing outside of a run, and no row that it has read twice, adds ways between its datasets."""
+        places = sorted({Place(each.run_id, each.space) for each in self.sources(run_id)})
+        if any(self.makers(place) for place in places):
+            return False
+        return len(places) < 2 or not any(self.same_rows(place, [run_id]) for place in places[:-1])
 
 
 @dataclass(frozen=True)
@@ -130,6 +244,21 @@ class Walk:
         rank = {place: index for index, place in enumerate(self.order)}
         return sorted(self.ways, key=lambda way: rank[way.start])
 
+    def ending_at(self, graph: LineageGraph, target: Place) -> Walk:
+        """A walk back that ends at a place and wherever else its rows are: their ways lead on to it."""
+        same = [Way(way.end, target, None, way.shared and way.shared.inverse)
+                for way in graph.same_rows(target, dict.fromkeys(place.run_id for place in self.order))
+                if way.end in self.order]  # fmt: skip
+        if not same:
+            return self
+        ways = [way for way in self.ways if way.start != target]
+        order = [place for place in self.order if place != target]
+        return replace(self, order=(*order, target), ways=(*ways, *same))
+
+
+def is_source(place: Place) -> bool:
+    return place.space.startswith("source:")
+
 
 def is_pruned(hop: HopRecord, direction: Direction) -> bool:
     """Whether a hop is not kept for a direction, since no declared question needs it."""
@@ -149,16 +278,22 @@ def walk(
     links: bool = True,
     nearest: bool = False,
     pruned: bool = False,
+    runs: Collection[str] | None = None,
 ) -> Walk:
     """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset;
-    `pruned`: also over what was not kept."""
+    `pruned`: also over what was not kept; `runs`, ahead: in these runs only, and from wherever they have the start's
+    rows."""
 
     def ways_from(place: Place) -> list[Way]:
         if nearest and place != start and is_dataset(Space(place.space)):
             return []
-        # A source is reached ahead by a link alone, and all links were followed where that one began.
-        linked = direction == "forward" and place != start and place.space.startswith("source:")
-        return graph.ways_from(place, direction, links=links and not linked, pruned=pruned)
+        ways = graph.ways_from(place, direction, links=links, pruned=pruned)
+        if runs is not None and links:
+            ways = [way for way in ways if way.end.run_id in runs and way.end != start]
+            if place == start:
+                known = {way.end for way in ways}
+                ways += [way for way in graph.same_rows(start, runs) if way.end not in known]
+        return ways
 
     ways: list[Way] = []
     reverse: list[Place] = []

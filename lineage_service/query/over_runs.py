@@ -12,8 +12,6 @@ from lineage_service.errors import QuestionError, listed
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place
 from lineage_service.query.names import DatasetName
-from lineage_service.store.shared_rows import shared_files
-from lineage_service.store.versions import Version
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,9 @@ def runs_between(
     sources = [each for run_id in makers for each in ask.graph.datasets(run_id) if each.role == "source"]
     starts = _starts(ask, source, sources, targets)
     if by_files:
-        known, version = {place_of(each) for each in starts}, ask.scan(starts[0]).version
-        starts += [each for each in sources if place_of(each) not in known and _shares(ask, version, each)]
+        known, named = {place_of(each) for each in starts}, place_of(starts[0])
+        others = [each for each in sources if place_of(each) not in known]
+        starts += [each for each in others if ask.graph.shared(named, place_of(each)) is not None]
     begin = {place_of(each) for each in starts}
     found: dict[str, RunOnTheWay] = {}
     for run_id in _in_order(makers):
@@ -74,10 +73,6 @@ def runs_between(
     return starts[0], runs
 
 
-def _shares(ask: Questions, version: Version, source: DatasetRecord) -> bool:
-    return source.version_id == version.id or bool(shared_files(version, ask.scan(source).version))
-
-
 def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[Place, DatasetRecord]]:
     """All runs behind the targets; of each, which dataset of another run each of its sources has read."""
     found: dict[str, dict[Place, DatasetRecord]] = {}
@@ -87,10 +82,9 @@ def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[
         if run_id in found:
             continue
         found[run_id] = {}
-        for each in ask.graph.datasets(run_id):
-            makers = ask.reader.makers_of([each.version_id]) if each.role == "source" else []
-            for maker in [one for one in makers if one.run_id != run_id and _is_held(ask, one.run_id)][:1]:
-                found[run_id][place_of(each)] = maker
+        for each in ask.graph.sources(run_id):
+            for maker in [one for one in ask.graph.makers(place_of(each)) if _is_held(ask, one.run_id)][:1]:
+                found[run_id][place_of(each)] = ask.graph.datasets_at(maker)[0]
                 pending.append(maker.run_id)
     return found
 

@@ -240,9 +240,8 @@ def _evaluated(
             return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
             gone = _gone(ask, derivations, evaluating.without, reveal=evaluating.reveal)
-            Judging(derivations, {place for place, rids in gone.items() if rids}).refuse_unsure()
-            names = derivations.wanted
-            lost = {Row(names[place], rid) for place, rids in gone.items() if place in names for rid in rids}
+            Judging(derivations, _losing(ask, derivations, gone)).refuse_unsure()
+            lost = {derivations.variable(place, rid) for place, rids in gone.items() for rid in rids}
             return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
         case "min-cost":
             cost = _weights(ask, derivations, rows, evaluating, 0.0 if evaluating.cost else 1.0, "cost")
@@ -257,6 +256,8 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
     """The dataset that a row is named by: one that is reached, or one that only influences by absence."""
     known = dict(derivations.wanted)
     if influencing:
+        for place in derivations.known_as:
+            known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
         known |= {
             place: datasets[0].name
             for place in derivations.influencing()
@@ -270,6 +271,19 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
         f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known.values())}",
         hint=did_you_mean(name, known.values()),
     )
+
+
+def _losing(ask: Questions, derivations: Derivations, gone: Mapping[Place, set[int]]) -> set[Place]:
+    """The places on the way that lose rows: those named, and those that have read the same rows."""
+    import numpy as np
+
+    found = {place for place, rids in gone.items() if rids}
+    for place in [*derivations.order, *derivations.influencing()]:
+        for named in [each for each in gone if each != place]:
+            shared = ask.graph.shared(named, place) if ask.graph.datasets_at(place) else None
+            if shared is not None and len(shared.applied(np.array(sorted(gone[named]), np.int64))):
+                found.add(place)
+    return found
 
 
 def _gone(

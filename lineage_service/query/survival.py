@@ -40,7 +40,7 @@ class Judging:
     def _at(self, place: Place) -> Survival:
         """Of the rows of a dataset."""
         if place not in self._known:
-            if place in self.derivations.wanted or place in self.gone:
+            if place in self.derivations.known_as or place in self.gone:
                 self._known[place] = Survival(frozenset([_called(place)]))
             elif place.space.startswith("source:"):
                 same = self.derivations.ask.graph.links(place, "backward")
@@ -71,7 +71,7 @@ class Judging:
             here = Place(run_id, f"step:{node.id}")
             if isinstance(node, Source):
                 states[node.id] = self._at(Place(run_id, f"source:{node.step}"))
-            elif here in self.derivations.wanted or here in self.gone:
+            elif here in self.derivations.known_as or here in self.gone:
                 states[node.id] = self._at(here)
             else:
                 states[node.id] = survival(node, [states[below.id] for below in node.inputs])

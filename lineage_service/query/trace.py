@@ -16,12 +16,12 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
 from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Direction, Place, Walk, walk
+from lineage_service.query.graph import Direction, Place, Walk, Way, walk
 from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
 from lineage_service.query.stale import stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, translated_rid
 from lineage_service.spec.described import inputs_of, what_it_does
 from lineage_service.store.lines import RowPlace, row_places
 from lineage_service.store.scan import VersionScan
@@ -90,6 +90,7 @@ class Tracer:
     _tables: list[str] = field(default_factory=list)
     _met: dict[tuple[Direction, Place], list[_Met]] = field(default_factory=dict)
     _ahead: set[Place] = field(default_factory=set)
+    _same: list[Way] = field(default_factory=list)  # to the record where other sources have read it
     _dropped: set[Place] = field(default_factory=set)
     _steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     _sets: int = 0
@@ -128,7 +129,8 @@ class Tracer:
 
     def _worth_following(self, start: Place) -> set[Place]:
         """Places ahead that are of this run or of a workflow's latest, and those on the way to them."""
-        walked = walk(self.questions.graph, start, "forward")
+        walked = self.questions.walk_all(start, "forward")
+        self._same = [way for way in walked.ways if way.start == start and way.shared is not None]
         wanted = {place for place in walked.order if place.run_id == self.run_id or self._is_latest(place)}
         for place in reversed(walked.order):
             if any(way.end in wanted for way in walked.ways if way.start == place):
@@ -142,8 +144,11 @@ class Tracer:
         if depth == 0:
             return ()
         found: list[TracedSet] = []
-        for place, link in self._same_rows(here.place, direction):
-            begin = replace(here, place=place)
+        for way, link in self._same_rows(here.place, direction):
+            begin = self._elsewhere(here, way)
+            if begin is None:
+                continue
+            place = begin.place
             walked = walk(self.questions.graph, place, direction, links=False, nearest=True)
             ends = [end for end in walked.order if end != place and is_dataset(Space(end.space))]
             ends = [end for end in ends if direction == "backward" or end in self._ahead]
@@ -153,14 +158,24 @@ class Tracer:
                     found.append(made)
         return tuple(found)
 
-    def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Place, str | None]]:
-        """The places that hold these rows: this one, and those of other runs that made or read them."""
-        yield place, None
-        if direction == "backward" or (place.space.startswith("source:") and place.run_id != self.run_id):
-            return  # behind, the maker was put in the reader's place; ahead, all links were followed before this one
-        for way in self.questions.graph.links(place, direction):
-            if way.end in self._ahead:
-                yield way.end, self._dataset_at(way.end).name
+    def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Way, str | None]]:
+        """Ways to the places that hold these rows: this one, and those of other runs that made or read them."""
+        yield Way(place, place, None), None
+        if direction == "backward":
+            return  # the maker was put in the reader's place
+        for way in [*self.questions.graph.links(place, direction), *self._same]:
+            if way.start == place and way.end in self._ahead:
+                yield way, self._dataset_at(way.end).name
+
+    def _elsewhere(self, here: _Reached, way: Way) -> _Reached | None:
+        """These rows at the end of a way; None where it has none of them."""
+        if way.shared is None or way.shared.all:
+            return replace(here, place=way.end)
+        rid, condition = translated_rid("r.b", way.shared)
+        table = self._keep(f"SELECT {rid} AS b, r.role FROM {here.table} r{condition}")
+        count = self.questions.engine.scalar(f"SELECT count(*) FROM {table}")
+        peers = self.questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
+        return _Reached(way.end, table, count, peers) if count else None
 
     def _next(
         self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
@@ -214,8 +229,8 @@ class Tracer:
     def _goes_on(self, reached: _Reached, direction: Direction) -> bool:
         """Whether anything is next to these rows' dataset at all."""
         return any(
-            self.questions.graph.ways_from(place, direction, links=False)
-            for place, _ in self._same_rows(reached.place, direction)
+            self.questions.graph.ways_from(way.end, direction, links=False)
+            for way, _ in self._same_rows(reached.place, direction)
         )
 
     def _maker(self, place: Place) -> Place | None:
@@ -314,7 +329,7 @@ class Tracer:
         if run is not None and run.capture == "off":
             return (f"run '{run.id}' was made with capture off and has no lineage",)
         begin = Place(found.run_id, found.space)
-        behind, ahead = (walk(self.questions.graph, begin, way) for way in DIRECTIONS)
+        behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
         return (*self.questions.cut(behind), *stale_readers(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:

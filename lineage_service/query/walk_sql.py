@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import HopRecord
 
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.hop_sql import formula_part, masked_by, pairs_relation, unmasked
+
+if TYPE_CHECKING:
+    from lineage_service.store.shared_rows import SharedRows
 
 FEW = 50  # so many start ids go into the scan itself, where they prune row groups
 
@@ -109,7 +112,7 @@ def _part(way: Way, before: str, direction: Direction, files: HomeFiles, few: tu
     """Pairs that one way adds, from the relation of pairs before it."""
     role = f"greatest(r.role, {int(way.role)}) AS role"
     if way.hop is None:
-        return f"SELECT r.a, r.b, {role} FROM {before} r"
+        return _shared_part(way, before, role)
     relation = pairs_relation(way, direction, files, few)
     if relation is not None:
         near, far = ("a", "b") if direction == "backward" else ("b", "a")
@@ -119,6 +122,25 @@ def _part(way: Way, before: str, direction: Direction, files: HomeFiles, few: tu
     if masked_by(way.hop):
         before = f"({unmasked(way.hop, f'SELECT * FROM {before}', 'b', files)})"
     return _computed(way, way.hop, before, role, direction, files)
+
+
+def _shared_part(way: Way, before: str, role: str) -> str:
+    """The same rows under the rids that they have elsewhere."""
+    rid, condition = translated_rid("r.b", way.shared)
+    return f"SELECT r.a, {rid} AS b, {role} FROM {before} r{condition}"
+
+
+def translated_rid(rid: str, shared: SharedRows | None) -> tuple[str, str]:
+    """SQL of the rid that a row has elsewhere, and what stands behind FROM so that only shared rows are left."""
+    if shared is None or shared.all:
+        return rid, ""
+    runs = shared.runs
+    if len(runs.first) == 1:
+        first, end, shift = int(runs.first[0]), int(runs.end[0]), int(runs.shift[0])
+        return f"({rid} + {shift})", f" WHERE {rid} >= {first} AND {rid} < {end}"
+    lists = (f"unnest([{', '.join(map(str, ids.tolist()))}])" for ids in (runs.first, runs.end, runs.shift))
+    named = ", ".join(f"{ids} AS {name}" for ids, name in zip(lists, ("first", "past", "shift"), strict=True))
+    return f"({rid} + s.shift)", f" JOIN (SELECT {named}) s ON {rid} >= s.first AND {rid} < s.past"
 
 
 def _computed(way: Way, hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles) -> str:

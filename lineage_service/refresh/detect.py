@@ -159,13 +159,16 @@ class Detecting:
         fresh = self.spark.copied(source.name, spec, folder)
         self._refuse_other_columns(source, version, fresh)
         before, after = self.ask.scan(source), self._scan(fresh)
-        changed = self._compared(source.name, version, before, fresh, after)
-        if changed is None:
+        compared = self._compared(source.name, version, before, fresh, after)
+        if compared is None:
             return None
+        changed, numbers, rids = compared
         copies = changed.after.copies
         if fresh.origins:
             copies += (Copied(fresh.origins, fresh.reading, {file.path: file.base for file in fresh.files}),)
         now = replace(changed.after, origins=fresh.origins, reading=fresh.reading, copies=copies)
+        if fresh.origins:
+            now = self.patcher.with_positions(now, numbers, rids)
         return replace(changed, after=now)
 
     def _refuse_other_columns(self, source: DatasetRecord, version: Version, fresh: Version) -> None:
@@ -179,8 +182,9 @@ class Detecting:
 
     def _compared(
         self, name: str, version: Version, before: VersionScan, fresh: Version, after: VersionScan
-    ) -> Changed | None:
-        """Rows of two copies, equal ones put together one by one in their order."""
+    ) -> tuple[Changed, Ids, Ids] | None:
+        """Rows of two copies, equal ones put together one by one in their order; and the numbers of the fresh copy's
+        records with the rids that they get."""
         engine = self.ask.engine
         names = [each.name for each in version.columns]
         listed = ", ".join(map(column, names))
@@ -193,6 +197,8 @@ class Detecting:
         same = f"{same_values(version.columns, 'o', 'w')} AND o.{COPY} = w.{COPY}"
         gone = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
         came = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
+        stay = f"FROM {new} w JOIN {old} o ON {same} ORDER BY w.{RID}"
+        numbers, kept = (_ids(engine.id_array(f"SELECT {side}.{RID} {stay}")) for side in ("w", "o"))
         engine.drop(old)
         engine.drop(new)
         if not len(gone) and not len(came):
@@ -204,7 +210,8 @@ class Detecting:
             end += len(here)
             files.append(CameFile(file, here, given))
             rids.append(given)
-        return Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids), found=True)
+        changed = Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids), found=True)
+        return changed, np.concatenate([numbers, came]), np.concatenate([kept, *rids])
 
     def _scan(self, version: Version) -> VersionScan:
         home = self.patcher.folder.home

@@ -17,7 +17,7 @@ from lineage_service.progress import Stages
 from lineage_service.query.answer import Answer, Part
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import shown_columns
-from lineage_service.query.over_runs import RunOnTheWay, runs_between
+from lineage_service.query.over_runs import RunOnTheWay, place_of, runs_between
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.ask import removed_rids
 from lineage_service.refresh.by_duckdb import State
@@ -28,7 +28,6 @@ from lineage_service.store.engine import column, own
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
-from lineage_service.store.shared_rows import shared_rids
 from lineage_service.store.versions import Version
 
 NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
@@ -36,18 +35,15 @@ NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
 
 @dataclass(frozen=True)
 class Removed:
-    """Rows that are left out, of a version; other versions have some of them where they have read the same files."""
+    """Rows that are left out, of a source; other sources have some of them where they have read the same files."""
 
-    version: Version
+    source: DatasetRecord
     rids: Ids
 
-    def rids_in(self, ask: Questions, scan: VersionScan) -> Ids:
-        """Those that another version has, under its rids."""
-        rids = shared_rids(self.version, scan.version, self.rids)
-        if scan.version.id == self.version.id:
-            return rids
-        there: Ids = ask.engine.id_array(scan.all_rids()).to_numpy(zero_copy_only=False).astype("int64")
-        return np.intersect1d(rids, there)
+    def rids_in(self, ask: Questions, other: DatasetRecord) -> Ids:
+        """Those that another source has, under its rids."""
+        shared = ask.graph.shared(place_of(self.source), place_of(other))
+        return np.array([], np.int64) if shared is None else shared.applied(self.rids)
 
 
 def what_if(
@@ -69,7 +65,7 @@ def what_if(
     by_spark: list[str] = []
     with ExitStack() as stack:
         refreshes: dict[str, Refresh] = {}
-        removed = Removed(ask.scan(source).version, removed_rids(ask, source, selection))
+        removed = Removed(source, removed_rids(ask, source, selection))
         for each in runs:
             is_asked = any(target.run_id == each.run_id for target in targets)
             refresh = _without(home, ask, each, removed, refreshes, options, stages, stack, is_asked=is_asked)
@@ -133,7 +129,7 @@ def _without(
     changes = {}
     for each in way.starts:
         scan = ask.scan(each)
-        there = removed.rids_in(ask, scan)
+        there = removed.rids_in(ask, each)
         changes[each.name] = Changing(ask.engine, refresh.patcher, each.name, scan).changed(there, None, None, ())
     for source, _ in way.read:
         if source.name in found:

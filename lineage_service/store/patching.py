@@ -55,6 +55,12 @@ class Patcher:
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
         return replace(version, id=identity, files=tuple(files), top=top)
 
+    def with_positions(self, version: Version, numbers: Ids, rids: Ids) -> Version:
+        """The version, with a file that says which records of its original files these rids are."""
+        path = self._fresh()
+        write_positions(path, _array(numbers), _array(rids))
+        return replace(version, positions=self.folder.home.relative(path))
+
     def rids(self, path: str) -> Ids:
         """The rids that a file of them holds."""
         return self._read(path, AS)

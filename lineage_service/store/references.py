@@ -147,6 +147,8 @@ def _of_version(version: Version, name: str) -> Iterator[Reference]:
         if version.expired is None:
             yield Reference(file.path, "data", name)
         yield from (Reference(path, "positions", name) for path in (file.without, file.only) if path is not None)
+    if version.positions is not None:
+        yield Reference(version.positions, "positions", name)
 
 
 def _of_hop(hop: HopRecord) -> Iterator[Reference]:

@@ -1,43 +1,255 @@
-"""Rows that two versions of sources share: those of the same files, whatever else each of them reads, and however it
-calls their columns."""
+"""Rows that two versions of sources share.
+
+A source's row is a record of a file: the file's path, its state when it was read, and the position of the record in it,
+under one framing of records. Whatever else a version reads, and however it names or casts columns, such a row is the
+same row. `shared_rows` says which rids of one version are which rids of another, as runs of consecutive rids.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from lineage_service.store.checksums import verify
+from lineage_service.store.patched import AS, AT, CAME
 from lineage_service.store.patching import Ids
-from lineage_service.store.versions import FileState, Origin, Version, VersionFile
+from lineage_service.store.versions import Origin, Version, VersionFile
+
+Absolute = Callable[[str], str]
+# Options that decide where a record begins and ends, or whether it counts. Without `multiline` a record is a line.
+_FRAMING = ("header", "multiline", "mode", "linesep", "comment", "encoding", "charset")
+_FRAMING_OVER_LINES = ("quote", "escape", "chartoescapequoteescaping", "sep", "delimiter", "unescapedquotehandling",
+                       "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
+_DEFAULTS = {"header": "false", "multiline": "false", "mode": "failfast"}
 
 
-def shared_files(one: Version, other: Version) -> list[tuple[int, int, int]]:
-    """Of each file that both have read: the rid of its first row in the one and in the other, and how many rows."""
-    if one.origins and other.origins and one.reading != other.reading:
-        return []  # the same bytes are not surely the same records
-    mine, its = _read(one), _read(other)
-    both = [(file, its[state]) for state, file in mine.items() if state in its]
-    return [(file.base, same.base, file.rows) for file, same in both if file.rows == same.rows]
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """What identifies the records of a file: its path, its state, and how records are told apart in it."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fingerprint: str
+    framing: tuple[tuple[str, str], ...]
 
 
-def shared_rids(one: Version, other: Version, rids: Ids) -> Ids:
-    """The rids that rows of the one have in the other, as far as that has read them."""
+@dataclass(frozen=True)
+class Runs:
+    """Pairs of numbers (x, y) as runs: x = first, first + 1, … goes with y = first + shift, … ; sorted by x."""
+
+    first: Ids
+    end: Ids
+    shift: Ids
+
+    @classmethod
+    def of_pairs(cls, x: Ids, y: Ids) -> Runs:
+        if not len(x):
+            return cls(_ids(), _ids(), _ids())
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+        breaks = np.flatnonzero((np.diff(x) != 1) | (np.diff(y) != 1)) + 1
+        begins = np.concatenate([[0], breaks])
+        ends = np.concatenate([breaks, [len(x)]])
+        return cls(x[begins], x[ends - 1] + 1, y[begins] - x[begins])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Runs]) -> Runs:
+        """All of them, sorted; runs that continue each other become one."""
+        found = [each for each in parts if len(each.first)]
+        if not found:
+            return cls(_ids(), _ids(), _ids())
+        first, end, shift = (
+            np.concatenate([getattr(each, name) for each in found]) for name in ("first", "end", "shift")
+        )
+        order = np.argsort(first, kind="stable")
+        first, end, shift = first[order], end[order], shift[order]
+        begins = np.concatenate([[True], (first[1:] != end[:-1]) | (shift[1:] != shift[:-1])])
+        ends = np.concatenate([begins[1:], [True]])
+        return cls(first[begins], end[ends], shift[begins])
+
+    def pairs(self) -> tuple[Ids, Ids]:
+        """All x in order, and their y."""
+        lengths = self.end - self.first
+        begins = np.repeat(self.first - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+        x: Ids = np.arange(int(lengths.sum()), dtype=np.int64) + begins
+        return x, x + np.repeat(self.shift, lengths)
+
+    @property
+    def inverse(self) -> Runs:
+        return Runs.joined([Runs(self.first + self.shift, self.end + self.shift, -self.shift)])
+
+    def then(self, other: Runs) -> Runs:
+        """Pairs (x, z) of pairs (x, y) of these and (y, z) of the others."""
+        y = self.inverse
+        found: list[tuple[int, int, int]] = []
+        mine = its = 0
+        while mine < len(y.first) and its < len(other.first):
+            low, high = max(y.first[mine], other.first[its]), min(y.end[mine], other.end[its])
+            if low < high:
+                back = int(y.shift[mine])
+                found.append((int(low) + back, int(high) + back, int(other.shift[its]) - back))
+            if y.end[mine] < other.end[its]:
+                mine += 1
+            else:
+                its += 1
+        columns = np.array(found, np.int64).reshape(len(found), 3).T
+        return Runs.joined([Runs(columns[0], columns[1], columns[2])])
+
+    def applied(self, x: Ids) -> Ids:
+        """The y of these x, of those that have one."""
+        at = np.searchsorted(self.first, x, side="right") - 1
+        inside = (at >= 0) & (x < self.end[np.maximum(at, 0)]) if len(self.first) else np.zeros(len(x), bool)
+        found: Ids = x[inside] + self.shift[at[inside]]
+        return found
+
+    def __len__(self) -> int:
+        """How many pairs."""
+        return int((self.end - self.first).sum())
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """Which rids of one version are which of another. `all`: every rid is the same row in both."""
+
+    runs: Runs
+    all: bool = False
+
+    @cached_property
+    def inverse(self) -> SharedRows:
+        return self if self.all else SharedRows(self.runs.inverse)
+
+    def rid(self, rid: int) -> int | None:
+        """The rid that a row of the one has in the other; None where it does not hold it."""
+        found = self.applied(np.array([rid], np.int64))
+        return int(found[0]) if len(found) else None
+
+    def applied(self, rids: Ids) -> Ids:
+        """The rids that rows of the one have in the other, as far as it holds them."""
+        return rids if self.all else np.sort(self.runs.applied(rids))
+
+
+SAME = SharedRows(Runs(_empty := np.array([], np.int64), _empty, _empty), all=True)
+
+
+def shared_rows(one: Version, other: Version, absolute: Absolute) -> SharedRows | None:
+    """The rows that both versions hold; None where they share no file."""
     if one.id == other.id:
-        return rids
-    parts = [np.array([], np.int64)]
-    for base, its, rows in shared_files(one, other):
-        here = rids[(rids >= base) & (rids < base + rows)]
-        parts.append(here - base + its)
-    return np.unique(np.concatenate(parts))
+        return SAME
+    mine, its = record_files(one, absolute), record_files(other, absolute)
+    parts = [mine[file].inverse.then(its[file]) for file in mine.keys() & its.keys()]
+    runs = Runs.joined(parts)
+    if not len(runs.first):
+        return None
+    same = len(runs.first) == 1 and not runs.shift[0] and len(runs) == one.rows == other.rows
+    return SharedRows(runs, all=same)
 
 
-def _read(version: Version) -> dict[FileState, VersionFile | Origin]:
-    """The users' files behind a version, as they were, whose rows have the rids of their positions."""
-    files: tuple[VersionFile | Origin, ...] = version.files
+def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+    """Per file of records, which of its records are which rows: runs of (position in the file, rid)."""
+    if version.kind == "output":
+        return {}
     if version.origins:
-        files = version.origins if version.is_dense else ()
-    return {
-        FileState(each.path, each.size, each.mtime_ns, each.fingerprint): each
-        for each in files
-        if Path(each.path).is_absolute() and not (isinstance(each, VersionFile) and each.only is not None)
-    }
+        return _of_copy(version, absolute)
+    found: dict[RecordFile, list[Runs]] = {}
+    for file, runs in _positions(version, absolute):
+        # A file in the home holds rows that were given to a refresh; its path tells it from all others.
+        found.setdefault(_record_file(file, {"format": "parquet"}), []).append(runs)
+    return {file: Runs.joined(parts) for file, parts in found.items()}
+
+
+def record_numbers(version: Version, absolute: Absolute) -> Runs:
+    """Of a copy: the number of each row among the records of all its original files, as runs of (number, rid)."""
+    if version.positions is not None:
+        copied = [runs for file, runs in _positions(version, absolute) if not Path(file.path).name.startswith(CAME)]
+        held = Runs.joined(Runs(each.first + each.shift, each.end + each.shift, each.shift * 0) for each in copied)
+        return Runs.of_pairs(*_columns(absolute(version.positions))).then(held)
+    if version.is_dense:
+        return _run(0, version.rows, 0)
+    numbers = []
+    for copy in version.copies:
+        if copy.origins == version.origins and copy.reading == version.reading:
+            for file, runs in _positions(version, absolute):
+                if file.path in copy.bases:
+                    base = copy.bases[file.path]
+                    numbers.append(Runs(runs.first + base, runs.end + base, runs.shift - base))
+    return Runs.joined(numbers)
+
+
+def _of_copy(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+    numbers, found = record_numbers(version, absolute), {}
+    for origin in version.origins:
+        inside = _run(0, origin.rows, origin.base).then(numbers)
+        if len(inside.first):
+            found[_record_file(origin, version.reading)] = inside
+    for file, runs in _positions(version, absolute):
+        if Path(file.path).name.startswith(CAME):  # rows that were given to a refresh have no original
+            found.setdefault(_record_file(file, {"format": "home"}), runs)
+    return found
+
+
+def _positions(version: Version, absolute: Absolute) -> Iterable[tuple[VersionFile, Runs]]:
+    """Of each file of a version the rows that count: runs of (position in the file, rid)."""
+    first = 0
+    for file in version.files:
+        if file.only is not None:
+            yield file, Runs.of_pairs(*_columns(absolute(file.only)))
+        elif file.without is not None:
+            gone = _column(absolute(file.without), AT)
+            places = np.setdiff1d(np.arange(file.rows, dtype=np.int64), gone)
+            yield file, Runs.of_pairs(places, places + file.base)
+        elif version.gaps:
+            segments = np.array(version.rids.segments, np.int64)
+            begins, ahead = segments[:, 0], segments[:, 1]
+            ends = np.append(begins[1:], version.rows)
+            low, high = np.maximum(begins, first), np.minimum(ends, first + file.rows)
+            some = low < high
+            yield file, Runs((low - first)[some], (high - first)[some], (ahead + first)[some])
+        else:
+            yield file, _run(0, file.rows, file.base)
+        first += file.rows
+
+
+def _record_file(file: VersionFile | Origin, reading: Mapping[str, str]) -> RecordFile:
+    return RecordFile(file.path, file.size, file.mtime_ns, file.fingerprint, framing(reading))
+
+
+def framing(reading: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What of a reader's options decides which bytes are a record."""
+    if reading.get("format") not in ("csv", "json"):
+        return (("format", reading.get("format", "")),)
+    given = {name: reading[name].lower() for name in _FRAMING if name in reading}
+    if given.get("multiline") == "true":
+        given |= {name: reading[name] for name in _FRAMING_OVER_LINES if name in reading}
+    if "delimiter" in given:
+        given["sep"] = given.pop("delimiter")
+    if "charset" in given:
+        given["encoding"] = given.pop("charset")
+    kept = {name: value for name, value in given.items() if _DEFAULTS.get(name) != value}
+    if reading["format"] == "json":
+        kept.pop("header", None)
+    return (("format", reading["format"]), *sorted(kept.items()))
+
+
+def _run(first: int, rows: int, shift: int) -> Runs:
+    some = 1 if rows else 0
+    return Runs(_ids(first)[:some], _ids(first + rows)[:some], _ids(shift)[:some])
+
+
+def _ids(*numbers: int) -> Ids:
+    return np.array(numbers, np.int64)
+
+
+def _columns(path: str) -> tuple[Ids, Ids]:
+    return _column(path, AT), _column(path, AS)
+
+
+def _column(path: str, name: str) -> Ids:
+    verify(path)
+    found: Ids = pq.read_table(path, columns=[name]).column(0).to_numpy()
+    return found

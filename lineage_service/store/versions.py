@@ -106,6 +106,7 @@ class Version:
     options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
     `expired`: the run that made it and is past its retention; its rows are gone. `copies`, of a snapshot that was
     patched: where its files were read from, each in its time; `origins` are the originals as they were read last.
+    `positions`: a file that says which record of the originals each row is, where rids do not.
     """
 
     id: str
@@ -118,10 +119,18 @@ class Version:
     top: int = 0
     expired: str | None = None
     copies: tuple[Copied, ...] = ()
+    positions: str | None = None
 
     @cached_property
     def rids(self) -> RidMap:
         return RidMap(self.rows, self.gaps)
+
+    @cached_property
+    def read_files(self) -> frozenset[tuple[str, str]]:
+        """Path and fingerprint of every file that rows were read from or given in. Two versions of sources that have
+        none in common share no row."""
+        files: list[VersionFile | Origin] = [*self.files, *self.origins]
+        return frozenset((each.path, each.fingerprint) for each in files)
 
     @cached_property
     def is_patched(self) -> bool:
@@ -154,7 +163,8 @@ class Version:
             {"kind": self.kind, "files": [asdict(file) for file in self.files],
              "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
              "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top,
-             "expired": self.expired, "copies": [asdict(copied) for copied in self.copies]}
+             "expired": self.expired, "copies": [asdict(copied) for copied in self.copies],
+             "positions": self.positions}
         )  # fmt: skip
 
     @classmethod
@@ -174,6 +184,7 @@ class Version:
                 Copied(tuple(Origin(**origin) for origin in each["origins"]), each["reading"], each["bases"])
                 for each in body.get("copies", ())
             ),
+            body.get("positions"),
         )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import NotFound, StoreError, did_you_mean, listed
 from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place
 from lineage_service.store.engine import column, file_literal
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
@@ -23,10 +24,12 @@ from lineage_service.subjects.key import VARIABLE, Key, existing_key
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of a run's source that are about the persons asked for."""
+    """Rows of a run's source that are about the persons asked for. `declared_by`: another source that has read the same
+    rows and declares whose they are, where this one does not."""
 
     dataset: DatasetRecord
     rids: Ids
+    declared_by: DatasetRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,30 @@ def _found(ask: Questions, finder: _Finder) -> SubjectRows:
         elif len(rids):
             parts.setdefault(dataset, []).append(rids)
     answer.found = [Found(dataset, np.unique(np.concatenate(found))) for dataset, found in parts.items()]
+    answer.found = _wherever_read(ask, answer.found)
     answer.hashes = finder.matched
     return answer
+
+
+def _wherever_read(ask: Questions, found: list[Found]) -> list[Found]:
+    """The same rows also in sources that have read them from the same files and do not say whose they are."""
+    by_version = {each.dataset.version_id: each for each in found}
+    more: dict[DatasetRecord, Found] = {}
+    known = {each.dataset: each for each in found}
+    for one in by_version.values():
+        begin = Place(one.dataset.run_id, one.dataset.space)
+        for run in ask.reader.runs():
+            for source in ask.graph.sources(run.id):
+                shared = ask.graph.shared(begin, Place(source.run_id, source.space))
+                rids = shared.applied(one.rids) if shared is not None else _none()
+                if not len(rids):
+                    continue
+                before = more.get(source) or known.get(source)
+                if before is None:
+                    more[source] = Found(source, rids, one.dataset)
+                elif len(np.setdiff1d(rids, before.rids)):
+                    more[source] = replace(before, rids=np.union1d(before.rids, rids))
+    return [*(more.pop(each.dataset, each) for each in found), *more.values()]
 
 
 def declared_of(dataset: DatasetRecord) -> list[Declared]:
