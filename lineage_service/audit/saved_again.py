@@ -95,6 +95,7 @@ def _asked(
     switched = [(each.old.id, each.commit) for each in superseding.made if each.commit is not None]
     reader = rehearsed(ask.reader, switched, before=run.id)
     then = _AsThen(ask.home, reader, ask.engine)
+    then.graph.versions |= superseding.as_they_are  # source files are rewritten only after the switch
     try:
         asking = Asking(then, Preparations(then))
         question = read_question(content["query"])

@@ -116,6 +116,7 @@ class Superseding:
     made: list[Made] = field(default_factory=list)
     waiting: str | None = None  # what the names of published copies that wait have in them; None: none are made
     rewritten: Mapping[str, Rewritten] = field(default_factory=dict)  # source files, by path
+    as_they_are: dict[str, Version] = field(default_factory=dict)  # versions over files that are to be rewritten
 
     def all(self) -> list[Made]:
         """Every run that is concerned, made anew, the oldest first. LineageError, with all of them, for runs that
@@ -215,6 +216,7 @@ class Superseding:
             if record.space in changed:
                 self.versions[record.version_id] = VersionChange(before, version, state.gone, state.came)
         # Up to here rows were read from the files as they are; the run will find them as they are to be.
+        self.as_they_are |= {version.id: version for version in refresh.versions.values()}
         refresh.versions = {
             space: after_rewriting(version, self.rewritten, refresh.patcher) if space.startswith("source:") else version
             for space, version in refresh.versions.items()

@@ -495,10 +495,10 @@ class Questions:
     def scan(self, dataset: DatasetRecord) -> VersionScan:
         key = f"{dataset.version_id} {dataset.run_id} {dataset.name}"
         if key not in self._scans:
-            record = self.reader.version(dataset.version_id)
-            if record is None:
+            found = self.graph.version(dataset.version_id)
+            if found is None:
                 raise NotFound(f"version '{dataset.version_id}' is not in the catalog of '{self.home.path}'")
-            version = renamed(Version.from_json(record.id, record.body), dataset)
+            version = renamed(found, dataset)
             paths = tuple(self.home.absolute(file.path) for file in version.files)
             self._scans[key] = VersionScan(version, paths, self.home.absolute)
         return self._scans[key]

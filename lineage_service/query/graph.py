@@ -57,7 +57,7 @@ class LineageGraph:
     reader: CatalogReader
     settle: Callable[[str], None] | None = None
     absolute: Callable[[str], str] = str
-    _versions: dict[str, Version] = field(default_factory=dict)
+    versions: dict[str, Version] = field(default_factory=dict)  # by id: what was read, or is to be taken instead
     _makers: dict[Place, list[Place]] = field(default_factory=dict)
     _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
     _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
@@ -139,12 +139,12 @@ class LineageGraph:
 
     def version(self, version_id: str) -> Version | None:
         """A dataset version; None where the catalog has none."""
-        if version_id not in self._versions:
+        if version_id not in self.versions:
             record = self.reader.version(version_id)
             if record is None:
                 return None
-            self._versions[version_id] = Version.from_json(record.id, record.body)
-        return self._versions[version_id]
+            self.versions[version_id] = Version.from_json(record.id, record.body)
+        return self.versions[version_id]
 
     def shared(self, one: Place, other: Place) -> SharedRows | None:
         """Which rows of one place are which of another; None where they have none in common."""
@@ -179,7 +179,8 @@ class LineageGraph:
     def sources_sharing(self, dataset: DatasetRecord) -> list[tuple[DatasetRecord, SharedRows]]:
         """Sources of all committed runs that have rows of this one in other versions, each version once; with the rids
         that those rows have here."""
-        here, found = Place(dataset.run_id, dataset.space), dict[str, tuple[DatasetRecord, SharedRows]]()
+        here = Place(dataset.run_id, dataset.space)
+        found: dict[str, tuple[DatasetRecord, SharedRows]] = {}
         for run in self.reader.runs():
             for each in self.sources(run.id):
                 if each.version_id != dataset.version_id and each.version_id not in found:
