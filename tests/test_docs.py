@@ -170,7 +170,7 @@ def commands_on(page: Path) -> list[str]:
 
 
 def check_options(line: str) -> None:
-    words = shlex.split(line.split(" | ")[0], comments=True)[1:]
+    words = shlex.split(line.split(" | ", maxsplit=1)[0], comments=True)[1:]
     verb = ALIASES.get(words[0], words[0])
     verb = f"{verb} {words[1]}" if verb == "audit" else verb
     assert verb in EVERY_VERB, line
