@@ -293,3 +293,12 @@ def test_architecture_names_every_table_of_the_catalog():
 
     section = text_of(ARCHITECTURE).partition("## 7. Catalog")[2].partition("\n## ")[0]
     assert set(metadata.tables) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_every_benchmark_is_in_its_readme():
+    code = text_of(ROOT / "benchmarks" / "__main__.py")
+    names = {
+        name for line in re.findall(r"^[A-Z]+ = \((.*)\)", code, re.MULTILINE) for name in re.findall(r'"(\w+)"', line)
+    }
+    table = text_of(ROOT / "benchmarks" / "README.md").partition("| name | question |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == names
