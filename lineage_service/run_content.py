@@ -44,7 +44,7 @@ def _same_values(home: HomeLayout, digests: Mapping[str, str], run_id: str) -> d
     key = existing_key(home)
     if key is None:
         raise StoreError(
-            f"the key of the home '{home.path}' is lost: the environment of run cannot be checked",
+            f"the key of the home '{home.path}' is lost: the environment of run '{run_id}' cannot be checked",
             hint="restore 'audit.key' from a backup, or run the workflow again",
         )
     values = {}

@@ -1,18 +1,31 @@
-"""The documents are true: docs/cli.md holds each verb's --help, workflows validate, links lead somewhere.
+"""The documents are true: docs/cli.md holds each verb's --help, workflows validate, links lead somewhere; variables,
+options, modules, methods and targets of make that a page names exist, and those that exist are named.
 
 SMOKE_GOLDEN=1 rewrites the help in docs/cli.md.
 """
 
+import ast
 import os
 import re
+import shlex
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
 import pytest
 from click.testing import CliRunner
 from lineage_cli.commands.audit import AUDIT_VERBS
-from lineage_cli.main import PROGRAM, VERBS, cli
+from lineage_cli.main import ALIASES, PROGRAM, VERBS, cli
 
+from lineage_service import Home
+from lineage_service.audit.facade import Audit
+from lineage_service.capture.describe import described
+from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.instrument import instrument
+from lineage_service.checked import checked_workflow
+from lineage_service.errors import NotFound
 from lineage_service.workflow import validate_workflow
 
 ROOT = Path(__file__).parents[1]
@@ -76,3 +89,216 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(found["target"])
     assert not broken
+
+
+# --- what pages name ----------------------------------------------------------------------------------------------
+
+README, CONTRIBUTING, ARCHITECTURE = ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"
+USERS_PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PACKAGES = (ROOT / "lineage_service", ROOT / "cli" / "lineage_cli", ROOT / "catalog" / "lineage_catalog")
+VARIABLE = re.compile(r"(?<![A-Z_])SMOKE_[A-Z]+(?:_[A-Z]+)*(?![A-Z_])")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+OF_OTHER_PROGRAMS = {"--check", "--hex"}  # ruff, openssl
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def sources_of(*folders: Path) -> str:
+    return "\n".join(text_of(path) for folder in folders for path in sorted(folder.rglob("*.py")))
+
+
+def read_variables(code: str) -> set[str]:
+    """The variables of ours that code reads from the environment: each stands in it as a text of its own."""
+    return {name for name in VARIABLE.findall(code) if f'"{name}"' in code}
+
+
+def test_every_variable_is_in_the_readme_and_no_other():
+    table = "\n".join(line for line in text_of(README).splitlines() if line.startswith("| `SMOKE_"))
+    assert set(VARIABLE.findall(table)) == read_variables(sources_of(*PACKAGES))
+
+
+@pytest.mark.parametrize("page", USERS_PAGES, ids=lambda path: path.name)
+def test_variables_on_users_pages_are_read(page):
+    assert set(VARIABLE.findall(text_of(page))) <= read_variables(sources_of(*PACKAGES))
+
+
+def test_variables_of_tests_are_told_to_contributors():
+    ours = read_variables(sources_of(*PACKAGES))
+    asked = set(re.findall(r'environ\.get\("(SMOKE_[A-Z_]+)"', sources_of(ROOT / "tests"))) - ours
+    assert asked == set(VARIABLE.findall(text_of(CONTRIBUTING))) - ours
+
+
+@cache
+def options_of(verb: str) -> frozenset[str]:
+    """The options of a verb, those without a line in its help too."""
+    found = cli
+    for word in verb.split():
+        context = click.Context(found, info_name=word)
+        found = found.get_command(context, word)
+    return frozenset(
+        {name for each in found.params for name in (*each.opts, *each.secondary_opts)} | {"--help", "--debug"}
+    )
+
+
+@pytest.mark.parametrize("page", [*USERS_PAGES, CONTRIBUTING], ids=lambda path: path.name)
+def test_options_on_pages_exist(page):
+    known = frozenset().union(*(options_of(verb) for verb in ("", *EVERY_VERB))) | OF_OTHER_PROGRAMS
+    text = text_of(page)
+    if page == README:  # names options that are still to come
+        before, _, rest = text.partition("## Not there yet")
+        text = before + rest[rest.index("\n## ") :]
+    assert set(OPTION.findall(BLOCK.sub("", text))) <= known
+
+
+def test_options_that_are_not_there_yet_are_not_there():
+    text = re.search(r"## Not there yet\n(.*?)\n## ", text_of(README), re.DOTALL)[1]
+    for verb, option in re.findall(r"`([a-z-]+) (--[a-z-]+)`", text):
+        assert option not in options_of(verb)
+    verbs = re.search(r"^- `serve`.*$", text, re.MULTILINE)[0]
+    assert not set(re.findall(r"`([a-z]+)`", verbs)) & set(VERBS)
+
+
+def commands_on(page: Path) -> list[str]:
+    """What a page shows as typed: lines of its blocks that begin with the program's name, perhaps behind a prompt."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text_of(page), re.DOTALL | re.MULTILINE)
+    shown = (block for kind, block in blocks if kind in ("", "console"))
+    lines = (line.removeprefix("$ ") for block in shown for line in block.splitlines())
+    return [line for line in lines if line.startswith(f"{PROGRAM} ")]
+
+
+def check_options(line: str) -> None:
+    words = shlex.split(line.split(" | ", maxsplit=1)[0], comments=True)[1:]
+    verb = ALIASES.get(words[0], words[0])
+    verb = f"{verb} {words[1]}" if verb == "audit" else verb
+    assert verb in EVERY_VERB, line
+    assert {word.partition("=")[0] for word in words if OPTION.match(word)} <= options_of(verb), line
+
+
+@pytest.mark.parametrize("page", [*USERS_PAGES, CONTRIBUTING], ids=lambda path: path.name)
+def test_commands_on_pages_have_the_options_of_their_verb(page):
+    for line in commands_on(page):
+        check_options(line)
+
+
+def test_examples_in_the_help_have_the_options_of_their_verb():
+    lines = [line.strip() for text in documented(text_of(CLI)).values() for line in text.splitlines()]
+    examples = [line for line in lines if re.match(rf"{PROGRAM} [a-z]", line) and "  " not in line]
+    assert len(examples) > len(EVERY_VERB)
+    for line in examples:
+        check_options(line)
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "python.md"], ids=lambda path: path.name)
+def test_methods_on_pages_exist(page):
+    text = text_of(page)
+    before, _, rest = text.partition("## Not there yet")
+    text = before + rest[rest.index("\n## ") :] if rest else before
+    assert {name for name in re.findall(r"\bhome\.([a-z_]+)\(", text) if not hasattr(Home, name)} == set()
+    assert {name for name in re.findall(r"\bhome\.audit\.([a-z_]+)\(", text) if not hasattr(Audit, name)} == set()
+    listed = re.search(
+        r"[Tt]he (?:methods are|verbs that run and ask are methods of `Home`:)([^;.]*?)(?:, and|;)", text
+    )[1]
+    assert all(hasattr(Home, name) for name in re.findall(r"`(\w+)`", listed))
+    verbs = {verb.replace("-", "_") for verb in VERBS} - {"demo", "init", "schema", "validate", "explain", "graph"}
+    assert verbs - {"doctor", "audit"} <= set(re.findall(r"`(\w+)`", listed))
+
+
+def python_files() -> list[str]:
+    found = (path for folder in (*PACKAGES, ROOT / "tests", ROOT / "benchmarks") for path in folder.rglob("*.py"))
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+@pytest.mark.parametrize(
+    "page", [*USERS_PAGES, CONTRIBUTING, ROOT / "benchmarks" / "README.md"], ids=lambda path: path.name
+)
+def test_python_files_that_pages_name_exist(page):
+    """By the end of their paths; one of a user's own is called job.py."""
+    files = python_files()
+    named = set(re.findall(r"(?<![\w/.*-])((?:[\w-]+/)*[\w*-]+\.py)\b", text_of(page))) - {"job.py"}
+    assert [each for each in sorted(named) if not any(fnmatch(f"/{file}", f"*/{each}") for file in files)] == []
+
+
+def test_folders_and_paths_that_contributors_are_told_of_exist():
+    house = re.search(r"```\nlineage_service/\n(.*?)```", text_of(CONTRIBUTING), re.DOTALL)[1]
+    inside = house.partition("catalog/lineage_catalog/")[0]
+    top = {path.name for path in PACKAGES[0].iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    named = set(re.findall(r"\b(\w+\.py)\b", inside)) | set(re.findall(r"^  (\w+)/", inside, re.MULTILINE))
+    assert named == top - {"__init__.py"}
+
+
+def test_modules_that_architecture_names_in_tables_exist():
+    """In the tables of sections 9 and 11 modules stand without their folder."""
+    for heading, folder in (("## 9. SQL over lineage", "consume"), ("## 11. Up to date again", "refresh")):
+        section = text_of(ARCHITECTURE).partition(heading)[2].partition("\n## ")[0]
+        for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE):
+            for name in re.findall(r"`([\w/.]+)`", row):
+                path = PACKAGES[0] / (name if "/" in name else f"{folder}/{name}.py")
+                assert path.is_file(), name
+
+
+def definitions(file: Path) -> set[str]:
+    """Names of functions and classes in a file, methods behind their class's."""
+    found = set()
+    for node in ast.parse(text_of(file)).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
+    return found
+
+
+def test_places_for_a_new_operator_are_those_that_mypy_finds():
+    page = text_of(CONTRIBUTING)
+    rows = dict(re.findall(r"^\| `([\w/]+\.py)`, `([\w.]+)` \|.*mypy tells \|$", page, re.MULTILINE))
+    for file, name in rows.items():
+        assert name in definitions(PACKAGES[0] / file)
+    closed = {
+        str(path.relative_to(PACKAGES[0]))
+        for path in PACKAGES[0].rglob("*.py")
+        if re.search(r"^ +assert_never\(", text_of(path), re.MULTILINE)
+    }
+    assert rows.keys() == closed
+
+
+def test_places_with_a_default_for_a_new_operator_exist():
+    paragraph = next(
+        each for each in text_of(CONTRIBUTING).split("\n") if each.startswith("Some places have a safe default")
+    )
+    places = re.findall(r"((?:`\w+`(?: and )?)+) in `([\w/]+\.py)`", paragraph)
+    assert places
+    for names, file in places:
+        assert set(re.findall(r"`(\w+)`", names)) <= definitions(PACKAGES[0] / file)
+
+
+@pytest.mark.parametrize("page", [README, CONTRIBUTING], ids=lambda path: path.name)
+def test_targets_of_make_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    assert set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", text_of(page), re.MULTILINE)) <= targets
+
+
+def test_architecture_shows_the_plan_of_the_shop():
+    def unknown(name: str) -> None:
+        raise NotFound(name)
+
+    _, plan, _ = checked_workflow(ROOT / "workflows" / "shop" / "revenue.yml", None, unknown)
+    sizes = Sizes({"customers": 12, "items": 110, "orders": 40})
+    assert f"```text\n{described(instrument(plan, 'auto', sizes))}\n```" in text_of(ARCHITECTURE)
+
+
+def test_architecture_names_every_table_of_the_catalog():
+    from lineage_catalog.models import metadata
+
+    section = text_of(ARCHITECTURE).partition("## 7. Catalog")[2].partition("\n## ")[0]
+    assert set(metadata.tables) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_every_benchmark_is_in_its_readme():
+    code = text_of(ROOT / "benchmarks" / "__main__.py")
+    names = {
+        name for line in re.findall(r"^[A-Z]+ = \((.*)\)", code, re.MULTILINE) for name in re.findall(r'"(\w+)"', line)
+    }
+    table = text_of(ROOT / "benchmarks" / "README.md").partition("| name | question |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == names

@@ -8,9 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.errors import LineageError
+from lineage_service.errors import LineageError, StoreError
+from lineage_service.run_content import load_run
 from lineage_service.spec.environment import with_references, with_values
 from lineage_service.spec.loader import load_workflow
+from lineage_service.store.layout import HomeLayout
 
 WORKFLOW = """
 version: 1
@@ -100,3 +102,8 @@ outputs: {l: {}}
     loaded = load_workflow(tmp_path / "flow.yml")
     assert loaded.errors, "a number would have to be kept"
     assert os.environ["SMOKE_TEST_NUMBER"] == "3"
+
+
+def test_a_lost_key_is_told_with_the_run(tmp_path):
+    with pytest.raises(StoreError, match="the environment of run 'ab12' cannot be checked"):
+        load_run(HomeLayout(tmp_path), json.dumps({"environment": {"NAME": "digest"}}), "ab12")

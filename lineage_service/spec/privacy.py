@@ -11,7 +11,7 @@ class KeepSpec(Closed):
     """On what ground an erasure keeps rows that include the erased among others, and how many others at least."""
 
     ground: Text = Field(description="The legal ground, e.g. Art. 89 GDPR: statistics")
-    min_group: Several = Field(description="Rows of fewer persons than this are computed anew all the same; 2 or more")
+    min_group: Several = Field(description="Rows of fewer persons than this are deleted; 2 or more")
 
 
 class PrivacySpec(Closed):

@@ -13,7 +13,7 @@ import pytest
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, WorkflowError
 from tests.cli.conftest import Call
-from tests.cli.fakes import FakeAnswer, FakePart, answer
+from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,6 +76,33 @@ def test_interrupted(call: Call) -> None:
     result = call("run x.yml", KeyboardInterrupt())
     assert result.code == 1
     assert result.err == "interrupted; nothing was kept\n"
+
+
+class Interrupted(FakeHome):
+    """Everything that is asked of it is interrupted."""
+
+    audit = property(lambda self: self)
+
+    def apply(self, *_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    gc = apply
+
+
+@pytest.mark.parametrize(
+    "command, told",
+    [
+        ("audit apply plan.json", "the same command finishes it"),
+        ("gc", "the same command removes the rest"),
+        ("gc --retention", "the same command removes the rest"),
+    ],
+)
+def test_what_was_interrupted_in_the_middle_of_a_change_does_not_say_that_nothing_was_kept(call, command, told) -> None:
+    result = call(command, home=Interrupted())
+    assert result.code == 1
+    assert result.err.startswith("error: interrupted; ")
+    assert "nothing was kept" not in result.err
+    assert told in result.err
 
 
 def test_an_answer_that_fails_midway_leaves_no_file(call: Call, tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pytest
 from lineage_cli import tables
-from lineage_cli.losses import _example
+from lineage_cli.losses import _example, write_losses
+from lineage_cli.sink import Sink
 
-from lineage_service.query.lost import StepLoss
+from lineage_service.query.lost import Arrival, ReasonCount, StepLoss, WhyNot
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
 
@@ -18,6 +21,23 @@ def test_a_masked_group_that_was_dropped_is_a_mask_whatever_its_type():
     told = "row 7 is in the group born = {0}, city = Oslo of 'kept', which has oldest = {0}, n = 2"
     assert _example(step, {**example, "masked": ["born", "oldest"]}) == told.format("•••")
     assert _example(step, example) == told.format("null")
+
+
+@pytest.mark.parametrize(
+    "limit, ids, arrive",
+    [(None, "0, 1, 2, 3, 4 and 4 more", 5), (8, "0, 1, 2, 3, 4, 5, 6, 7 and 1 more", 8), (2, "0, 1 and 7 more", 2)],
+)
+def test_why_not_shows_as_many_row_ids_as_are_asked_for(limit, ids, arrive):
+    reason = ReasonCount("condition", "a is false", 9, tuple(range(9)), 0)
+    step = StepLoss("kept", "filter", "people", 20, 9, 9, False, (reason,))
+    arrivals = [Arrival(rid, (rid,), 0, 0) for rid in range(9, 20)]
+    found = WhyNot("w.people", "w.kept", "ab12", 20, 11, 0, 9, [step], arrivals)
+    stream = io.BytesIO()
+    write_losses(found, Sink(stream, "memory"), terminal=False, limit=limit)
+    told = stream.getvalue().decode()
+    assert f"  {ids}\n" in told
+    assert told.count("is in row") == arrive
+    assert f"… and {11 - arrive} more that arrive" in told
 
 
 def test_a_piped_table_is_whole_and_plain(call: Call) -> None:

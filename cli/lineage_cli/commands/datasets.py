@@ -36,7 +36,7 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """List the datasets that the catalog holds: sources, outputs and kept steps; or their columns.
+    """List the datasets that the catalog holds: sources, outputs, kept steps and saved queries; or their columns.
 
     \b
     Examples:

@@ -39,8 +39,17 @@ def command(
     from lineage_cli.sink import print_text
     from lineage_service.progress import in_bytes
 
-    with closing(options.open_home(home, catalog)) as opened:
-        result = opened.gc(dry_run=dry_run, retention=retention, actor=actor)
+    try:
+        with closing(options.open_home(home, catalog)) as opened:
+            result = opened.gc(dry_run=dry_run, retention=retention, actor=actor)
+    except KeyboardInterrupt:
+        if dry_run:
+            raise
+        from lineage_service.errors import RunError
+
+        raise RunError(
+            "interrupted; some of it may be removed already", hint="the same command removes the rest"
+        ) from None
     for note in result.get("unpublished", ()):
         click.echo(f"note: {note}", err=True)
     if as_json:

@@ -38,9 +38,9 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Run a workflow, keep its outputs and capture its lineage. The outputs are committed first; what
-    is interrupted after that costs lineage only, and index finishes it. Nothing is kept of a run that
-    fails before, except where rows fail a check: then they can be looked at under the run's id, until gc.
+    """Run a workflow, keep its outputs and capture its lineage. The outputs are committed first; an
+    interruption after that costs lineage only, and `index` finishes it. A run that fails before leaves
+    nothing, except where rows fail a check: these can be looked at under the run's id, until `gc`.
 
     \b
     Example:

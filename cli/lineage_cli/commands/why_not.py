@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--limit",
     type=WholeNumber(),
-    help="At most N row ids of each reason [default: 10]; with --rids, at most N rows.",
+    help="At most N row ids of each reason [default: 5 in the table, 10 in JSON]; with --rids, at most N rows.",
 )
 @reveal_option
 @output_options
@@ -71,7 +71,7 @@ def command(
             from lineage_cli.sink import open_sink
 
             with open_sink(output.out) as sink:
-                write_losses(found, sink, terminal=output.on_terminal)
+                write_losses(found, sink, terminal=output.on_terminal, limit=limit)
     if output.out is not None:
         tell(f"wrote {output.out}")
     for note in found.notes:

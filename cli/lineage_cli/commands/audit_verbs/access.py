@@ -62,7 +62,8 @@ def command(
     run that is held, and what they only influenced; why, for whom, how long.
 
     Personal data is shown as it is, to be handed to the person; of rows that include others only what concerns
-    all. The answer is logged before it is given. Each person gets a document of their own. Spark is not started.
+    all. The answer is logged before it is given. Each person gets a document of their own. Spark is not started,
+    unless the lineage of a run is still to be finished.
 
     \b
     Example:

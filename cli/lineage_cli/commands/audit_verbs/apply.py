@@ -47,5 +47,14 @@ def command(
     def work(audit: Any, progress: Any) -> Any:
         return audit.apply(plan, out=out, actor=actor, options=spark, progress=progress)
 
-    certificate = with_audit(home, catalog, telling, work)
+    try:
+        certificate = with_audit(home, catalog, telling, work)
+    except KeyboardInterrupt:
+        from lineage_service.errors import RunError
+
+        # Whether the runs were switched already is for the same command to find out.
+        raise RunError(
+            "interrupted; the plan may have been carried out in part",
+            hint="the same command finishes it, or begins again where nothing was changed yet",
+        ) from None
     print_document(certificate, certificate_lines(certificate), as_json=as_json)
