@@ -111,7 +111,8 @@ QUERIES = {
     "SELECT a.l_tax AS t, count(*) AS n FROM lineitem a JOIN lineitem b ON a._rid = b._rid GROUP BY 1": lambda r, i: (
         i["l_tax"] == r["t"]),
     "SELECT x.t, q1.n FROM (SELECT l_tax AS t, l_returnflag AS f FROM lineitem WHERE l_returnflag = 'A' GROUP BY ALL) x "
-    "JOIN q1 ON q1.l_returnflag = x.f": lambda r, i: i["l_returnflag"] == "A" and i["l_tax"] == r["t"],
+    # By way of q1, which is made from the same rows, all rows of the group.
+    "JOIN q1 ON q1.l_returnflag = x.f": lambda r, i: i["l_returnflag"] == "A",
 }  # fmt: skip
 
 
