@@ -57,8 +57,9 @@ def source_schemas(
     schemas: dict[str, Schema] = {}
     problems: list[Problem] = []
     absent: list[Problem] = []
+    unresolved = loaded.unresolved_parts()
     for name, source in loaded.spec.sources.items():
-        if isinstance(source, BrokenSource):
+        if isinstance(source, BrokenSource) or ("sources", name) in unresolved:
             continue
         try:
             schemas[name] = known_schema(source, loaded.path.parent, version_of)

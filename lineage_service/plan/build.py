@@ -99,7 +99,8 @@ def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:
         raise WorkflowError(loaded.problems)
     builder = _Builder(loaded, schemas)
     plan = builder.build()
-    found = [*loaded.problems, *builder.problems]
+    silent = loaded.unresolved_positions()
+    found = [*loaded.problems, *(problem for problem in builder.problems if problem.position not in silent)]
     if any(problem.severity == "error" for problem in found):
         raise WorkflowError(sorted(dict.fromkeys(found), key=_place))
     return plan
@@ -119,6 +120,10 @@ class _Builder:
     schemas: Mapping[str, Schema]
     problems: list[Problem] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
+    unresolved_parts: set[tuple[str | int, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unresolved_parts = self.loaded.unresolved_parts()
 
     def build(self) -> Plan:
         spec = self.loaded.spec
@@ -203,7 +208,7 @@ class _StepContext:
     def __init__(self, builder: _Builder, index: int, step: Step) -> None:
         self.builder, self.index, self.step = builder, index, step
         self.position = builder.loaded.marks.at("steps", index)
-        self.failed = False
+        self.failed = ("steps", index) in builder.unresolved_parts
 
     def at(self, *path: str | int) -> Position:
         return self.builder.loaded.marks.at("steps", self.index, *path)
@@ -217,7 +222,13 @@ class _StepContext:
         # An unknown name was reported by the loader; what reads it is checked as far as it goes.
         return node if node is not None else Source(name, name, None, Schema(known=False))
 
+    def is_unresolved(self, *path: str | int) -> bool:
+        """Whether a text has a variable without a value: it is not read, since its author wrote another."""
+        return ("steps", self.index, *path) in self.builder.loaded.unresolved
+
     def expression(self, text: str, *path: str | int) -> Expression | None:
+        if self.is_unresolved(*path):
+            return None
         try:
             return Expression(text, self.at(*path))
         except ExpressionError as error:
@@ -285,6 +296,8 @@ class _StepContext:
     def order(self, given: Iterable[str], key: str) -> tuple[SortKey, ...]:
         keys = []
         for index, text in enumerate(given):
+            if self.is_unresolved(key, index):
+                continue
             try:
                 parsed = sort_key(text, self.at(key, index))
             except ExpressionError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lineage_service.errors import Problem, listed
+from lineage_service.errors import Position, Problem, listed
 from lineage_service.spec.environment import UsedEnvironment
 from lineage_service.spec.foreign_words import meant_key, meant_op
 from lineage_service.spec.models import (
@@ -54,6 +54,7 @@ class LoadedWorkflow:
     kept: the same workflow with marks in the place of values of the environment, to be stored; None without any.
     environment: the values of the environment that it reads.
     problems: all that was found, errors and warnings, in file order.
+    unresolved: paths of the strings with a variable that has no value; that is told, and they are not looked at.
     """
 
     spec: WorkflowSpec
@@ -64,6 +65,14 @@ class LoadedWorkflow:
     problems: tuple[Problem, ...]
     kept: LoadedWorkflow | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unresolved: frozenset[tuple[str | int, ...]] = frozenset()
+
+    def unresolved_parts(self) -> set[tuple[str | int, ...]]:
+        """The sources, steps and outputs that have an unresolved string inside: ("steps", 2)."""
+        return {path[:2] for path in self.unresolved}
+
+    def unresolved_positions(self) -> set[Position]:
+        return {self.marks.at(*path) for path in self.unresolved}
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -99,7 +108,8 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
     marks, found = tree.marks, Collector()
     found.extend(tree.problems)
     values = variable_values(tree.value.get("vars"), variables, marks, found, environment)
-    whole = substituted(tree.value, values, marks, found, environment)
+    replaced = substituted(tree.value, values, marks, found, environment)
+    whole = replaced.tree
     parts: dict[str, Any] = {}
     for key, part in (("sources", _sources), ("steps", _steps), ("outputs", _outputs)):
         if isinstance(whole.get(key), list if key == "steps" else dict):
@@ -113,8 +123,9 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
         path=path.absolute(),
         marks=marks,
         version=content_version(tree.value),
-        variables=values,
+        variables={name: value or "" for name, value in values.items()},
         problems=found.in_file_order(),
+        unresolved=replaced.unresolved,
     )
 
 

@@ -46,6 +46,7 @@ class Collector:
     def __init__(self) -> None:
         self._problems: list[Problem] = []
         self._comparisons = _COMPARISONS
+        self._silenced: set[Position] = set()
 
     def add(
         self,
@@ -54,7 +55,12 @@ class Collector:
         hint: str | None = None,
         severity: Literal["error", "warning"] = "error",
     ) -> None:
-        self._problems.append(Problem(message, position, hint, severity))
+        if position not in self._silenced:
+            self._problems.append(Problem(message, position, hint, severity))
+
+    def silence(self, position: Position) -> None:
+        """Adds nothing more at this position: its value is not what the user meant, and that has been said."""
+        self._silenced.add(position)
 
     def extend(self, problems: Collection[Problem]) -> None:
         self._problems.extend(problems)
