@@ -6,12 +6,12 @@ left to its analyser. tests/test_hints.py asks it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.arities import ARITIES, takes, told_arity
+from lineage_service.plan.nested_types import constructor
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -108,14 +108,12 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", 
 
 def family(kind: str | None) -> str | None:
     """The kind of a Spark type; None where it is not known, or of a kind that nothing is said of."""
-    word = re.match(r"[a-z_]+", (kind or "").strip().lower())
-    if word is None:
-        return None
-    if word[0] in _NUMBERS:
+    word = constructor(kind)
+    if word in _NUMBERS:
         return "number"
-    if word[0] in ("string", "varchar", "char"):
+    if word in ("string", "varchar", "char"):
         return "text"
-    return word[0] if word[0] in ("boolean", "date", "array", "map", "struct") else None
+    return word if word in ("boolean", "date", "array", "map", "struct") else None
 
 
 _OF_NUMBERS = frozenset(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.schema import Column, ColumnError, Schema
@@ -14,6 +15,9 @@ from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike, spark_type
 from lineage_service.store.listing import Listing, is_vast, listing
 from lineage_service.store.versions import Footer, Version, VersionColumn, parquet_footer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNKNOWN = Schema(known=False)
 TYPES = ("array", "bigint", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "int", "integer",
@@ -98,7 +102,42 @@ def _from_footer(path: str) -> list[Column]:
         raise SourceError(
             f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
         ) from None
-    return [Column(field.name, spark_type(str(field.type)), alike=True) for field in schema]
+    return [
+        Column(field.name, file_type(field.type), alike=spark_type(str(field.type)) is not None) for field in schema
+    ]
+
+
+def file_type(kind: pa.DataType) -> str | None:
+    """Spark's type of a column of a Parquet file, as far as it needs no session to be told. Of a type with parts that
+    are not known, only the first word: `struct`."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_struct(kind):
+        fields = [f"{_field_name(field.name)}:{inner}" for field in kind if (inner := file_type(field.type))]
+        return f"struct<{','.join(fields)}>" if len(fields) == kind.num_fields else "struct"
+    if types.is_map(kind):
+        key, value = file_type(kind.key_type), file_type(kind.item_type)
+        return f"map<{key},{value}>" if key and value else "map"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        element = file_type(kind.value_type)
+        return f"array<{element}>" if element else "array"
+    if types.is_dictionary(kind):  # known to Arrow alone: the file holds the values
+        return file_type(kind.value_type)
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if types.is_time(kind):
+        return "time"
+    if types.is_fixed_size_binary(kind):
+        return "binary"
+    return spark_type(str(kind)) or _UNSIGNED.get(str(kind))
+
+
+_UNSIGNED = {"uint8": "smallint", "uint16": "int", "uint32": "bigint", "uint64": "decimal(20,0)"}
+
+
+def _field_name(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 def _compared(columns: Sequence[Column], path: str) -> list[Column]:
