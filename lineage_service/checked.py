@@ -65,7 +65,8 @@ def source_schemas(
             schemas[name] = known_schema(source, loaded.path.parent, version_of)
         except LineageError as error:
             schemas[name] = UNKNOWN
-            position = loaded.marks.at("sources", name, "output" if source.output else "path")
+            key = "schema" if isinstance(error, WorkflowError) else "output" if source.output else "path"
+            position = loaded.marks.at("sources", name, key)
             told = [Problem(f"source '{name}': {each.message}", position, each.hint) for each in error.problems]
             problems += told
             if not isinstance(error, WorkflowError):

@@ -7,10 +7,12 @@ follows the rules of Spark's grammar (SqlBaseLexer) and knows no more than strin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lineage_service.errors import did_you_mean
+from lineage_service.plan.bounded_parsing import MOST_NESTED, nesting
 from lineage_service.plan.functions import ALLOWED, REFUSED, SYNTAX
 
 _LEXEME = re.compile(
@@ -96,6 +98,9 @@ def refuse_calls(text: str) -> None:
             "write the text in two parts: concat('$', '{…}')",
         )
     parts = lexemes(text)
+    _refuse_nested(parts)
+    if any(part.text == ";" for part in parts):
+        raise Unreadable("an expression is one value, without ';'", "leave the ';' away")
     for index, (part, after) in enumerate(pairwise(parts)):
         if part.text == ")" and after.text == "(":
             raise Unreadable("a function's name must be written as such, not computed")
@@ -111,6 +116,16 @@ def refuse_calls(text: str) -> None:
     for part in parts:
         if part.kind == "word" and part.name in REFUSED_WORDS:
             refuse_function(part.name)
+
+
+def _refuse_nested(parts: Sequence[Lexeme]) -> None:
+    """Unreadable where an expression is nested deeper than can be read in a reasonable time."""
+    levels = nesting([part.text.lower() if part.kind in ("word", "other") else "" for part in parts])
+    if levels > MOST_NESTED:
+        raise Unreadable(
+            f"the expression is nested {levels:,} levels deep; the most is {MOST_NESTED}",
+            "compute its inner parts first, as columns of a step with `op: with_columns`",
+        )
 
 
 def refuse_function(name: str) -> None:

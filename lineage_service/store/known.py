@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import SourceError, WorkflowError, did_you_mean
+from lineage_service.plan.bounded_parsing import parse_statements
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike, spark_type
@@ -67,14 +68,18 @@ def _merges(options: Mapping[str, str]) -> bool:
 
 def _declared(ddl: str) -> list[Column] | None:
     """Names and types of a Spark DDL schema; None where it cannot be read here: Spark will tell."""
-    import sqlglot
     from sqlglot import exp
+    from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
-    except SqlglotError:
+        (tree,) = parse_statements(f"CREATE TABLE t ({ddl})", Spark())
+    except (SqlglotError, ValueError):
         _refuse_mistyped(ddl)
+        return None
+    except RecursionError:
+        raise WorkflowError("schema: its types are nested too deeply to be read") from None
+    if tree is None:
         return None
     columns = [
         Column(each.name, each.kind.sql(dialect="spark").lower() if each.kind else None)
