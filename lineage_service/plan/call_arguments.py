@@ -6,6 +6,7 @@ left to its analyser. tests/test_hints.py asks it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,6 +99,15 @@ def _instead(call: Call) -> str | None:
             "greatest()" if call.name == "max" else "least()"
         )
     return None
+
+
+def bare_dates(tokens: Sequence[Token]) -> Iterator[str]:
+    """Dates that stand in an expression without quotes: to Spark, 2024-01-31 is a number."""
+    for index in range(len(tokens) - 4):
+        text = "".join(token.text for token in tokens[index : index + 5])
+        kinds = [token.token_type.name for token in tokens[index : index + 5]]
+        if kinds == ["NUMBER", "DASH"] * 2 + ["NUMBER"] and re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            yield text
 
 
 # --- types ----------------------------------------------------------------------------------------------------------

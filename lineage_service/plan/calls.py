@@ -75,8 +75,9 @@ def _symbol(character: str) -> str:
     """A symbol of the grammar; what is none could mean anything to Spark."""
     if character in "'\"`":
         raise Unreadable(f"a {character} is not closed")
-    if character == "$" or not character.isascii() or not character.isprintable():
-        raise Unreadable(f"the character {character!a} has no place outside of texts and quoted names")
+    if character in "${}" or not character.isascii() or not character.isprintable():
+        hint = "variables are declared under `vars:` and written ${name}" if character in "${}" else None
+        raise Unreadable(f"the character {character!a} has no place outside of texts and quoted names", hint)
     return character
 
 
@@ -132,10 +133,25 @@ def refuse_function(name: str) -> None:
     if name in REFUSED:
         reason, instead = REFUSED[name]
         raise Unreadable(f"{name}() {reason}", instead)
+    if name in _FOREIGN:
+        raise Unreadable(f"unknown function '{name}'", _FOREIGN[name])
     if name not in ALLOWED:
         hint = did_you_mean(name, ALLOWED) or "functions of Spark SQL can be called that compute a value from others"
         raise Unreadable(f"unknown function '{name}'", hint)
 
+
+# Functions of Python and of other databases, and what is written here.
+_FOREIGN = {
+    **dict.fromkeys(("col", "column"), "a column is written by its name alone"),
+    "lit": "a value is written as it is: 1, 'text', true",
+    **dict.fromkeys(("getdate", "sysdate"), "here it is current_timestamp()"),
+    **dict.fromkeys(("iif", "iff"), "here it is if(condition, value, other)"),
+    **dict.fromkeys(("isna", "is_null"), "write `x is null`"),
+    "notna": "write `x is not null`",
+    **dict.fromkeys(("str", "to_string"), "write `cast(x as string)`"),
+    "datetime": "write `timestamp '2024-01-31 10:00:00'`, or to_timestamp()",
+    "nunique": "here it is count(DISTINCT x)",
+}
 
 # Spark takes these for calls without parentheses too; a column of that name is quoted.
 REFUSED_WORDS = frozenset({"current_path"})

@@ -233,7 +233,8 @@ def _tree(text: str) -> exp.Expr:
         with room_for(levels):
             found = [tree for tree in parse_statements(readable, Spark()) if tree is not None]
     except SqlglotError as error:
-        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", _first_line(error)) from None
+        hint = _foreign_hint(_tokens(text)) or _first_line(error)
+        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", hint) from None
     except RecursionError:
         raise ExpressionError(
             f"the expression is nested too deeply to be read: '{shortened(text)}'",
@@ -242,6 +243,16 @@ def _tree(text: str) -> exp.Expr:
     if not found:
         raise ExpressionError("an expression is empty")
     return found[0]
+
+
+def _foreign_hint(tokens: tuple[Token, ...]) -> str | None:
+    """What to write instead, where a text that cannot be read has words of another language."""
+    words = [token.text.lower() for token in tokens if token.token_type.name not in ("STRING", "IDENTIFIER")]
+    if "&&" in words:
+        return "write AND and OR, not && and ||"
+    if words and words[0] in ("where", "having", "on", "filter", "order", "group"):
+        return f"leave the word {words[0].upper()} away: the key says it"
+    return None
 
 
 def _with_quoted_sides(text: str) -> str:
@@ -300,6 +311,8 @@ def sort_key(text: str, position: Position | None) -> SortKey:
     if len(words) > 1 and words[-1] in ("asc", "desc"):
         descending = words[-1] == "desc"
         del tokens[-1]
+    if len(words) > 1 and words[-1] in ("ascending", "descending"):
+        raise ExpressionError(f"'{words[-1]}' is no direction", f"write '{words[-1][:-6]}'")
     if not tokens:
         raise ExpressionError("an order needs an expression")
     core = Expression(text[: tokens[-1].end + 1], position)

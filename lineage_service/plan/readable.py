@@ -18,7 +18,7 @@ def unreadable(expression: Expression, schema: Schema) -> list[Problem]:
         try:
             column = schema.resolve(ref.parts[0])
         except ColumnError as error:
-            hint = _qualified_hint(ref, schema) or error.hint
+            hint = _qualified_hint(ref, schema) or _FOREIGN.get(str(ref).lower()) or error.hint
             problems.append(Problem(error.message, expression.position, hint))
         else:
             if wrong_field := _wrong_field(ref, column):
@@ -51,6 +51,13 @@ def type_in(schema: Schema, name: str) -> str | None:
     return column.type if column is not None and not schema.is_ambiguous(name) else None
 
 
+_FOREIGN = {
+    **dict.fromkeys(("none", "nil", "undefined", "nan"), "a missing value is `null`: x is null, x is not null"),
+    "yes": "write true",
+    "no": "write false",
+}
+
+
 def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
     """What to write instead of `step.column`, or of a side's name behind the join."""
     if len(ref.parts) < 2:
@@ -63,6 +70,8 @@ def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
 def no_predicate(where: Expression, schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
     """A predicate that is nothing but a column of another type than boolean."""
     refs = where.columns
+    if [token.token_type.name for token in where.tokens] == ["NUMBER"]:
+        yield ColumnError("`where` needs a condition, and this is a number", "compare it with a column"), where.position
     if len(where.tokens) == 1 and len(refs) == 1:
         kind = type_in(schema, refs[0].parts[0])
         if constructor(kind) not in (None, "boolean", "void"):

@@ -200,11 +200,15 @@ def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | Broken
         found.add(f"{what} needs to be a mapping with name, op and the op's keys", marks.at(*path))
         return broken
     if op is None:
-        hint = next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
+        hint = next((f"write `op: {key}`, and its keys beside it" for key in raw if key in STEP_TYPES), None)
+        hint = hint or next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
         found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path), hint)
         return broken
-    if not isinstance(op, str) or op not in STEP_TYPES:
-        hint = (meant_op(op) or found.similar(op, STEP_TYPES)) if isinstance(op, str) else None
+    if not isinstance(op, str):
+        found.add(f"'op' of {what} needs one of these words: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"))
+        return broken
+    if op not in STEP_TYPES:
+        hint = meant_op(op) or found.similar(op, STEP_TYPES)
         found.add(f"unknown op '{op}' in {what}; ops: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
         return broken
     model = STEP_TYPES[op]

@@ -72,6 +72,7 @@ def _declared(ddl: str) -> list[Column] | None:
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
+    _refuse_foreign_types(ddl)
     try:
         (tree,) = parse_statements(f"CREATE TABLE t ({ddl})", Spark())
     except (SqlglotError, ValueError):
@@ -86,7 +87,33 @@ def _declared(ddl: str) -> list[Column] | None:
         for each in tree.find_all(exp.ColumnDef)
         if isinstance(each.parent, exp.Schema)
     ]
+    twice = next(
+        (each.name for each in columns if [one.name.lower() for one in columns].count(each.name.lower()) > 1), None
+    )
+    if twice is not None:
+        raise WorkflowError(f"schema: two columns are called '{twice}' (case is not told apart)")
     return columns or None
+
+
+_FOREIGN_TYPES = {
+    **dict.fromkeys(("str", "text", "object", "uuid", "json", "nvarchar"), "string"), "bool": "boolean",
+    **dict.fromkeys(("int64", "uint64", "uint32", "serial"), "bigint"), "int32": "int", "int8": "tinyint",
+    "int16": "smallint", "float64": "double", "float32": "float", "datetime": "timestamp", "datetime64": "timestamp",
+    "number": "decimal(18, 2)", "bytes": "binary", "bytea": "binary", "blob": "binary",
+}  # fmt: skip
+
+
+def _refuse_foreign_types(ddl: str) -> None:
+    """WorkflowError for types of Python and of other databases, which sqlglot reads and Spark does not."""
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "''", ddl)
+    if re.match(r"\s*create\s+(?:or\s+replace\s+)?(?:external\s+)?table\b", plain, re.IGNORECASE):
+        raise WorkflowError(
+            "schema: only the columns are written", hint="without CREATE TABLE: `id bigint, name string`"
+        )
+    for word in re.findall(r"(?:^|,|<)\s*(?:`[^`]+`|\w+)\s*(?::\s*|\s+)([A-Za-z_]\w*)", plain):
+        if word.lower() in _FOREIGN_TYPES:
+            hint = f"here it is `{_FOREIGN_TYPES[word.lower()]}`"
+            raise WorkflowError(f"schema: '{word}' is no type of Spark's", hint=hint)
 
 
 def _refuse_mistyped(ddl: str) -> None:
