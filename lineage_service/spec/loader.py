@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lineage_service.errors import Position, Problem, listed
+from lineage_service.errors import DamagedFile, Position, Problem, listed
 from lineage_service.spec.environment import UsedEnvironment
 from lineage_service.spec.foreign_words import meant_key, meant_op
 from lineage_service.spec.models import (
@@ -131,7 +131,10 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
 
 def loaded_again(content: str, told_as: str) -> LoadedWorkflow:
     """A workflow as a run has read it, from what the catalog holds of it; its places are all `told_as`."""
-    spec = WorkflowSpec.model_validate_json(content)
+    try:
+        spec = WorkflowSpec.model_validate_json(content)
+    except ValidationError:
+        raise DamagedFile(f"what the catalog holds of the workflow of {told_as} cannot be read") from None
     return LoadedWorkflow(spec, Path(), Marks(told_as), "", {}, ())
 
 
