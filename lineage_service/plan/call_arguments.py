@@ -103,12 +103,16 @@ def _instead(call: Call) -> str | None:
 
 def bare_dates(tokens: Sequence[Token]) -> Iterator[str]:
     """Dates that stand in an expression without quotes: to Spark, 2024-01-31 is a number."""
-    for index in range(len(tokens) - 4):
-        text = "".join(token.text for token in tokens[index : index + 5])
-        kinds = [token.token_type.name for token in tokens[index : index + 5]]
-        if kinds == ["NUMBER", "DASH"] * 2 + ["NUMBER"] and re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+    for index, token in enumerate(tokens[:-4]):
+        if token.token_type.name != "NUMBER" or tokens[index + 1].token_type.name != "DASH":
+            continue
+        parts = tokens[index : index + 5]
+        text = "".join(part.text for part in parts)
+        if all(part.token_type.name in ("NUMBER", "DASH") for part in parts) and _DATE.fullmatch(text):
             yield text
 
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 # --- types ----------------------------------------------------------------------------------------------------------
 
