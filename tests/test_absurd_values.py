@@ -2,11 +2,13 @@
 
 import io
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
+from lineage_service.audit.processing import end_of_term
 from lineage_service.bounded.limits import MOST_SECONDS, SECONDS, time_limit
 from lineage_service.errors import QuestionError
 from tests.made_home import made_home
@@ -36,6 +38,7 @@ VERBS = {
     "diff out out": ("--rows", "--limit", "--tolerance"),
     "why-not a --to out --all": ("--limit",),
     "audit log": ("--retain-days",),
+    "refresh a": ("--removed",),
     "audit access person:1": ("--min-group",),
 }
 
@@ -97,6 +100,19 @@ def test_a_home_with_too_long_a_name(folder, monkeypatch, capsys, verb):
         main([verb, "w.yml", "--home", "x" * 5_000])
     assert left.value.code in (0, 1)
     assert "internal error" not in capsys.readouterr().err
+
+
+def test_numbers_that_only_a_calendar_cannot_take(exit_code):
+    assert exit_code("audit", "log", f"--retain-days={2**63 - 1}") == 1
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    assert end_of_term(since, 2**31 - 1) is None and end_of_term(since, None) is None
+    assert end_of_term(since, 31) == datetime(2026, 2, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("verb", ["approve", "refuse --reason why", "apply"])
+def test_a_reference_that_is_too_long_to_be_a_path(exit_code, verb):
+    first, *rest = verb.split()
+    assert exit_code("audit", first, "9" * 5_000, *rest) == 1
 
 
 def test_a_workflow_that_the_catalog_holds_and_nobody_can_read(exit_code):
