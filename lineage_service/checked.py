@@ -57,14 +57,16 @@ def source_schemas(
     schemas: dict[str, Schema] = {}
     problems: list[Problem] = []
     absent: list[Problem] = []
+    unresolved = loaded.unresolved_parts()
     for name, source in loaded.spec.sources.items():
-        if isinstance(source, BrokenSource):
+        if isinstance(source, BrokenSource) or ("sources", name) in unresolved:
             continue
         try:
             schemas[name] = known_schema(source, loaded.path.parent, version_of)
         except LineageError as error:
             schemas[name] = UNKNOWN
-            position = loaded.marks.at("sources", name, "output" if source.output else "path")
+            key = "schema" if isinstance(error, WorkflowError) else "output" if source.output else "path"
+            position = loaded.marks.at("sources", name, key)
             told = [Problem(f"source '{name}': {each.message}", position, each.hint) for each in error.problems]
             problems += told
             if not isinstance(error, WorkflowError):

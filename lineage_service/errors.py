@@ -98,8 +98,9 @@ class DamagedFile(StoreError):
 
 def did_you_mean(name: str, existing: Iterable[str]) -> str | None:
     """A hint with the closest existing name, or None where nothing is close."""
-    close = difflib.get_close_matches(name, list(existing), n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else None
+    spelled = {each.lower(): each for each in reversed(list(existing))}
+    close = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
+    return f"did you mean '{spelled[close[0]]}'?" if close else None
 
 
 def listed(names: Sequence[str] | Iterable[str], most: int = 12) -> str:

@@ -30,6 +30,7 @@ from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, is_at_work, sharing, storing, sweeping
+from lineage_service.store.location import check_location
 from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import is_private, make_private
 from lineage_service.store.versions import Version
@@ -73,9 +74,12 @@ class Home:
 
     @classmethod
     def open(cls, path: str | Path | None = None, *, catalog: str | None = None) -> Home:
-        """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here)."""
+        """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here). Nothing is created yet;
+        StoreError where there can be none."""
         folder = home_path(path)
-        return cls(HomeLayout(folder, None if catalog is None else hidden(catalog)), catalog_url(folder, catalog))
+        url = catalog_url(folder, catalog)
+        check_location(folder, url)
+        return cls(HomeLayout(folder, None if catalog is None else hidden(catalog)), url)
 
     def __repr__(self) -> str:
         return f"Home({str(self.layout.path)!r})"

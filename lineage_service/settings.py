@@ -37,10 +37,15 @@ class IndexOptions:
 
 def home_path(given: str | Path | None = None) -> Path:
     """`given`, else SMOKE_HOME, else the nearest .smoke here or above, else a new .smoke here."""
+    if given is not None and not str(given).strip():
+        raise StoreError("the path of the home is empty", hint="name a folder with --home, or leave --home away")
+    if given is None:
+        given = os.environ.get(HOME_VARIABLE) or None
     if given is not None:
-        return Path(given).expanduser().absolute()
-    if os.environ.get(HOME_VARIABLE):
-        return Path(os.environ[HOME_VARIABLE]).expanduser().absolute()
+        try:
+            return Path(given).expanduser().absolute()
+        except RuntimeError:
+            raise StoreError(f"the home '{given}' begins with a user that is not known here") from None
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / HOME_NAME).is_dir():

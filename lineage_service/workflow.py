@@ -78,7 +78,7 @@ def _last_run(
     try:
         url = catalog_url(home_path(home), catalog)
         # Looked up before anything heavy is imported: most files that are looked at have not run yet.
-        if url.startswith("sqlite:///") and "?" not in url and not Path(url.removeprefix("sqlite:///")).exists():
+        if url.startswith("sqlite:///") and "?" not in url and _is_missing(Path(url.removeprefix("sqlite:///"))):
             return None, ()
         from lineage_service.home import Home
 
@@ -89,6 +89,13 @@ def _last_run(
     except StoreError as error:
         return None, (f"shown without the rows of the last run: {error.problems[0].message}",)
     return run, run.differences(loaded.version, loaded.variables) if run else ()
+
+
+def _is_missing(file: Path) -> bool:
+    try:
+        return not file.exists()
+    except (OSError, ValueError):
+        return False  # who opens the home says what is wrong
 
 
 def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:

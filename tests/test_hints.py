@@ -13,29 +13,36 @@ from lineage_service.errors import WorkflowError
 from lineage_service.plan.arities import ARITIES, takes
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.spec.loader import load_workflow
+from lineage_service.store.known import file_type
 from lineage_service.workflow import validate_workflow
 
 COLUMNS = {"t": "string", "i": "int", "d": "double", "b": "boolean", "day": "date", "arr": "array<int>",
-           "st": "struct<a:int>", "m": "map<string,int>", "dec": "decimal(10,2)"}  # fmt: skip
+           "st": "struct<a:int>", "m": "map<string,int>", "dec": "decimal(10,2)", "ts": "timestamp", "bin": "binary",
+           "deep": "struct<xs:array<struct<q:string>>,inner:struct<k:int,`odd name`:map<string,int>>>"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     made = tmp_path_factory.mktemp("hints")
     schema = pa.schema({"t": pa.string(), "i": pa.int32(), "d": pa.float64(), "b": pa.bool_(), "day": pa.date32(),
-                        "dec": pa.decimal128(10, 2)})  # fmt: skip
+                        "dec": pa.decimal128(10, 2), "st": pa.struct({"a": pa.int32()}), "arr": pa.list_(pa.int32()),
+                        "m": pa.map_(pa.string(), pa.int32()), "ts": pa.timestamp("us", "UTC"), "bin": pa.binary(),
+                        "deep": pa.struct({
+                            "xs": pa.list_(pa.struct({"q": pa.string()})),
+                            "inner": pa.struct({"k": pa.int32(), "odd name": pa.map_(pa.string(), pa.int32())}),
+                        })})  # fmt: skip
     pq.write_table(schema.empty_table(), made / "s.parquet")
     pq.write_table(pa.schema({"id": pa.int64(), "i": pa.int32()}).empty_table(), made / "r.parquet")
     (made / "typed.csv").write_text("", encoding="utf-8")
     return made
 
 
-def told(folder: Path, step: dict, *, variables: str = "") -> list[str]:
-    """What validate says of one step over the sources `s` (all types), `p` (Parquet) and `r`."""
+def told(folder: Path, *steps: dict, variables: str = "") -> list[str]:
+    """What validate says of steps, the last one called x, over the sources `s` (all types), `p` (Parquet) and `r`."""
     ddl = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     sources = {"s": {"path": "typed.csv", "schema": ddl}, "p": {"path": "s.parquet"}, "r": {"path": "r.parquet"}}
     lines = ["version: 1", "name: w", variables, f"sources: {json.dumps(sources)}", "steps:",
-             f"  - {json.dumps({'name': 'x', **step})}", "outputs: {x: }", ""]  # fmt: skip
+             *(f"  - {json.dumps({'name': 'x', **step})}" for step in steps), "outputs: {x: }", ""]  # fmt: skip
     file = folder / "w.yml"
     file.write_text("\n".join(lines), encoding="utf-8")
     try:
@@ -117,13 +124,17 @@ REFUSED = {
                ("t", "compare it"), ("i", "needs a condition"), ("t.a = 1", "has no fields"), ("i.x > 1", "has no fields"),
                ("size(t) > 1", "split(t"), ("array_contains(t, 'a')", "an array"), ("abs(b) > 1", "numbers"),
                ("substring(t) = 'a'", "2 or 3 arguments"), ("coalesce() = 1", "argument"), ("sqrt(day) > 1", "numbers"),
-               ("length(arr) > 1", "size(arr)"), ("upper(st) = 'A'", "takes text"), ("map_keys(arr) is null", "a map")],
+               ("length(arr) > 1", "size(arr)"), ("upper(st) = 'A'", "takes text"), ("map_keys(arr) is null", "a map"),
+               ("ts", "needs a condition"), ("bin", "needs a condition"), ("st.q > 1", "its fields: a"),
+               ("deep.inner.kk > 1", "did you mean 'k'"), ("deep.inner.k.x > 1", "field 'k' is int and has no fields")],
     "aggregate": [("sum(i, d)", "sum(i + d)"), ("avg()", "takes 1 argument, not none"), ("max(i, d)", "greatest()"),
                   ("sum(b)", "count_if(b)"), ("sum(day)", "numbers"), ("avg(arr)", "numbers"), ("count_if(i)", "i > 0"),
                   ("stddev(st)", "numbers"), ("sum(distinct m)", "numbers"), ("1 + sum(b)", "count_if")],
     "window": [("row_number()", "order_by"), ("rank()", "order_by"), ("lag(i)", "order_by"), ("ntile(4)", "order_by"),
                ("cume_dist()", "order_by"), ("nth_value(t, 2)", "order_by"), ("sum(b)", "count_if")],
-    "explode": [("t", "split(t"), ("i", "an array or a map"), ("st", "an array or a map"), ("day", "an array or a map")],
+    "explode": [("t", "split(t"), ("i", "an array or a map"), ("st", "an array or a map"), ("day", "an array or a map"),
+                ("ts", "an array or a map"), ("bin", "an array or a map"), ("deep", "`xs: deep.xs`"), ("b", "a map"),
+                ("d", "a map"), ("dec", "a map")],
 }  # fmt: skip
 STEPS = {
     "filter": lambda text: {"op": "filter", "input": "s", "where": text},
@@ -185,7 +196,8 @@ ACCEPTED = {
                "aggregate(arr, 0, (a, x) -> a + x) > 1", "overlay(t placing 'a' from 1) = ''", "nvl2(t, i, i) > 1",
                "round(d, 1) > 1", "case when b then i end > 1", "struct(i, d).i > 1", "not (b)", "size(m) > 1",
                "timestampdiff(DAY, day, day) > 1", "t::decimal(10, 2) > 1", "filter(arr, t -> t > 1)[0] > 1",
-               "transform(arr, t -> abs(t))[0] > 1", "to_char(dec, '999.99') = ''", "mask(t, 'X') = ''", "length(i) > 0"],
+               "transform(arr, t -> abs(t))[0] > 1", "to_char(dec, '999.99') = ''", "mask(t, 'X') = ''", "length(i) > 0",
+               "deep.xs.q is null", "deep.inner.`odd name`.k > 1", "DEEP.INNER.K > 1", "deep.xs[0].q = 'a'"],
     "aggregate": ["sum(t)", "avg(t)", "sum(distinct i)", "count(distinct t, i)", "count(*)", "count(t, i)", "max(arr)",
                   "max_by(t, i)", "percentile_cont(0.5) within group (order by d)", "sum(i) filter (where d > 1)",
                   "first(t, true)", "any_value(t)", "mode() within group (order by t)", "listagg(t, ',')", "count_if(b)",
@@ -200,6 +212,54 @@ def test_what_spark_accepts_is_not_refused(spark, frames, folder, op, text):
     assert spark_accepts(frames, op, text), "or the case is of no use"
     refused = [each for each in told(folder, STEPS[op](text)) if "warning" not in each]
     assert not refused
+
+
+PARQUET_REFUSED = [(op, *case) for op, cases in REFUSED.items() for case in cases if op != "window"]
+PARQUET_ACCEPTED = [(op, text) for op, texts in ACCEPTED.items() for text in texts]
+
+
+@pytest.mark.parametrize(("op", "text", "said"), PARQUET_REFUSED)
+def test_types_of_a_parquet_file_are_checked_like_declared_ones(folder, op, text, said):
+    found = told(folder, {**STEPS[op](text), "input": "p"})
+    assert found and "warning" not in found[0] and any(said in each for each in found), found
+
+
+@pytest.mark.parametrize(("op", "text"), PARQUET_ACCEPTED)
+def test_what_is_accepted_of_declared_types_is_accepted_of_a_parquet_file(folder, op, text):
+    assert not [each for each in told(folder, {**STEPS[op](text), "input": "p"}) if "warning" not in each]
+
+
+def test_spark_reads_the_types_that_are_told_of_a_parquet_file(spark, tmp_path):
+    kinds = {
+        "st": pa.struct({"a": pa.int32(), "Odd name": pa.list_(pa.date32())}), "ls": pa.large_list(pa.string()),
+        "fl": pa.list_(pa.int16(), 2), "m": pa.map_(pa.string(), pa.struct({"x": pa.float64()})),
+        "ts": pa.timestamp("us", "UTC"), "ntz": pa.timestamp("ms"), "dic": pa.dictionary(pa.int32(), pa.string()),
+        "fsb": pa.binary(4), "u1": pa.uint8(), "u2": pa.uint16(), "u4": pa.uint32(), "u8": pa.uint64(),
+        "dec": pa.decimal128(9, 2), "b": pa.bool_(),
+    }  # fmt: skip
+    pq.write_table(pa.schema(kinds).empty_table(), tmp_path / "kinds.parquet")
+    read = {name.lower(): kind for name, kind in spark.read.parquet(str(tmp_path / "kinds.parquet")).dtypes}
+    assert {name: file_type(kind).replace("`", "") for name, kind in kinds.items()} == read
+
+
+@pytest.mark.parametrize(
+    ("first", "column"),
+    [
+        ({"op": "with_columns", "columns": {"y": "deep.inner"}}, "y"),
+        ({"op": "project", "columns": {"y": "deep.inner.k"}}, "y"),
+        ({"op": "explode", "column": "arr", "as": "y"}, "y"),
+    ],
+)
+def test_types_are_followed_through_fields_and_elements(folder, first, column):
+    steps = [{"name": "before", "input": "p", **first}, {"op": "explode", "input": "before", "column": column}]
+    assert any("explode takes an array or a map" in each for each in told(folder, *steps))
+
+
+def test_a_field_is_made_a_column_before_it_is_exploded(folder):
+    (found,) = told(folder, {"op": "explode", "input": "p", "column": "deep.xs"})
+    assert "`xs: deep.xs`" in found
+    made = {"name": "before", "op": "with_columns", "input": "p", "columns": {"xs": "deep.xs"}}
+    assert not told(folder, made, {"op": "explode", "input": "before", "column": "xs"})
 
 
 @pytest.mark.slow

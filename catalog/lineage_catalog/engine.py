@@ -88,6 +88,13 @@ def may_exist(url: str) -> bool:
     return parsed.get_backend_name() != "sqlite" or (bool(parsed.database) and Path(str(parsed.database)).is_file())
 
 
+def catalog_file(url: str) -> Path | None:
+    """The file of a catalog on SQLite, whether it is there or not; None for a server."""
+    parsed = _parsed(url)
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database and not parsed.database.startswith("file:")
+    return Path(str(parsed.database)) if is_file and parsed.database != ":memory:" else None
+
+
 def _parsed(url: str) -> URL:
     """The URL's parts, with our driver where it names none. Errors quote nothing: a password may be anywhere in it."""
     try:

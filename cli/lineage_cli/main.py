@@ -188,6 +188,8 @@ def _keep_files_private(given: Sequence[str]) -> None:
 
 
 def _run_verb(arguments: list[str], state: State) -> int:
+    for each in arguments:
+        _refuse_unspeakable(each)
     # Not `cli.main`: it takes every broken pipe for one of standard output, also one between us and Spark.
     try:
         with cli.make_context(PROGRAM, arguments, obj=state) as context:
@@ -197,6 +199,16 @@ def _run_verb(arguments: list[str], state: State) -> int:
         return done.exit_code
     sys.stdout.flush()  # here, so that a reader who has gone is noticed while we can still say so
     return 0
+
+
+def _refuse_unspeakable(argument: str) -> None:
+    """UsageError for what a shell could never hand over: neither paths nor texts can have it."""
+    try:
+        if b"\0" not in os.fsencode(argument):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise click.UsageError("An argument has a character that no argument can have (NUL or half of a surrogate pair).")
 
 
 if __name__ == "__main__":

@@ -104,10 +104,17 @@ def refuse(
     return CaseResult(written, tuple(writing.notes))
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a reference that is too long to be a path
+        return False
+
+
 def _meant(plan: str | Path) -> tuple[str, str | None]:
     """The reference that is meant, and the plan's id where it was given by its file."""
     path = Path(plan)
-    if not (isinstance(plan, Path) or path.suffix == ".json" or path.is_file()):
+    if not (isinstance(plan, Path) or path.suffix == ".json" or _is_file(path)):
         return str(plan), None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -17,6 +17,8 @@ from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import CASE, RETENTION, Entry, logged
 from lineage_service.errors import LineageError
 
+MOST_DAYS = 36_500  # a century: no calendar goes back without end
+
 
 @dataclass(frozen=True)
 class Retained:
@@ -37,6 +39,8 @@ def retain_log(audit: Audit, days: int, actor: Actor | None = None, *, today: da
     """
     if days < 1:
         raise LineageError("a log is kept for one day at least")
+    if days > MOST_DAYS:
+        raise LineageError(f"a log is kept for {MOST_DAYS:,} days at most", hint="without a limit nothing is removed")
     moment = ((today or datetime.now(UTC)) - timedelta(days=days)).isoformat(timespec="milliseconds")
     with logged(audit, actor) as writing:
         last = catalog.last_older_than(writing.connection, moment)

@@ -35,8 +35,16 @@ def held_since(run: RunRecord) -> datetime:
 
 def kept_until(run: RunRecord, privacy: Mapping[str, Any]) -> str | None:
     """The last day of a run's data; None where its workflow names no term."""
-    days = privacy.get("retention_days")
-    return None if days is None else (held_since(run) + timedelta(days=int(days))).date().isoformat()
+    end = end_of_term(held_since(run), privacy.get("retention_days"))
+    return None if end is None else end.date().isoformat()
+
+
+def end_of_term(since: datetime, days: int | None) -> datetime | None:
+    """The moment so many days later; None for no term, and for one that ends after all calendars."""
+    try:
+        return None if days is None else since + timedelta(days=int(days))
+    except OverflowError:
+        return None
 
 
 def personal_columns(ask: Questions, dataset: DatasetRecord) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lineage_catalog.records import DatasetRecord, RunRecord
@@ -18,7 +18,7 @@ from lineage_catalog.writer import expire_runs
 from lineage_service.audit.actor import current_actor
 from lineage_service.audit.facade import Audit
 from lineage_service.audit.log import Entry, logged
-from lineage_service.audit.processing import content_of, held_since, privacy_of
+from lineage_service.audit.processing import content_of, end_of_term, held_since, privacy_of
 from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
 from lineage_service.store.layout import is_at_work, size_of, sweeping
@@ -80,12 +80,9 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
 def is_expired(ask: Questions, run: RunRecord, at: datetime | None = None) -> bool:
     """Whether a run's data is older than its workflow said when it was run."""
     days = privacy_of(content_of(ask, run.id))["retention_days"]
-    if days is None:
-        return False
     since = held_since(run)
-    now = at or datetime.now(UTC)
-    since = since if since.tzinfo is not None else since.replace(tzinfo=UTC)
-    return since + timedelta(days=int(days)) < now
+    end = end_of_term(since if since.tzinfo is not None else since.replace(tzinfo=UTC), days)
+    return end is not None and end < (at or datetime.now(UTC))
 
 
 def _cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord]) -> list[DatasetRecord]:

@@ -248,7 +248,7 @@ def compared_alike(*kinds: Kind) -> bool:
 
 def translated(expression: Expression, resolve: Resolve) -> str | None:
     """A predicate in DuckDB's words, where it surely means the same there; None else."""
-    if "\\" in expression.text:
+    if "\\" in expression.text or expression.is_deep:
         return None  # escapes in texts are Spark's own
     try:
         return Translator(resolve).predicate(expression.tree)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, assert_never
 
 from lineage_service.plan.expressions import Expression
@@ -123,11 +124,10 @@ def _share(tree: exp.Expr) -> float:
 
     if isinstance(tree, exp.Paren):
         return _share(tree.this)
-    if isinstance(tree, exp.And):
-        return _share(tree.left) * _share(tree.right)
+    if isinstance(tree, exp.And):  # a chain of thousands is as deep a tree
+        return prod(_share(each) for each in tree.flatten(unnest=False))
     if isinstance(tree, exp.Or):
-        left, right = _share(tree.left), _share(tree.right)
-        return left + right - left * right
+        return 1 - prod(1 - _share(each) for each in tree.flatten(unnest=False))
     if isinstance(tree, exp.Not):
         return 1 - _share(tree.this)
     if isinstance(tree, exp.In):

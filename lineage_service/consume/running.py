@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lineage_service.bounded.limits import time_limit
+from lineage_service.bounded.limits import MOST_SECONDS, time_limit
 from lineage_service.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Limits:
         return cls(time_limit() if seconds is None else seconds, MOST_ROWS if rows is None else rows)
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise QuestionError("a time limit is more than 0 seconds")
+        if not 0 < self.seconds <= MOST_SECONDS:
+            raise QuestionError(f"a time limit is more than 0 seconds, and at most {MOST_SECONDS:,} (a year)")
         if self.rows < 0:
             raise QuestionError("a limit cannot be negative")
 

@@ -6,6 +6,7 @@ reports them when running.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from graphlib import TopologicalSorter
 from typing import assert_never
 
 from lineage_service.errors import Position, Problem, WorkflowError
-from lineage_service.plan.call_arguments import sums_of_text
+from lineage_service.plan.call_arguments import bare_dates, sums_of_text
 from lineage_service.plan.declarations import declaration_problems
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quoted, sort_key
 from lineage_service.plan.nodes import (
@@ -99,10 +100,23 @@ def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:
         raise WorkflowError(loaded.problems)
     builder = _Builder(loaded, schemas)
     plan = builder.build()
-    found = [*loaded.problems, *builder.problems]
+    silent = loaded.unresolved_positions()
+    found = [*loaded.problems, *(problem for problem in builder.problems if problem.position not in silent)]
     if any(problem.severity == "error" for problem in found):
         raise WorkflowError(sorted(dict.fromkeys(found), key=_place))
     return plan
+
+
+def _unnamed_hint(name: str, key: str) -> str | None:
+    """What to write instead of an expression where columns are listed by their names."""
+    if key not in ("by", "columns"):
+        return None
+    if name == "*":
+        return "list the columns; to add some and keep all others, use `op: with_columns`"
+    renamed = re.fullmatch(r"(.+?)\s+as\s+(\w+)", name.strip(), re.IGNORECASE)
+    if renamed:
+        return f"with a name of its own: `{key}: {{{renamed[2]}: {renamed[1]}}}`"
+    return f"an expression gets a name: `{key}: {{name: {name}}}`" if re.search(r"[(+*/]", name) else None
 
 
 def _reads(step: Step | BrokenStep) -> tuple[str, ...]:
@@ -119,6 +133,10 @@ class _Builder:
     schemas: Mapping[str, Schema]
     problems: list[Problem] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
+    unresolved_parts: set[tuple[str | int, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unresolved_parts = self.loaded.unresolved_parts()
 
     def build(self) -> Plan:
         spec = self.loaded.spec
@@ -137,6 +155,7 @@ class _Builder:
             self._check_output(step, self.loaded.marks.at("lineage", "keep", index))
         steps = {name: node for name, node in self.nodes.items() if name not in sources}
         self.problems += self._sums_of_text()
+        self.problems += self._bare_dates()
         found = (*self.loaded.problems, *self.problems)
         warnings = tuple(dict.fromkeys(problem for problem in found if problem.severity == "warning"))
         checked = frozenset(step.name for step in spec.steps if not isinstance(step, BrokenStep) and step.checks)
@@ -149,6 +168,13 @@ class _Builder:
             for expression, schema in inner.evaluated() if isinstance(inner, Aggregate | Window) else ():
                 for message, hint in sums_of_text(expression.tokens, partial(type_in, schema)):
                     yield Problem(message, expression.position, hint, "warning")
+
+    def _bare_dates(self) -> Iterator[Problem]:
+        for node in self.nodes.values():
+            for expression, _ in node.evaluated():
+                for text in bare_dates(expression.tokens):
+                    message = f"{text} without quotes is a subtraction, and no date"
+                    yield Problem(message, expression.position, f"write date '{text}'", "warning")
 
     def _source(self, name: str, schema: Schema) -> Source:
         position, source = self.loaded.marks.key("sources", name), self.loaded.spec.sources[name]
@@ -203,7 +229,7 @@ class _StepContext:
     def __init__(self, builder: _Builder, index: int, step: Step) -> None:
         self.builder, self.index, self.step = builder, index, step
         self.position = builder.loaded.marks.at("steps", index)
-        self.failed = False
+        self.failed = ("steps", index) in builder.unresolved_parts
 
     def at(self, *path: str | int) -> Position:
         return self.builder.loaded.marks.at("steps", self.index, *path)
@@ -217,7 +243,13 @@ class _StepContext:
         # An unknown name was reported by the loader; what reads it is checked as far as it goes.
         return node if node is not None else Source(name, name, None, Schema(known=False))
 
+    def is_unresolved(self, *path: str | int) -> bool:
+        """Whether a text has a variable without a value: it is not read, since its author wrote another."""
+        return ("steps", self.index, *path) in self.builder.loaded.unresolved
+
     def expression(self, text: str, *path: str | int) -> Expression | None:
+        if self.is_unresolved(*path):
+            return None
         try:
             return Expression(text, self.at(*path))
         except ExpressionError as error:
@@ -264,7 +296,7 @@ class _StepContext:
             try:
                 column = schema.resolve(name)
             except ColumnError as error:
-                self.problem(error.message, self.at(key, index), error.hint)
+                self.problem(error.message, self.at(key, index), _unnamed_hint(name, key) or error.hint)
             else:
                 result.append(Named(name, Expression(quoted(column.name), self.at(key, index))))
         return tuple(result)
@@ -285,6 +317,8 @@ class _StepContext:
     def order(self, given: Iterable[str], key: str) -> tuple[SortKey, ...]:
         keys = []
         for index, text in enumerate(given):
+            if self.is_unresolved(key, index):
+                continue
             try:
                 parsed = sort_key(text, self.at(key, index))
             except ExpressionError as error:

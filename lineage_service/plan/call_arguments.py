@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.arities import ARITIES, takes, told_arity
+from lineage_service.plan.nested_types import constructor
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -100,6 +101,19 @@ def _instead(call: Call) -> str | None:
     return None
 
 
+def bare_dates(tokens: Sequence[Token]) -> Iterator[str]:
+    """Dates that stand in an expression without quotes: to Spark, 2024-01-31 is a number."""
+    for index, token in enumerate(tokens[:-4]):
+        if token.token_type.name != "NUMBER" or tokens[index + 1].token_type.name != "DASH":
+            continue
+        parts = tokens[index : index + 5]
+        text = "".join(part.text for part in parts)
+        if all(part.token_type.name in ("NUMBER", "DASH") for part in parts) and _DATE.fullmatch(text):
+            yield text
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
 # --- types ----------------------------------------------------------------------------------------------------------
 
 _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float", "real", "double",
@@ -108,14 +122,12 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", 
 
 def family(kind: str | None) -> str | None:
     """The kind of a Spark type; None where it is not known, or of a kind that nothing is said of."""
-    word = re.match(r"[a-z_]+", (kind or "").strip().lower())
-    if word is None:
-        return None
-    if word[0] in _NUMBERS:
+    word = constructor(kind)
+    if word in _NUMBERS:
         return "number"
-    if word[0] in ("string", "varchar", "char"):
+    if word in ("string", "varchar", "char"):
         return "text"
-    return word[0] if word[0] in ("boolean", "date", "array", "map", "struct") else None
+    return word if word in ("boolean", "date", "array", "map", "struct") else None
 
 
 _OF_NUMBERS = frozenset(

@@ -7,10 +7,12 @@ follows the rules of Spark's grammar (SqlBaseLexer) and knows no more than strin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lineage_service.errors import did_you_mean
+from lineage_service.plan.bounded_parsing import MOST_NESTED, nesting
 from lineage_service.plan.functions import ALLOWED, REFUSED, SYNTAX
 
 _LEXEME = re.compile(
@@ -73,8 +75,9 @@ def _symbol(character: str) -> str:
     """A symbol of the grammar; what is none could mean anything to Spark."""
     if character in "'\"`":
         raise Unreadable(f"a {character} is not closed")
-    if character == "$" or not character.isascii() or not character.isprintable():
-        raise Unreadable(f"the character {character!a} has no place outside of texts and quoted names")
+    if character in "${}" or not character.isascii() or not character.isprintable():
+        hint = "variables are declared under `vars:` and written ${name}" if character in "${}" else None
+        raise Unreadable(f"the character {character!a} has no place outside of texts and quoted names", hint)
     return character
 
 
@@ -96,6 +99,9 @@ def refuse_calls(text: str) -> None:
             "write the text in two parts: concat('$', '{…}')",
         )
     parts = lexemes(text)
+    _refuse_nested(parts)
+    if any(part.text == ";" for part in parts):
+        raise Unreadable("an expression is one value, without ';'", "leave the ';' away")
     for index, (part, after) in enumerate(pairwise(parts)):
         if part.text == ")" and after.text == "(":
             raise Unreadable("a function's name must be written as such, not computed")
@@ -113,14 +119,39 @@ def refuse_calls(text: str) -> None:
             refuse_function(part.name)
 
 
+def _refuse_nested(parts: Sequence[Lexeme]) -> None:
+    """Unreadable where an expression is nested deeper than can be read in a reasonable time."""
+    levels = nesting([part.text.lower() if part.kind in ("word", "other") else "" for part in parts])
+    if levels > MOST_NESTED:
+        raise Unreadable(
+            f"the expression is nested {levels:,} levels deep; the most is {MOST_NESTED}",
+            "compute its inner parts first, as columns of a step with `op: with_columns`",
+        )
+
+
 def refuse_function(name: str) -> None:
     if name in REFUSED:
         reason, instead = REFUSED[name]
         raise Unreadable(f"{name}() {reason}", instead)
+    if name in _FOREIGN:
+        raise Unreadable(f"unknown function '{name}'", _FOREIGN[name])
     if name not in ALLOWED:
         hint = did_you_mean(name, ALLOWED) or "functions of Spark SQL can be called that compute a value from others"
         raise Unreadable(f"unknown function '{name}'", hint)
 
+
+# Functions of Python and of other databases, and what is written here.
+_FOREIGN = {
+    **dict.fromkeys(("col", "column"), "a column is written by its name alone"),
+    "lit": "a value is written as it is: 1, 'text', true",
+    **dict.fromkeys(("getdate", "sysdate"), "here it is current_timestamp()"),
+    **dict.fromkeys(("iif", "iff"), "here it is if(condition, value, other)"),
+    **dict.fromkeys(("isna", "is_null"), "write `x is null`"),
+    "notna": "write `x is not null`",
+    **dict.fromkeys(("str", "to_string"), "write `cast(x as string)`"),
+    "datetime": "write `timestamp '2024-01-31 10:00:00'`, or to_timestamp()",
+    "nunique": "here it is count(DISTINCT x)",
+}
 
 # Spark takes these for calls without parentheses too; a column of that name is quoted.
 REFUSED_WORDS = frozenset({"current_path"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError
@@ -34,20 +35,22 @@ def _checks(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> Iterator[Probl
         if not isinstance(output, BrokenOutput):
             node = nodes.get(output.step or name)
             for index, check in enumerate(output.checks):
-                yield from _check(check, node, loaded.marks.at("outputs", name, "checks", index))
+                yield from _check(check, node, partial(loaded.marks.at, "outputs", name, "checks", index))
     for number, step in enumerate(loaded.spec.steps):
         if not isinstance(step, BrokenStep):
             for index, check in enumerate(step.checks):
-                yield from _check(check, nodes.get(step.name), loaded.marks.at("steps", number, "checks", index))
+                at = partial(loaded.marks.at, "steps", number, "checks", index)
+                yield from _check(check, nodes.get(step.name), at)
 
 
-def _check(check: CheckSpec, node: Node | None, position: Position) -> Iterator[Problem]:
+def _check(check: CheckSpec, node: Node | None, at: Callable[..., Position]) -> Iterator[Problem]:
     if node is None:
         return
-    for column in (*(check.not_null or ()), *(check.unique or ())):
-        yield from _column(column, node.schema, position)
+    for key, columns in (("not_null", check.not_null), ("unique", check.unique)):
+        for index, column in enumerate(columns or ()):
+            yield from _column(column, node.schema, at(key, index))
     if check.where is not None:
-        yield from _predicate(check.where, node.schema, position)
+        yield from _predicate(check.where, node.schema, at("where"))
 
 
 def _workload(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> Iterator[Problem]:
@@ -63,16 +66,15 @@ def _query(query: WorkloadQuery, schema: Schema, loaded: LoadedWorkflow, index: 
 
     if query.where is not None:
         yield from _prepared(query.where, schema, at("where"))
-    for column in query.parameters:
-        yield from _column(column, schema, at("parameters"))
-    for column in query.columns:
-        yield from _column(column, schema, at("columns"))
+    for key, columns in (("parameters", query.parameters), ("columns", query.columns)):
+        for number, column in enumerate(columns):
+            yield from _column(column, schema, at(key, number))
     if isinstance(query.by, Mapping):
         for name, text in query.by.items():
             yield from _prepared(text, schema, at("by", name))
     else:
-        for column in query.by:
-            yield from _column(column, schema, at("by"))
+        for number, column in enumerate(query.by):
+            yield from _column(column, schema, at("by", number))
     for name, text in query.measures.items():
         yield from _prepared(text, schema, at("measures", name), aggregates=True)
         yield from _measure(name, text, at("measures", name))

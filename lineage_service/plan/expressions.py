@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan import functions
+from lineage_service.plan.bounded_parsing import nesting, parse_statements, room_for
 from lineage_service.plan.call_arguments import wrong_arity
 from lineage_service.plan.calls import Unreadable, refuse_calls
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Spark resolves these without parentheses, and so do we, where no column has the name.
 BARE_FUNCTIONS = frozenset({"user", "current_user", "session_user", "current_catalog", "current_schema"})
 SIDES = ("left", "right")
+_DEEP = 250
 
 
 class ExpressionError(Exception):
@@ -74,6 +76,15 @@ class Expression:
     @cached_property
     def tree(self) -> exp.Expr:
         return _tree(self.text)
+
+    @cached_property
+    def is_deep(self) -> bool:
+        """Whether its tree is too deep for what is done to it by recursion, here or in DuckDB: `a AND b AND c …` is as
+        deep as it is long."""
+        level, depth = [self.tree], 0
+        while level and depth <= _DEEP:
+            level, depth = [child for node in level for child in node.iter_expressions()], depth + 1
+        return bool(level)
 
     @cached_property
     def columns(self) -> tuple[ColumnRef, ...]:
@@ -213,17 +224,35 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 @lru_cache(maxsize=4096)
 def _tree(text: str) -> exp.Expr:
-    import sqlglot
+    from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
     readable = _with_quoted_sides(text)
+    levels = nesting(["" if token.token_type.name == "STRING" else token.text.lower() for token in _tokens(text)])
     try:
-        tree = sqlglot.parse_one(readable, dialect="spark")
+        with room_for(levels):
+            found = [tree for tree in parse_statements(readable, Spark()) if tree is not None]
     except SqlglotError as error:
-        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", _first_line(error)) from None
+        hint = _foreign_hint(_tokens(text)) or _first_line(error)
+        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", hint) from None
     except RecursionError:
-        raise ExpressionError("the expression is nested too deeply") from None
-    return tree
+        raise ExpressionError(
+            f"the expression is nested too deeply to be read: '{shortened(text)}'",
+            "compute its inner parts first, as columns of a step with `op: with_columns`",
+        ) from None
+    if not found:
+        raise ExpressionError("an expression is empty")
+    return found[0]
+
+
+def _foreign_hint(tokens: tuple[Token, ...]) -> str | None:
+    """What to write instead, where a text that cannot be read has words of another language."""
+    words = [token.text.lower() for token in tokens if token.token_type.name not in ("STRING", "IDENTIFIER")]
+    if "&&" in words:
+        return "write AND and OR, not && and ||"
+    if words and words[0] in ("where", "having", "on", "filter", "order", "group"):
+        return f"leave the word {words[0].upper()} away: the key says it"
+    return None
 
 
 def _with_quoted_sides(text: str) -> str:
@@ -282,6 +311,8 @@ def sort_key(text: str, position: Position | None) -> SortKey:
     if len(words) > 1 and words[-1] in ("asc", "desc"):
         descending = words[-1] == "desc"
         del tokens[-1]
+    if len(words) > 1 and words[-1] in ("ascending", "descending"):
+        raise ExpressionError(f"'{words[-1]}' is no direction", f"write '{words[-1][:-6]}'")
     if not tokens:
         raise ExpressionError("an order needs an expression")
     core = Expression(text[: tokens[-1].end + 1], position)

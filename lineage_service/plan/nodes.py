@@ -15,7 +15,8 @@ from typing import Literal
 from lineage_service.errors import Position, Problem, listed
 from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
-from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, with_stars_expanded
+from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, shortened, with_stars_expanded
+from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.readable import no_predicate, type_in, unreadable
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
 
@@ -92,11 +93,11 @@ def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnErr
 
 
 def _typed(named: Named, schema: Schema) -> Column:
-    """A column that merely passes through keeps its type; of anything else only Spark knows it."""
+    """A column or field that merely passes through keeps its type; of anything else only Spark knows it."""
     refs = named.expression.columns
-    if len(refs) == 1 and len(refs[0].parts) == 1 and len(named.expression.tokens) == 1:
-        column = schema.find(refs[0].parts[0])
-        return Column(named.name, column.type if column else None)
+    if len(refs) == 1 and len(named.expression.tokens) == 2 * len(refs[0].parts) - 1:
+        column, *fields = refs[0].parts
+        return Column(named.name, field_type(type_in(schema, column), fields))
     return Column(named.name)
 
 
@@ -444,14 +445,26 @@ class Explode(_Unary):
 
     @cached_property
     def schema(self) -> Schema:
-        return self.input.schema.with_replaced((Column(self.alias),))
+        return self.input.schema.with_replaced(
+            (Column(self.alias, exploded_type(type_in(self.input.schema, self.column))),)
+        )
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing((self.column,), self.input.schema)
         kind = type_in(self.input.schema, self.column)
-        if family(kind) not in (None, "array", "map"):
-            message = f"explode takes an array or a map, and column '{self.column}' is {kind}"
-            yield ColumnError(message, split_hint(self.column) if family(kind) == "text" else None), None
+        if constructor(kind) not in (None, "array", "map"):
+            message = f"explode takes an array or a map, and column '{self.column}' is {shortened(str(kind))}"
+            yield ColumnError(message, _exploded_hint(self.column, kind)), None
+
+
+def _exploded_hint(column: str, kind: str | None) -> str | None:
+    """What to explode instead of a text, or of a struct that has arrays or maps inside."""
+    inner = [name for name, each in (struct_fields(kind) or {}).items() if constructor(each) in ("array", "map")]
+    if inner:
+        return f"make the field a column first, with a step `with_columns`: `{inner[0]}: {column}.{inner[0]}`"
+    if constructor(kind) == "struct":
+        return f"its fields are read without explode: {column}.field"
+    return split_hint(column) if family(kind) == "text" else None
 
 
 # Ranking and offset functions: Spark refuses them over a window without an order.

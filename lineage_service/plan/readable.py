@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.errors import Position, Problem
+from lineage_service.errors import Position, Problem, did_you_mean, listed
 from lineage_service.plan.call_arguments import family, wrong_types
-from lineage_service.plan.expressions import ColumnRef, Expression
-from lineage_service.plan.schema import ColumnError, Schema
+from lineage_service.plan.expressions import ColumnRef, Expression, shortened
+from lineage_service.plan.nested_types import constructor, struct_fields
+from lineage_service.plan.schema import Column, ColumnError, Schema
 
 
 def unreadable(expression: Expression, schema: Schema) -> list[Problem]:
@@ -17,22 +18,44 @@ def unreadable(expression: Expression, schema: Schema) -> list[Problem]:
         try:
             column = schema.resolve(ref.parts[0])
         except ColumnError as error:
-            hint = _qualified_hint(ref, schema) or error.hint
+            hint = _qualified_hint(ref, schema) or _FOREIGN.get(str(ref).lower()) or error.hint
             problems.append(Problem(error.message, expression.position, hint))
         else:
-            if len(ref.parts) > 1 and family(column.type) in ("number", "text", "boolean", "date"):
-                message = f"'{ref}': column '{column.name}' is {column.type} and has no fields"
-                problems.append(Problem(message, expression.position, _qualified_hint(ref, schema)))
+            if wrong_field := _wrong_field(ref, column):
+                message, hint = wrong_field
+                problems.append(Problem(message, expression.position, _qualified_hint(ref, schema) or hint))
     if not problems:
         wrong = wrong_types(expression.tokens, lambda name: type_in(schema, name))
         problems += [Problem(message, expression.position, hint) for message, hint in wrong]
     return problems
 
 
+def _wrong_field(ref: ColumnRef, column: Column) -> tuple[str, str | None] | None:
+    """What is wrong with the fields behind a column's name, as far as its type is known, and a hint."""
+    kind, what = column.type, f"column '{column.name}'"
+    for name in ref.parts[1:]:
+        if family(kind) in ("number", "text", "boolean", "date"):
+            return f"'{ref}': {what} is {kind} and has no fields", None
+        fields = struct_fields(kind)
+        if fields is None:
+            return None  # arrays and maps have fields too, in Spark
+        if name.lower() not in fields:
+            return f"'{ref}': {what} has no field '{name}'; its fields: {listed(fields)}", did_you_mean(name, fields)
+        kind, what = fields[name.lower()], f"field '{name}'"
+    return None
+
+
 def type_in(schema: Schema, name: str) -> str | None:
     """The Spark type of a column, where it is known."""
     column = schema.find(name)
     return column.type if column is not None and not schema.is_ambiguous(name) else None
+
+
+_FOREIGN = {
+    **dict.fromkeys(("none", "nil", "undefined", "nan"), "a missing value is `null`: x is null, x is not null"),
+    "yes": "write true",
+    "no": "write false",
+}
 
 
 def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
@@ -47,8 +70,10 @@ def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
 def no_predicate(where: Expression, schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
     """A predicate that is nothing but a column of another type than boolean."""
     refs = where.columns
+    if [token.token_type.name for token in where.tokens] == ["NUMBER"]:
+        yield ColumnError("`where` needs a condition, and this is a number", "compare it with a column"), where.position
     if len(where.tokens) == 1 and len(refs) == 1:
-        kind = family(type_in(schema, refs[0].parts[0]))
-        if kind not in (None, "boolean"):
-            message = f"`where` needs a condition, and column '{refs[0]}' is {type_in(schema, refs[0].parts[0])}"
+        kind = type_in(schema, refs[0].parts[0])
+        if constructor(kind) not in (None, "boolean", "void"):
+            message = f"`where` needs a condition, and column '{refs[0]}' is {shortened(str(kind))}"
             yield ColumnError(message, f"compare it, as in `{refs[0]} = …` or `{refs[0]} is not null`"), where.position

@@ -74,9 +74,21 @@ class Schema:
             return column
         if not self.known:
             return Column(name)
-        raise ColumnError(
-            f"unknown column '{name}'; columns here: {listed(self.names)}", did_you_mean(name, self.names)
-        )
+        hint = self._dotted_hint(name) or did_you_mean(name, self.names)
+        raise ColumnError(f"unknown column '{name}'; columns here: {listed(self.names)}", hint)
+
+    def _dotted_hint(self, name: str) -> str | None:
+        """What to write instead of `column.field`, `step.column` or `a, b` where the name of a column is needed."""
+        first, dot, rest = name.partition(".")
+        if dot and self.find(first) is not None:
+            last = rest.rpartition(".")[2]
+            return f"make the field a column first, with a step `with_columns`: `{last}: {name}`"
+        if dot and self.find(rest) is not None:
+            return f"columns are written without the name of their step: {rest}"
+        parts = [part.strip() for part in name.split(",")]
+        if len(parts) > 1 and all(self.find(part) is not None for part in parts):
+            return f"write each as an entry of its own: [{', '.join(parts)}]"
+        return None
 
     def readable(self) -> tuple[Column, ...]:
         """All columns, for a step that reads every one of them; ColumnError where one is ambiguous."""

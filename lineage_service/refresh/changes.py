@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
 from lineage_service.query.engine import QueryEngine
+from lineage_service.refresh.rows import exact_values
 from lineage_service.store.engine import column, file_literal, literal
 from lineage_service.store.layout import storing
 from lineage_service.store.patched import CAME
@@ -288,8 +289,8 @@ def _is_nothing(rows: Rows | None) -> bool:
 
 def _differ(one: str, other: str, kind: str) -> str:
     """That two values differ; of floating-point numbers also in the sign of zero."""
-    text = f"{one} IS DISTINCT FROM {other}"
-    return f"{text} OR signbit({one}) <> signbit({other})" if kind in ("double", "float") else text
+    pairs = zip(exact_values(one, kind), exact_values(other, kind), strict=True)
+    return " OR ".join(f"{left} IS DISTINCT FROM {right}" for left, right in pairs)
 
 
 def came_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> CameFile:

@@ -17,10 +17,10 @@ from lineage_service.errors import QuestionError, SourceError
 from lineage_service.query.ask import Questions
 from lineage_service.refresh.by_spark import Spark
 from lineage_service.refresh.changes import Changed
-from lineage_service.refresh.rows import COPY, same_values
+from lineage_service.refresh.rows import COPY, numbered, same_values
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
-from lineage_service.store.engine import column, literal
+from lineage_service.store.engine import literal
 from lineage_service.store.folder_types import is_spelled_as, kind_of_folders, kind_of_type
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.patching import CameFile, Ids, Patcher
@@ -186,14 +186,7 @@ class Detecting:
         """Rows of two copies, equal ones put together one by one in their order; and the numbers of the fresh copy's
         records with the rids that they get."""
         engine = self.ask.engine
-        names = [each.name for each in version.columns]
-        listed = ", ".join(map(column, names))
-
-        def numbered(scan: VersionScan) -> str:
-            query = f"SELECT {listed}, {RID}, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS {COPY}"
-            return engine.keep(f"{query} FROM ({scan.select()})")
-
-        old, new = numbered(before), numbered(after)
+        old, new = (engine.keep(numbered(scan.select(), version.columns)) for scan in (before, after))
         same = f"{same_values(version.columns, 'o', 'w')} AND o.{COPY} = w.{COPY}"
         gone = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
         came = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
@@ -231,11 +224,10 @@ class Detecting:
         if not self._descends(found, source):
             every = [_ids(engine.id_array(each.all_rids())) for each in (before, after)]
             return Changed(source.name, version, renamed, every[0], every[1], found=True)
-        names = [each.name for each in version.columns]
-        listed = ", ".join(map(column, names))
-        sides = [f"SELECT {listed}, {RID} FROM ({scan.select()})" for scan in (before, after)]
-        gone = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[0]}) EXCEPT ({sides[1]})) ORDER BY 1"))
-        came = _ids(engine.id_array(f"SELECT {RID} FROM (({sides[1]}) EXCEPT ({sides[0]})) ORDER BY 1"))
+        then, now = before.select(), after.select()
+        same = f"o.{RID} = w.{RID} AND {same_values(version.columns, 'o', 'w')}"
+        gone = _ids(engine.id_array(f"SELECT o.{RID} FROM ({then}) o ANTI JOIN ({now}) w ON {same} ORDER BY 1"))
+        came = _ids(engine.id_array(f"SELECT w.{RID} FROM ({now}) w ANTI JOIN ({then}) o ON {same} ORDER BY 1"))
         return Changed(source.name, version, renamed, gone, came, found=True)
 
     def _renamed(self, source: DatasetRecord, version: Version, now: Version) -> Version:

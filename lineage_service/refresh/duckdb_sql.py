@@ -258,12 +258,12 @@ class Values(Translator):
         super().__init__(lambda parts: _Found(*resolve(parts)))  # type: ignore[arg-type,return-value]
 
     def checked(self, expression: Expression) -> str:
-        if "\\" in expression.text:
+        if "\\" in expression.text or expression.is_deep:
             raise Unlike
         return self.predicate(expression.tree)
 
     def computed(self, expression: Expression) -> tuple[str, Kind]:
-        if "\\" in expression.text:
+        if "\\" in expression.text or expression.is_deep:
             raise Unlike
         return self.value(expression.tree)
 

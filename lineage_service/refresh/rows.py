@@ -6,6 +6,7 @@ it has changed. All others went or came.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,13 +47,12 @@ def brought(
     `keys` are columns that tell the rows of a dataset apart, where there are any.
     """
 
-    names = [each.name for each in before.version.columns]
-    listed = ", ".join(map(column, names))
+    columns = before.version.columns
     then = before.select()
     if touched is not None:
         then = f"SELECT t.* FROM ({then}) t SEMI JOIN ({touched}) x ON x.b = t.{RID}"
-    old, new = engine.keep(_numbered(then, listed)), engine.keep(_numbered(after.select(), listed))
-    same = same_values(before.version.columns, "o", "n")
+    old, new = engine.keep(numbered(then, columns)), engine.keep(numbered(after.select(), columns))
+    same = same_values(columns, "o", "n")
     stays = engine.keep(
         f"SELECT n.{RID} AS place, o.{RID} AS rid FROM {new} n JOIN {old} o ON {same} AND o.{COPY} = n.{COPY}"
     )
@@ -89,19 +89,30 @@ def brought(
 
 
 def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:
-    """That two rows are the same in all columns; of floating-point numbers also the sign of zero."""
-    found = []
-    for each in columns:
-        left, right = f"{one}.{column(each.name)}", f"{other}.{column(each.name)}"
-        found.append(f"{left} IS NOT DISTINCT FROM {right}")
-        if each.type in ("double", "float"):
-            found.append(f"signbit(coalesce({left}, 1)) = signbit(coalesce({right}, 1))")
-    return " AND ".join(found) or "true"
+    """That two rows are the same in all columns. Of floating-point numbers, nested ones too, the sign of zero counts:
+    -0.0 is shown, divided by and written as another value. One NaN is the same as another."""
+    pairs = zip(_exact_row(columns, one), _exact_row(columns, other), strict=True)
+    return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in pairs) or "true"
 
 
-def _numbered(query: str, listed: str) -> str:
-    """Rows with a number among those that are equal to them."""
-    return f"SELECT *, row_number() OVER (PARTITION BY {listed} ORDER BY {RID}) AS {COPY} FROM ({query})"
+def numbered(query: str, columns: Sequence[VersionColumn]) -> str:
+    """Rows with a number among those that are the same as they are."""
+    exact = ", ".join(_exact_row(columns, "t"))
+    return f"SELECT *, row_number() OVER (PARTITION BY {exact} ORDER BY {RID}) AS {COPY} FROM ({query}) t"
+
+
+def exact_values(value: str, kind: str) -> list[str]:
+    """SQL of values that are all equal, in DuckDB's own equality, only where a value of a Spark type is the same."""
+    if kind in ("double", "float"):
+        return [value, f"coalesce({value} = 0 AND signbit({value}), false)"]
+    if re.search(r"\b(?:double|float)\b", kind):
+        # The text shows the sign of zero; that it shows one of NaN too means nothing.
+        return [value, f"replace(CAST({value} AS VARCHAR), '-nan', 'nan')"]
+    return [value]
+
+
+def _exact_row(columns: Sequence[VersionColumn], table: str) -> list[str]:
+    return [text for each in columns for text in exact_values(f"{table}.{column(each.name)}", each.type)]
 
 
 def _ids(engine: QueryEngine, query: str) -> Ids:

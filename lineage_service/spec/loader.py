@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lineage_service.errors import Problem, listed
+from lineage_service.errors import DamagedFile, Position, Problem, listed
 from lineage_service.spec.environment import UsedEnvironment
 from lineage_service.spec.foreign_words import meant_key, meant_op
 from lineage_service.spec.models import (
@@ -54,6 +54,7 @@ class LoadedWorkflow:
     kept: the same workflow with marks in the place of values of the environment, to be stored; None without any.
     environment: the values of the environment that it reads.
     problems: all that was found, errors and warnings, in file order.
+    unresolved: paths of the strings with a variable that has no value; that is told, and they are not looked at.
     """
 
     spec: WorkflowSpec
@@ -64,6 +65,14 @@ class LoadedWorkflow:
     problems: tuple[Problem, ...]
     kept: LoadedWorkflow | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unresolved: frozenset[tuple[str | int, ...]] = frozenset()
+
+    def unresolved_parts(self) -> set[tuple[str | int, ...]]:
+        """The sources, steps and outputs that have an unresolved string inside: ("steps", 2)."""
+        return {path[:2] for path in self.unresolved}
+
+    def unresolved_positions(self) -> set[Position]:
+        return {self.marks.at(*path) for path in self.unresolved}
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -99,7 +108,8 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
     marks, found = tree.marks, Collector()
     found.extend(tree.problems)
     values = variable_values(tree.value.get("vars"), variables, marks, found, environment)
-    whole = substituted(tree.value, values, marks, found, environment)
+    replaced = substituted(tree.value, values, marks, found, environment)
+    whole = replaced.tree
     parts: dict[str, Any] = {}
     for key, part in (("sources", _sources), ("steps", _steps), ("outputs", _outputs)):
         if isinstance(whole.get(key), list if key == "steps" else dict):
@@ -113,14 +123,18 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
         path=path.absolute(),
         marks=marks,
         version=content_version(tree.value),
-        variables=values,
+        variables={name: value or "" for name, value in values.items()},
         problems=found.in_file_order(),
+        unresolved=replaced.unresolved,
     )
 
 
 def loaded_again(content: str, told_as: str) -> LoadedWorkflow:
     """A workflow as a run has read it, from what the catalog holds of it; its places are all `told_as`."""
-    spec = WorkflowSpec.model_validate_json(content)
+    try:
+        spec = WorkflowSpec.model_validate_json(content)
+    except ValidationError:
+        raise DamagedFile(f"what the catalog holds of the workflow of {told_as} cannot be read") from None
     return LoadedWorkflow(spec, Path(), Marks(told_as), "", {}, ())
 
 
@@ -189,11 +203,15 @@ def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | Broken
         found.add(f"{what} needs to be a mapping with name, op and the op's keys", marks.at(*path))
         return broken
     if op is None:
-        hint = next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
+        hint = next((f"write `op: {key}`, and its keys beside it" for key in raw if key in STEP_TYPES), None)
+        hint = hint or next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
         found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path), hint)
         return broken
-    if not isinstance(op, str) or op not in STEP_TYPES:
-        hint = (meant_op(op) or found.similar(op, STEP_TYPES)) if isinstance(op, str) else None
+    if not isinstance(op, str):
+        found.add(f"'op' of {what} needs one of these words: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"))
+        return broken
+    if op not in STEP_TYPES:
+        hint = meant_op(op) or found.similar(op, STEP_TYPES)
         found.add(f"unknown op '{op}' in {what}; ops: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
         return broken
     model = STEP_TYPES[op]

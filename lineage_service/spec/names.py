@@ -61,6 +61,12 @@ class Names:
         lineage = _mapping(tree.get("lineage"))
         self.keep = list(_references(lineage.get("keep"), ("lineage", "keep")))
         self.workload: list[Any] = lineage["workload"] if isinstance(lineage.get("workload"), list) else []
+        # Where the list of names is itself wrong, no name can be called unknown.
+        self.knows_sources = isinstance(tree.get("sources"), dict)
+        self.knows_outputs = isinstance(tree.get("outputs"), dict)
+        self.knows_steps = isinstance(tree.get("steps"), list) and all(
+            isinstance(step, dict) and isinstance(step.get("name"), str) for step in tree["steps"]
+        )
         self.raw_steps: list[Any] = tree["steps"] if isinstance(tree.get("steps"), list) else []
         self.steps: dict[str, tuple[str | int, ...]] = {}  # name -> path of the step
         self.reads: dict[str, list[Reference]] = {}
@@ -81,7 +87,7 @@ class Names:
                     f"nobody reads source '{name}'", self.marks.key("sources", name),
                     "read it in a step, or remove it: a run opens it all the same", "warning",
                 )  # fmt: skip
-        for name, path in self.steps.items():
+        for name, path in self.steps.items() if self.knows_outputs else ():
             if name not in read and name not in self.sources:
                 self.found.add(
                     f"nobody reads step '{name}'", self.marks.at(*path, "name"),
@@ -116,6 +122,8 @@ class Names:
             self.steps.setdefault(name, path)
 
     def _check_inputs(self) -> None:
+        if not (self.knows_sources and self.knows_steps):
+            return
         known = {**dict.fromkeys(self.sources), **dict.fromkeys(self.steps)}
         for index, step in enumerate(self.raw_steps):
             for name, path in step_inputs(step, ("steps", index)):
@@ -132,7 +140,7 @@ class Names:
             if step in self.sources and step not in self.steps:
                 position = self.marks.at(*at) if at[-1] == "step" else self.marks.key(*at)
                 self.found.add(f"output '{name}' names a source; outputs name steps: {listed(self.steps)}", position)
-            elif step not in self.steps:
+            elif step not in self.steps and self.knows_steps:
                 self._unknown("step", step, at, self.steps, "steps here", key=at[-1] != "step")
             if name != step and (name in self.steps or name in self.sources):
                 kind = "step" if name in self.steps else "source"
@@ -146,7 +154,7 @@ class Names:
             if name in self.sources and name not in self.steps:
                 self.found.add(f"keep names source '{name}'; sources are always kept, keep names steps",
                                self.marks.at(*path))  # fmt: skip
-            elif name not in self.steps:
+            elif name not in self.steps and self.knows_steps:
                 self._unknown("step", name, path, self.steps, "steps here")
         return {name for name, _ in self.keep}
 

@@ -34,6 +34,21 @@ _NEEDED = {
     "model_attributes_type": "a mapping",
     "tuple_type": "a list",
 }
+# Lists of mappings, and mappings of names: how an entry is written.
+_ENTRIES = {
+    "steps": "begin every step with a dash: `- name: …`, and its other keys below that name",
+    "checks": "a list of mappings: [{not_null: [column]}, {where: predicate}]",
+    "workload": "a list of mappings: [{name: …, backward: output, to: [source]}]",
+}
+_MAPPINGS = {
+    "sources": "a source's name is its key: `orders: {path: orders.parquet}`, without a dash",
+    "outputs": "an output's name is its key: `totals:`, without a dash; nothing needs to stand behind it",
+    "vars": "a variable's name is its key: `since: 2024`, without a dash",
+    "measures": "a measure's name is its key: {total: sum(amount)}",
+    "columns": "a column's name is its key: {double: amount * 2}",
+    "options": "an option's name is its key: {header: true}",
+}
+_ORDERS = ("by", "order_by")
 NAME_RULE = "a name is [a-z][a-z0-9_]*: lower-case letters, digits and _, a letter first"
 
 # About a second of looking for similar names, however many are wrong.
@@ -46,6 +61,7 @@ class Collector:
     def __init__(self) -> None:
         self._problems: list[Problem] = []
         self._comparisons = _COMPARISONS
+        self._silenced: set[Position] = set()
 
     def add(
         self,
@@ -54,7 +70,12 @@ class Collector:
         hint: str | None = None,
         severity: Literal["error", "warning"] = "error",
     ) -> None:
-        self._problems.append(Problem(message, position, hint, severity))
+        if position not in self._silenced:
+            self._problems.append(Problem(message, position, hint, severity))
+
+    def silence(self, position: Position) -> None:
+        """Adds nothing more at this position: its value is not what the user meant, and that has been said."""
+        self._silenced.add(position)
 
     def extend(self, problems: Collection[Problem]) -> None:
         self._problems.extend(problems)
@@ -91,7 +112,11 @@ def add_problems(
     found: Collector,
 ) -> None:
     """Every problem of one part of the file, which `what` names ("step 'x' (filter)") and `path` leads to."""
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    wrong_inside = {detail["loc"][:-1] for detail in details}
+    for detail in details:
+        if detail["type"] == "too_short" and detail["loc"] in wrong_inside:
+            continue  # wrong entries are not counted
         unknown = detail["type"] == "extra_forbidden"
         # "[key]" at the end marks a problem of the key itself (unless a user's key is called that); the others are
         # tags, which are not in the file.
@@ -141,6 +166,7 @@ def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, 
         case "literal_error":
             expected = [word.strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
             hint = (meant_value(value, expected) or found.similar(value, expected)) if isinstance(value, str) else None
+            hint = "write it without quotes" if value in expected else hint
             return f"{thing} is {_shown(value)}; it can be: {listed(expected)}", hint
         case "string_pattern_mismatch" if context["pattern"] == NAME_PATTERN:
             return f"{_shown(value)} is no name; {NAME_RULE}", None
@@ -159,18 +185,36 @@ def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, 
             hint = "YAML 1.2 knows only true and false" if isinstance(value, str) else None
             return f"{thing} needs true or false, not {_shown(value)}", hint
         case "tuple_type":
-            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", _as_list(value)
+            hint = _ENTRIES.get(_last_word(detail["loc"])) or _as_list(value)
+            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", hint
         case "string_type" if isinstance(value, list | tuple) and _last_word(detail["loc"]) == "on":
             return f"{thing} needs text, not a list", "columns of the same name on both sides: `using: [column, …]`"
+        case "string_type" if isinstance(value, Mapping) and len(value) == 1 and _last_word(detail["loc"]) in _ORDERS:
+            ((name, direction),) = value.items()
+            return f"{thing} needs text, not a mapping", f"write '{name} {direction}'" if direction else None
         case _ if kind in _NEEDED:
-            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", None
+            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", _as_mapping(detail, thing)
         case _:
             return f"{thing} is wrong: {detail['msg']}", None
 
 
 def _as_list(value: Any) -> str | None:
     """How one word is written where a list is needed."""
-    return f"write [{value}]" if isinstance(value, str) and re.fullmatch(r"\w{1,60}", value) else None
+    return f"write [{value}]" if isinstance(value, str) and re.fullmatch(r"\w{1,60}(, *\w{1,60}){,9}", value) else None
+
+
+def _as_mapping(detail: ErrorDetails, thing: str) -> str | None:
+    """How a name and what it stands for are written, where a mapping is needed."""
+    value, word = detail["input"], _last_word(detail["loc"])
+    if detail["type"] not in ("dict_type", "model_type", "model_attributes_type"):
+        return None
+    if isinstance(value, str) and not word and thing.startswith(("source ", "output ")):
+        return f"write {{path: {_shown(value)[1:-1]}}}"
+    if isinstance(value, str) and word == "checks":
+        return _ENTRIES["checks"]
+    if isinstance(value, list | tuple):
+        return _MAPPINGS.get(word)
+    return None
 
 
 def _shown(value: Any) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lineage_service.errors import listed
 from lineage_service.spec.fields import as_text
 from lineage_service.spec.problems import Collector
 from lineage_service.spec.yaml_tree import Marks
+
+Path_ = tuple[str | int, ...]
 
 SUBSTITUTED = ("sources", "steps", "outputs", "lineage")
 
@@ -24,17 +27,17 @@ def variable_values(
     marks: Marks,
     found: Collector,
     environment: Mapping[str, str] = os.environ,
-) -> dict[str, str]:
+) -> dict[str, str | None]:
     """The value of every declared variable: its default, or what was given instead.
 
     Values are not substituted again, except that a default may hold ${env:NAME}. What is wrong goes to `found`;
-    a variable that has no usable value is there all the same, empty, so that its uses are not problems as well.
+    a variable that has no usable value is there all the same, as None, so that its uses are not problems as well.
     """
-    values: dict[str, str] = {}
+    values: dict[str, str | None] = {}
     # That vars is a mapping at all is for the models to say.
     for name, default in (declared if isinstance(declared, dict) else {}).items():
         at = marks.at("vars", name)
-        values[name] = ""
+        values[name] = None
         if not _NAME.match(name):
             found.add(f"'{name}' is no name for a variable; letters, digits and _ are allowed", marks.key("vars", name))
         elif name in overrides:
@@ -52,21 +55,43 @@ def variable_values(
     return values
 
 
+@dataclass(frozen=True, slots=True)
+class Substituted:
+    """A tree with its references replaced. `unresolved` are the paths of the strings where one could not be: they
+    stand there as written, and nothing may be concluded from them."""
+
+    tree: dict[str, Any]
+    unresolved: frozenset[Path_]
+
+
 def substituted(
     tree: Mapping[str, Any],
-    values: Mapping[str, str],
+    values: Mapping[str, str | None],
     marks: Marks,
     found: Collector,
     environment: Mapping[str, str] = os.environ,
-) -> dict[str, Any]:
+) -> Substituted:
     """The tree with references replaced in every string under sources, steps, outputs and lineage; keys stay."""
-    return {
-        key: _walk(value, values, marks, (key,), found, environment) if key in SUBSTITUTED else value
-        for key, value in tree.items()
-    }
+    unresolved: set[Path_] = set()
+
+    def walk(node: Any, path: Path_) -> Any:
+        if isinstance(node, dict):
+            return {key: walk(value, (*path, key)) for key, value in node.items()}
+        if isinstance(node, list):
+            return [walk(value, (*path, index)) for index, value in enumerate(node)]
+        if isinstance(node, str) and "${" in node:
+            text = _substituted(node, values, marks, path, found, environment)
+            if text is not None:
+                return text
+            unresolved.add(path)
+            found.silence(marks.at(*path))
+        return node
+
+    replaced = {key: walk(value, (key,)) if key in SUBSTITUTED else value for key, value in tree.items()}
+    return Substituted(replaced, frozenset(unresolved))
 
 
-def warn_of_unused(tree: Mapping[str, Any], values: Mapping[str, str], marks: Marks, found: Collector) -> None:
+def warn_of_unused(tree: Mapping[str, Any], values: Iterable[str], marks: Marks, found: Collector) -> None:
     """A warning for each variable that no string mentions."""
     used: set[str] = set()
     pending = [tree.get(key) for key in SUBSTITUTED]
@@ -82,36 +107,18 @@ def warn_of_unused(tree: Mapping[str, Any], values: Mapping[str, str], marks: Ma
             found.add(f"nobody uses variable '{name}'", marks.key("vars", name), hint, "warning")
 
 
-def _walk(
-    node: Any,
-    values: Mapping[str, str],
-    marks: Marks,
-    path: tuple[str | int, ...],
-    found: Collector,
-    environment: Mapping[str, str],
-) -> Any:
-    if isinstance(node, dict):
-        return {key: _walk(value, values, marks, (*path, key), found, environment) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_walk(value, values, marks, (*path, index), found, environment) for index, value in enumerate(node)]
-    if isinstance(node, str) and "${" in node:
-        return _substituted(node, values, marks, path, found, environment)
-    return node
-
-
 def _substituted(
     text: str,
-    values: Mapping[str, str] | None,
+    values: Mapping[str, str | None] | None,
     marks: Marks,
-    path: tuple[str | int, ...],
+    path: Path_,
     found: Collector,
     environment: Mapping[str, str],
-) -> str:
-    """One string with its references replaced; values None: only ${env:NAME} is allowed."""
+) -> str | None:
+    """One string with its references replaced; None where one cannot be. `values` None: only ${env:NAME} is allowed."""
+    failed = False
 
-    def replace(match: re.Match[str]) -> str:
-        if match["inner"] is None:
-            return "${"
+    def value_of(match: re.Match[str]) -> str | None:
         inner = match["inner"].strip()
         if not match["end"]:
             found.add("'${' is not closed", marks.at(*path), "write $${ for a literal ${")
@@ -124,11 +131,20 @@ def _substituted(
             message = f"a variable's default may hold ${{env:NAME}} only, not '${{{inner}}}'"
             found.add(message, marks.at(*path), "write $${ for a literal ${")
         elif inner in values:
-            return values[inner]
+            return values[inner]  # None: its declaration has been blamed
         else:
             message = f"unknown variable '{inner}'; variables here: {listed(values)}"
             hint = found.similar(inner, values) or "write ${env:NAME} for the environment, $${ for a literal ${"
             found.add(message, marks.at(*path), hint)
-        return match[0]
+        return None
 
-    return _REFERENCE.sub(replace, text)
+    def replace(match: re.Match[str]) -> str:
+        nonlocal failed
+        if match["inner"] is None:
+            return "${"
+        value = value_of(match)
+        failed = failed or value is None
+        return match[0] if value is None else value
+
+    result = _REFERENCE.sub(replace, text)
+    return None if failed else result

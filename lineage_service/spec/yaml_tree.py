@@ -157,7 +157,7 @@ def _read(path: Path, shown: str) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8", "replace")
         raise WorkflowError(Problem("the file is not UTF-8: it has an invalid byte here",
-                                    _position(shown, before, len(before)))) from None  # fmt: skip
+                                    _position(shown, before, len(before)), "save it as UTF-8")) from None  # fmt: skip
 
 
 def _position(shown: str, text: str, index: int) -> Position:
@@ -203,7 +203,7 @@ class _Composer:
         if kind == "alias":
             target = self.anchors.get(event.anchor)
             if target is None:
-                hint = did_you_mean(event.anchor, list(self.anchors)[:100])
+                hint = did_you_mean(event.anchor, list(self.anchors)[:100]) or _QUOTED.format("*")
                 self._stop(f"unknown alias '*{event.anchor}'; anchors before it: {listed(self.anchors)}", place, hint)
             if target.open:
                 self._stop(f"alias '*{event.anchor}' stands inside the value it names", place)
@@ -233,8 +233,7 @@ class _Composer:
             if problem == _TOO_DEEP:
                 self._stop(problem, place)
             context = f" ({error.context})" if error.problem and error.context else ""
-            hint = "indent and separate with spaces, not tabs" if "'\\t'" in problem else None
-            self._stop(f"not valid YAML: {problem}{context}", place, hint)
+            self._stop(f"not valid YAML: {problem}{context}", place, _syntax_hint(problem, context))
         except ReaderError as error:
             at = _position(self.shown, self.text, error.position)
             self._stop(f"not valid YAML: character U+{error.character:04X} is not allowed",
@@ -246,6 +245,34 @@ class _Composer:
 
     def _stop(self, message: str, place: Place, hint: str | None = None) -> NoReturn:
         raise WorkflowError(Problem(message, Position(self.shown, place[0] + 1, place[1] + 1), hint)) from None
+
+
+_QUOTED = "a value that begins with {} is put in quotes, as a whole"
+
+
+def _syntax_hint(problem: str, context: str) -> str | None:
+    """What is probably meant, for the mistakes that everybody makes once."""
+    if "'\\t'" in problem:
+        return "indent and separate with spaces, not tabs"
+    if start := re.search(r"found character '(.)' that cannot start any token", problem):
+        return _QUOTED.format(start[1])
+    if "scanning an alias" in context:
+        return _QUOTED.format("*")
+    if "double-quoted scalar" in context and "escape" in problem:
+        return "between double quotes a \\ begins an escape: use single quotes, or / in paths"
+    if "flow mapping" in context and "'{'" in problem:
+        return "between { and } a value with ${…} in it is put in quotes"
+    if "found '<scalar>'" in problem or "scanning a block scalar" in context:
+        return (
+            "a value that begins with a quote or a bracket ends with it: put the whole value in quotes, of another kind"
+        )
+    if "mapping values are not allowed" in problem:
+        return "look at the indentation, and for a ':' without a space; a value with ': ' in it is put in quotes"
+    if "block collection" in context:
+        return "the keys of one entry stand below each other: indent them as far as the first one behind the dash"
+    if "quoted scalar" in context and "end of stream" in problem:
+        return "a quote is opened above, and never closed"
+    return None
 
 
 _TAGGED: dict[str, tuple[type, ...]] = {

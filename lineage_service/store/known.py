@@ -7,13 +7,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_service.errors import SourceError, WorkflowError, did_you_mean
+from lineage_service.plan.bounded_parsing import parse_statements
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike, spark_type
 from lineage_service.store.listing import Listing, is_vast, listing
 from lineage_service.store.versions import Footer, Version, VersionColumn, parquet_footer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNKNOWN = Schema(known=False)
 TYPES = ("array", "bigint", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "int", "integer",
@@ -63,21 +68,52 @@ def _merges(options: Mapping[str, str]) -> bool:
 
 def _declared(ddl: str) -> list[Column] | None:
     """Names and types of a Spark DDL schema; None where it cannot be read here: Spark will tell."""
-    import sqlglot
     from sqlglot import exp
+    from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
+    _refuse_foreign_types(ddl)
     try:
-        tree = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
-    except SqlglotError:
+        (tree,) = parse_statements(f"CREATE TABLE t ({ddl})", Spark())
+    except (SqlglotError, ValueError):
         _refuse_mistyped(ddl)
+        return None
+    except RecursionError:
+        raise WorkflowError("schema: its types are nested too deeply to be read") from None
+    if tree is None:
         return None
     columns = [
         Column(each.name, each.kind.sql(dialect="spark").lower() if each.kind else None)
         for each in tree.find_all(exp.ColumnDef)
         if isinstance(each.parent, exp.Schema)
     ]
+    twice = next(
+        (each.name for each in columns if [one.name.lower() for one in columns].count(each.name.lower()) > 1), None
+    )
+    if twice is not None:
+        raise WorkflowError(f"schema: two columns are called '{twice}' (case is not told apart)")
     return columns or None
+
+
+_FOREIGN_TYPES = {
+    **dict.fromkeys(("str", "text", "object", "uuid", "json", "nvarchar"), "string"), "bool": "boolean",
+    **dict.fromkeys(("int64", "uint64", "uint32", "serial"), "bigint"), "int32": "int", "int8": "tinyint",
+    "int16": "smallint", "float64": "double", "float32": "float", "datetime": "timestamp", "datetime64": "timestamp",
+    "number": "decimal(18, 2)", "bytes": "binary", "bytea": "binary", "blob": "binary",
+}  # fmt: skip
+
+
+def _refuse_foreign_types(ddl: str) -> None:
+    """WorkflowError for types of Python and of other databases, which sqlglot reads and Spark does not."""
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "''", ddl)
+    if re.match(r"\s*create\s+(?:or\s+replace\s+)?(?:external\s+)?table\b", plain, re.IGNORECASE):
+        raise WorkflowError(
+            "schema: only the columns are written", hint="without CREATE TABLE: `id bigint, name string`"
+        )
+    for word in re.findall(r"(?:^|,|<)\s*(?:`[^`]+`|\w+)\s*(?::\s*|\s+)([A-Za-z_]\w*)", plain):
+        if word.lower() in _FOREIGN_TYPES:
+            hint = f"here it is `{_FOREIGN_TYPES[word.lower()]}`"
+            raise WorkflowError(f"schema: '{word}' is no type of Spark's", hint=hint)
 
 
 def _refuse_mistyped(ddl: str) -> None:
@@ -98,7 +134,42 @@ def _from_footer(path: str) -> list[Column]:
         raise SourceError(
             f"'{path}' is no readable Parquet file: it is damaged, truncated or of another format"
         ) from None
-    return [Column(field.name, spark_type(str(field.type)), alike=True) for field in schema]
+    return [
+        Column(field.name, file_type(field.type), alike=spark_type(str(field.type)) is not None) for field in schema
+    ]
+
+
+def file_type(kind: pa.DataType) -> str | None:
+    """Spark's type of a column of a Parquet file, as far as it needs no session to be told. Of a type with parts that
+    are not known, only the first word: `struct`."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_struct(kind):
+        fields = [f"{_field_name(field.name)}:{inner}" for field in kind if (inner := file_type(field.type))]
+        return f"struct<{','.join(fields)}>" if len(fields) == kind.num_fields else "struct"
+    if types.is_map(kind):
+        key, value = file_type(kind.key_type), file_type(kind.item_type)
+        return f"map<{key},{value}>" if key and value else "map"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        element = file_type(kind.value_type)
+        return f"array<{element}>" if element else "array"
+    if types.is_dictionary(kind):  # known to Arrow alone: the file holds the values
+        return file_type(kind.value_type)
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if types.is_time(kind):
+        return "time"
+    if types.is_fixed_size_binary(kind):
+        return "binary"
+    return spark_type(str(kind)) or _UNSIGNED.get(str(kind))
+
+
+_UNSIGNED = {"uint8": "smallint", "uint16": "int", "uint32": "bigint", "uint64": "decimal(20,0)"}
+
+
+def _field_name(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 def _compared(columns: Sequence[Column], path: str) -> list[Column]:

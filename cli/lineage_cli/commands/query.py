@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from lineage_service.query.answer import Answer
 
 
+YEAR = 31_536_000  # seconds; the service refuses more
+
+
 @click.command("query")
 @click.argument("sql", metavar="SQL")
 @click.option("--save", metavar="NAME", help="Make its rows a dataset of that name, with lineage.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, max=YEAR, min_open=True),
     metavar="SECONDS",
     help="Stop it after so long. [default: SMOKE_TIMEOUT, or 60]",
 )

@@ -12,7 +12,7 @@ import click
 
 from lineage_cli import options
 from lineage_cli.messages import tell
-from lineage_cli.options import as_mapping, home_options, reveal_option, session_options
+from lineage_cli.options import LARGEST_RID, as_mapping, as_rid, home_options, reveal_option, session_options
 
 FILE = click.Path(path_type=Path, exists=False)
 
@@ -95,8 +95,11 @@ def _rows(removed: tuple[str, ...]) -> str | list[int] | None:
     """Row ids, or one predicate."""
     if not removed:
         return None
-    if all(each.strip().isdigit() for each in removed):
-        return [int(each) for each in removed]
+    if all(each.strip().isdecimal() for each in removed):
+        rids = [as_rid(each.strip()) for each in removed]
+        if None in rids:
+            raise click.UsageError(f"--removed: a row id is a whole number, {LARGEST_RID} at most.")
+        return [rid for rid in rids if rid is not None]
     if len(removed) > 1:
         raise click.UsageError("--removed takes row ids, or one predicate.")
     return removed[0]
