@@ -13,7 +13,6 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service import Home
@@ -87,7 +86,9 @@ class Catalog:
             more += ", rename: {v: w}" if chance.random() < 0.4 else ""
             more += ", snapshot: true" if chance.random() < 0.2 else ""
             sources.append(f"  s{index}: {{path: '{path}'{more}}}")
-        for index, other in enumerate(chance.sample(sorted(self.outputs), min(len(self.outputs), chance.randint(0, 2)))):
+        for index, other in enumerate(
+            chance.sample(sorted(self.outputs), min(len(self.outputs), chance.randint(0, 2)))
+        ):
             sources.append(f"  r{index}: {{output: {other}.o}}")
             reads[f"r{index}"] = (other, "o")
         steps, parts = [], []
@@ -220,7 +221,7 @@ def test_every_pair_of_datasets_in_both_directions(spark, tmp_path, seed):
             catalog.write_workflow(f"w{number}")
             catalog.run(f"w{number}")
         catalog.save("q0")
-        for number in range(3):
+        for _ in range(3):
             catalog.files.overwrite()
             if chance.random() < 0.6:
                 catalog.refresh()

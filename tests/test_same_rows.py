@@ -44,7 +44,9 @@ K = [0, 1, 1, 3, 3, 3]
 def make(folder):
     """Four workflows over one file, and a saved query; `a` runs again in the end, and nothing has changed."""
     rows = {"id": range(6), "k": K, "v": range(6), "who": [10, 11, 12, 13, 14, 15]}
-    pq.write_table(pa.table({name: pa.array(list(of), pa.int64()) for name, of in rows.items()}), folder / "src.parquet")
+    pq.write_table(
+        pa.table({name: pa.array(list(of), pa.int64()) for name, of in rows.items()}), folder / "src.parquet"
+    )
     for name, text in (("a", A), ("b", B), ("c", C), ("d", D)):
         (folder / f"{name}.yml").write_text(text)
     with Home.open(folder / "home") as home:
