@@ -100,8 +100,14 @@ def test_one_process_answers_question_after_question(home):
     home.rows("a", where="k > 1", order_by=["k % 2", "-k"]).arrow()
     home.query("SELECT count(*) FROM backward('out', 'a', 'k = 1')").arrow()
     assert home._ask.session.pid == first
-    home.close()
-    assert not is_running(first)
+    home.close()  # the process is kept for the next home that is opened here, and knows nothing of this one
+    with Home.open(home.layout.path) as again:
+        assert len(again.rows("a", where="k > 1").arrow())
+        assert again._ask.session.pid == first
+        os.kill(first, signal.SIGKILL)
+    with Home.open(home.layout.path) as again:
+        assert len(again.rows("a", where="k > 1").arrow())
+        assert again._ask.session.pid != first
 
 
 def test_questions_without_expressions_need_no_process(home):

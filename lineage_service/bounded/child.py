@@ -71,6 +71,13 @@ class Engine:
         limit_memory(asked["allowance"])
         self.done()
 
+    def do_forget(self, _: dict[str, Any]) -> None:
+        """Nothing of what it was opened for is kept."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection, self.spill = None, None
+        self.done()
+
     def do_run(self, asked: dict[str, Any]) -> None:
         cursor = self.cursor()
         with self.timed(cursor, asked["seconds"]):

@@ -168,7 +168,7 @@ class Session:
 
     def close(self) -> None:
         with self._lock:
-            self._bounded.close()
+            self._bounded.release()
             self._remove_spilled()
             self._opened = 0
             self._paths.clear()
@@ -194,12 +194,12 @@ class Session:
             self._bounded.ask({"do": "run", "sql": f"DROP TABLE IF EXISTS {self._unused.pop()}", "parameters": []}, 60)
 
     def _open(self) -> None:
-        self._bounded.ensure()
+        memory = memory_limit()
+        self._bounded.ensure(allowance(memory))
         self._remove_spilled()
         self._held.clear()
         self._unused.clear()
         self._epoch += 1
-        memory = memory_limit()
         spilled = self._spilled
         with suppress(OSError):  # a home that cannot be written to is asked too
             self.spill.mkdir(parents=True, exist_ok=True)
