@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from lineage_service import doctor
-from lineage_service.errors import LineageError
+from lineage_service.errors import DamagedFile, LineageError
 from tests import damaged_home
 from tests.damaged_home import answers, damage, files_by_kind, is_named, kind_of
 
@@ -79,6 +79,32 @@ def test_no_damage_gives_a_wrong_answer(home, known):
         tally[done.kind, "refused" if refused else "as before"] += 1
     print(*sorted(tally.items()), sep="\n")
     assert wrong == []
+
+
+@pytest.mark.parametrize("question", ["diff", "why not plain"])
+def test_a_lost_file_of_the_home_is_no_source_that_went(home, known, question):
+    """Of sources that are gone both tell less; copies in the home cannot go."""
+    copies = [path for path in files_by_kind(home)["sources"] if path in known.files[question]]
+    assert copies
+    for path in copies:
+        with damaged_home.put_back(home, path):
+            path.unlink()
+            (found,) = answers(home, [question]).values()
+            assert isinstance(found, DamagedFile)
+            assert path.name in str(found)
+
+
+def test_pending_lineage_stays_pending_over_a_damaged_file(home, known):
+    """Once the file is back, the next question finishes it."""
+    question = "backward pending.ordered pending.sold"
+    (path,) = files_by_kind(home)["lineage"]
+    with damaged_home.put_back(home):
+        with damaged_home.put_back(home, path):
+            path.write_bytes(path.read_bytes()[::-1])
+            found = answers(home, [question])
+            assert isinstance(found[question], DamagedFile)
+            assert answers(home, ["runs"]) == {"runs": known.answers["runs"]}
+        assert answers(home, [question]) == {question: known.answers[question]}
 
 
 def test_doctor_finds_it(home, found_by_doctor):
