@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -230,7 +231,7 @@ def _is_sound(connection: Connection, index: Index) -> bool:
     if connection.execute(text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": index.name}).first() is None:
         return True  # of an earlier revision
     sides = [f"SELECT {columns} FROM {table} {hint}" for hint in (f"INDEXED BY {index.name}", "NOT INDEXED")]
-    found = [sorted(tuple(row) for row in connection.execute(text(side))) for side in sides]
+    found = [Counter(tuple(row) for row in connection.execute(text(side))) for side in sides]
     return found[0] == found[1]
 
 
