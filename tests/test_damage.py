@@ -17,6 +17,7 @@ from tests.damaged_home import answers, damage, files_by_kind, is_named, kind_of
 
 FLIPS = int(os.environ.get("SMOKE_FLIPS", "60"))
 SEED = int(os.environ.get("SMOKE_SEED", "7"))
+pytestmark = pytest.mark.timeout(600 + 2 * FLIPS)
 READERS, OTHERS = 3, 2  # questions after each flip: some that read the damaged file, and any
 
 
