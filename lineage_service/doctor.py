@@ -195,7 +195,7 @@ def _catalog(home: HomeLayout, url: str) -> Iterator[Check]:
 
 def _records(reader: HomeCatalog) -> Iterator[Check]:
     """Records that are not what was sealed."""
-    check_pages(reader.engine, most=None)
+    check_pages(reader.engine, whole=True)
     found = reader.broken_scopes()
     if found:
         told = f"{named(reader.engine)} is damaged; not as it was written: {listed(found, 3)}"

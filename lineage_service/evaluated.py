@@ -41,6 +41,7 @@ from lineage_service.query.masks import masked_item
 from lineage_service.query.tally import Tally
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.store.checksums import verify
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.session_settings import kept_settings
 from lineage_service.store.versions import Version
@@ -425,6 +426,7 @@ def _scan(asked: Asked, name: str) -> VersionScan:
 def _changed_files(scan: VersionScan) -> list[int]:
     """The files that are no longer what they were, or are gone."""
     gone = [index for index, path in enumerate(scan.paths) if not Path(path).exists()]
+    verify(*(scan.paths[index] for index in gone))  # DamagedFile where it is a file of the home that should be there
     return sorted({*changed_files(scan), *gone})
 
 

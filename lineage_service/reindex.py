@@ -14,7 +14,7 @@ from lineage_catalog.records import DatasetRecord, Lineage, RunRecord
 
 from lineage_service.capture.instrument import instrument
 from lineage_service.capture.strategies import Choice
-from lineage_service.errors import LineageError, StoreError
+from lineage_service.errors import DamagedFile, LineageError, StoreError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.record import RunReport, indexed_report
@@ -68,6 +68,8 @@ def finish_lineage(
             declared, reader.subjects,
         )  # fmt: skip
         error = settled(settling, stages)
+        if isinstance(error, DamagedFile):
+            raise error  # the run stays as it is: once the file is back, the next question finishes its lineage
         if error is not None:
             settle(Lineage(run_id, "incomplete", error.problems[0].message))
             raise error

@@ -502,3 +502,10 @@ def test_a_home_without_a_catalog_is_told(call, tmp_path):
     assert code == 1
     assert "there is no catalog" in err
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_log_whose_table_is_damaged_is_told_with_the_catalog(home):
+    """A flipped bit in the schema gives a column another name, and SQLite finds nothing wrong with that."""
+    by_hand(home, "ALTER TABLE audit_log RENAME COLUMN request TO sequest")
+    with pytest.raises(StoreError, match=r"cannot use the audit log in the catalog 'catalog\.db': no such column"):
+        append(home.audit, entry(5))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, inspect, text
+from sqlalchemy import URL, Connection, Engine, Index, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from lineage_catalog.models import HEAD
+from lineage_catalog.models import HEAD, run_datasets, runs
 
 READING_WAIT = 10.0  # seconds that a question waits for somebody who is committing
 WRITING_WAIT = 60.0  # seconds that a commit waits for others
@@ -23,6 +24,7 @@ CONNECT_WAIT = 5  # seconds that a server may take to answer at all
 WRITER_LOCK = 0x736D6F6B65  # any number will do, if it is always the same
 _migrating = threading.Lock()  # Alembic keeps what it does in globals
 MOST_PAGES = 16 << 20  # bytes of a catalog that is looked through when it is opened: 3 ms per MB
+FOUND_BY = (runs, run_datasets)  # tables in which rows are found by other columns than those that a seal goes by
 RESTORE = "restore it from a backup; the files of runs are not concerned"
 SECRETS = ("password", "sslpassword")  # of a URL's query
 
@@ -147,7 +149,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     # A question reads one snapshot for as long as it takes; with a rollback journal nobody could commit meanwhile.
     # Where the log cannot be kept (a read-only home, a file that is no database) the next statement tells what is
     # wrong, or reads with the journal.
-    with suppress(sqlite3.Error):
+    with suppress(sqlite3.Error, UnicodeDecodeError):  # the latter: its own words quote a damaged schema
         connection.execute("PRAGMA journal_mode = WAL")
 
 
@@ -199,24 +201,49 @@ def revision(engine: Engine) -> str | None:
             return None if row is None else str(row[0])
     except SQLAlchemyError as error:
         raise CatalogError(f"cannot open {named(engine)}: {short_message(error)}") from error
+    except ValueError as error:
+        raise _no_text(engine) from error
 
 
-def check_pages(engine: Engine, most: int | None = MOST_PAGES) -> None:
-    """Has SQLite look through its file, where that is soon done: a damaged page may hide rows. CatalogError where it
-    finds anything. Servers look after their own files."""
+def check_pages(engine: Engine, *, whole: bool = False) -> None:
+    """Has SQLite look through its file: a damaged page may hide rows. CatalogError where it finds anything.
+
+    Of a large file, unless it is to be the `whole`, just those indexes are compared with their tables by which runs and
+    datasets are found: every record that is read is compared with its seal, whatever the size. Servers look after their
+    own files.
+    """
     database = engine.url.database
     if engine.dialect.name != "sqlite" or not database:
         return
     try:
-        if most is not None and Path(database).stat().st_size > most:
-            return
+        large = Path(database).stat().st_size > MOST_PAGES
         with engine.connect() as connection:
-            found = connection.execute(text("PRAGMA integrity_check(1)")).scalar_one()
+            if large and not whole:
+                sound = all(_is_sound(connection, index) for table in FOUND_BY for index in table.indexes)
+            else:
+                sound = connection.execute(text("PRAGMA integrity_check(1)")).scalar_one() == "ok"
     except (SQLAlchemyError, OSError) as error:
         reason = short_message(error) if isinstance(error, SQLAlchemyError) else (error.strerror or "").lower()
         raise CatalogError(f"cannot open {named(engine)}: {reason}") from error
-    if found != "ok":
+    except ValueError as error:
+        raise _no_text(engine) from error
+    if not sound:
         raise DamagedCatalog(f"{named(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
+
+
+def _is_sound(connection: Connection, index: Index) -> bool:
+    """Whether an index of SQLite has the rows that its table has, no more and no fewer."""
+    assert index.table is not None
+    table, columns = index.table.name, ", ".join(["rowid", *(column.name for column in index.columns)])
+    if connection.execute(text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": index.name}).first() is None:
+        return True  # of an earlier revision
+    sides = [f"SELECT {columns} FROM {table} {hint}" for hint in (f"INDEXED BY {index.name}", "NOT INDEXED")]
+    found = [Counter(tuple(row) for row in connection.execute(text(side))) for side in sides]
+    return found[0] == found[1]
+
+
+def _no_text(engine: Engine) -> DamagedCatalog:
+    return DamagedCatalog(f"{named(engine)} is damaged: a text in it is no valid UTF-8", RESTORE)
 
 
 def require_head(engine: Engine) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit
-from lineage_catalog.seals import seal, seal_erasures
+from lineage_catalog.seals import ERASURES, NAMES, RUNS, refuse_broken, seal, seal_erasures
 from lineage_catalog.writer import clear_runs, remove_runs, supersede
 
 AGAIN = "do the same again when nobody else uses it: it goes on from here"
@@ -53,6 +53,7 @@ def switch(
     key_id: str,
 ) -> None:
     """Puts runs in the place of others, the oldest first; a run without one goes. Notes the erasure and the erased."""
+    refuse_broken(connection, [RUNS, NAMES, ERASURES])
     for old, commit in runs:
         if commit is not None:
             supersede(connection, old, commit)

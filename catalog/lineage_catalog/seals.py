@@ -1,9 +1,9 @@
 """Seals: digests over the catalog's own records, so that a damaged or lost row is noticed before it is believed.
 
 A seal covers a *scope*: a run itself (`run:<id>`), all that is held of it (`of:<id>`), a dataset version and whose its
-rows are (`version:<id>`), a workflow (`workflow:<version>`), what was erased (`erasures`); and `runs` covers which runs
-there are, with the digests of each. Whoever writes records of a scope seals it anew in the same transaction; readers
-compare.
+rows are (`version:<id>`), a workflow (`workflow:<version>`), what was erased (`erasures`); `runs` covers which runs
+there are, with the digests of each, and `names` the columns by which runs and datasets are found, so that none is
+passed over. Whoever writes records of a scope seals it anew in the same transaction; readers compare.
 
 Columns that are null do not count: a migration may add such a column without breaking any seal. These are plain
 digests against decay; what must stand against people, such as the audit log, is sealed with a key instead.
@@ -21,7 +21,7 @@ from sqlalchemy import Column, Connection, Select, delete, insert, literal, or_,
 
 from lineage_catalog import models
 
-RUNS, ERASURES = "runs", "erasures"
+RUNS, ERASURES, NAMES = "runs", "erasures", "names"
 # The tables of each kind of scope, with the column that says whose a row is.
 TABLES: Mapping[str, tuple[Column[Any], ...]] = {
     "run": (models.runs.c.id,),
@@ -38,6 +38,11 @@ TABLES: Mapping[str, tuple[Column[Any], ...]] = {
 }
 OWNERS = {"run": models.runs.c.id, "of": models.runs.c.id, "version": models.dataset_versions.c.id,
           "workflow": models.workflow_versions.c.version}  # fmt: skip
+# What runs and datasets are found by.
+FOUND_BY = (
+    (models.runs.c.id, models.runs.c.workflow, models.runs.c.lineage, models.runs.c.capture),
+    tuple(models.run_datasets.c[name] for name in ("run_id", "workflow", "name", "role", "version_id")),
+)
 WORDS = {
     "run": "run '{}'",
     "of": "what is held of run '{}'",
@@ -45,6 +50,7 @@ WORDS = {
     "workflow": "workflow version '{}'",
     RUNS: "the list of runs",
     ERASURES: "the list of erasures",
+    NAMES: "the list of names",
 }
 MOST = 500  # names in one query
 
@@ -65,7 +71,8 @@ def broken(scopes: Iterable[str], rows: Rows) -> list[str]:
         query = select(models.seals.c.scope, models.seals.c.digest).where(models.seals.c.scope.in_(some))
         sealed |= {str(row[0]): str(row[1]) for row in rows(query)}
     found = digests(wanted, rows)
-    return [scope for scope in wanted if sealed.get(scope) != found.get(scope)]
+    # Catalogs of earlier versions have no seal of names before their next run is committed.
+    return [scope for scope in wanted if sealed.get(scope) != found.get(scope) and (scope != NAMES or NAMES in sealed)]
 
 
 def all_broken(rows: Rows) -> list[str]:
@@ -84,6 +91,10 @@ def digests(scopes: Iterable[str], rows: Rows) -> dict[str, str]:
     for kind, wanted in names.items():
         if kind == RUNS:
             found[RUNS] = _runs(rows)
+        elif kind == NAMES:
+            # All in one text: there are many of them.
+            listed = [[str(value) for value in row] for columns in FOUND_BY for row in rows(select(*columns))]
+            found[NAMES] = _hashed([json.dumps(sorted(listed))])
         elif kind == ERASURES:
             tables = models.erasures, models.erased_subjects
             found[ERASURES] = _hashed(line for table in tables for line in _lines(table, rows(select(table))))
@@ -127,7 +138,9 @@ def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
 
 def _scopes(rows: Rows) -> list[str]:
     """Every scope that must have a seal, if it has records."""
-    return [f"{kind}:{row[0]}" for kind, column in OWNERS.items() for row in rows(select(column))] + [RUNS, ERASURES]
+    return [f"{kind}:{row[0]}" for kind, column in OWNERS.items() for row in rows(select(column))] + [
+        *(RUNS, ERASURES, NAMES)
+    ]
 
 
 # --- writing --------------------------------------------------------------------------------------------------
@@ -143,7 +156,7 @@ def seal(
     seals, known = models.seals, models.dataset_versions
     sealed = select(literal("version:").concat(known.c.id))
     connection.execute(delete(seals).where(seals.c.scope.startswith("version:"), seals.c.scope.not_in(sealed)))
-    _seal(connection, [RUNS])
+    _seal(connection, [RUNS, NAMES])
 
 
 def seal_erasures(connection: Connection) -> None:

@@ -21,7 +21,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import ERASURES, RUNS, broken, described
+from lineage_catalog.seals import ERASURES, NAMES, RUNS, broken, described
 
 
 class VerifiedReader(CatalogReader):
@@ -32,6 +32,7 @@ class VerifiedReader(CatalogReader):
     def runs(
         self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
     ) -> list[RunRecord]:
+        self._require(RUNS, NAMES)
         return self._believed(super().runs(workflow, limit, status=status))
 
     def run(self, run_id: str) -> RunRecord | None:
@@ -39,6 +40,7 @@ class VerifiedReader(CatalogReader):
         return super().run(run_id)
 
     def unfinished_runs(self) -> list[RunRecord]:
+        self._require(RUNS, NAMES)
         return self._believed(super().unfinished_runs())
 
     def stamp(self) -> Stamp:
@@ -49,10 +51,11 @@ class VerifiedReader(CatalogReader):
         return self._believed(super().runs_with_prefix(prefix))
 
     def workflows(self) -> list[str]:
-        self._require(RUNS)
+        self._require(RUNS, NAMES)
         return super().workflows()
 
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
+        self._require(RUNS, NAMES)
         return self._believed(super().latest_runs_of_owners(name))
 
     def steps(self, run_id: str) -> list[StepRecord]:
@@ -65,12 +68,12 @@ class VerifiedReader(CatalogReader):
 
     def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
         found = super().readers_of(version_ids)
-        self._require(RUNS, *(f"of:{each.run_id}" for each in found))
+        self._require(RUNS, NAMES, *(f"of:{each.run_id}" for each in found))
         return found
 
     def makers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
         found = super().makers_of(version_ids)
-        self._require(RUNS, *(f"of:{each.run_id}" for each in found))
+        self._require(RUNS, NAMES, *(f"of:{each.run_id}" for each in found))
         return found
 
     def version(self, version_id: str) -> VersionRecord | None:
@@ -135,4 +138,6 @@ class VerifiedReader(CatalogReader):
                     return {str(row[0]): str(row[1]) for row in connection.execute(wanted)}
         except SQLAlchemyError as error:
             raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
+        except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
+            raise DamagedCatalog(f"cannot read {named(self.engine)}: it is damaged") from error
         raise DamagedCatalog(f"{named(self.engine)} is damaged: {described(scope)} is not as it was written")

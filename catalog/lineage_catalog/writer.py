@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, short_message
 from lineage_catalog.records import Commit, FileRecord, HopRecord, Lineage, SubjectRecord
-from lineage_catalog.seals import refuse_broken, seal
+from lineage_catalog.seals import NAMES, RUNS, refuse_broken, seal
 
 
 class ErasedMeanwhile(CatalogError):
@@ -25,6 +25,7 @@ def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> N
     """
     try:
         with engine.execution_options(writing=True).begin() as connection:
+            refuse_broken(connection, [RUNS, NAMES])
             counted = connection.execute(select(func.count()).select_from(models.erasures)).scalar_one()
             if erasures is not None and counted != erasures:
                 raise ErasedMeanwhile(
@@ -43,7 +44,7 @@ def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
             open_ = select(runs.c.id).where(runs.c.id == lineage.run_id, runs.c.lineage != "complete")
             if connection.execute(open_).first() is None:
                 return False
-            refuse_broken(connection, [f"run:{lineage.run_id}", f"of:{lineage.run_id}"])
+            refuse_broken(connection, [RUNS, NAMES, f"run:{lineage.run_id}", f"of:{lineage.run_id}"])
             values = {"lineage": lineage.status, "lineage_note": lineage.note}
             if lineage.report is not None:
                 values["report"] = lineage.report
@@ -108,6 +109,7 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
     """Takes these runs out, and the versions that only they had. A committed run is never taken out."""
     try:
         with engine.execution_options(writing=True).begin() as connection:
+            refuse_broken(connection, [RUNS, NAMES])
             runs = models.runs
             wanted = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status == "failed")
             ids = list(connection.execute(wanted).scalars())
@@ -139,6 +141,7 @@ def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
 def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str, str]) -> None:
     """Runs past their retention: nothing but their names is left. `cut` are the bodies of versions of theirs that other
     runs have read, whose rows go too."""
+    refuse_broken(connection, [RUNS, NAMES])
     runs, versions = models.runs, models.dataset_versions
     emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
     connection.execute(update(runs).where(runs.c.id.in_(run_ids)).values(status="expired", **emptied))

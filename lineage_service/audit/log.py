@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lineage_catalog.audit import LogRecord, append_entry, last_entry
-from lineage_catalog.engine import CatalogError, short_message
+from lineage_catalog.engine import CatalogError, connect, named, short_message
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -128,7 +128,8 @@ def log_errors(audit: Audit) -> Iterator[None]:
         try:
             yield
         except SQLAlchemyError as error:
-            raise CatalogError(f"cannot use the audit log: {short_message(error)}") from error
+            where = named(connect(audit.url))
+            raise CatalogError(f"cannot use the audit log in {where}: {short_message(error)}") from error
 
 
 def _key(home: HomeLayout, connection: Connection) -> Key:

@@ -19,7 +19,7 @@ from lineage_service.plan.carried import carried_columns
 from lineage_service.plan.expressions import Expression
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import held_name
-from lineage_service.query.files import index_files, index_literal
+from lineage_service.query.files import index_files, index_scan
 from lineage_service.query.graph import Place
 from lineage_service.query.names import DatasetName, find_run
 from lineage_service.query.walk_sql import Start
@@ -265,17 +265,17 @@ def covered_ids(path: str, start: Start) -> str:
 def selected_ids(path: str, start: Start, direction: str) -> str:
     """The far rows of prepared pairs, distinct and in order."""
     near, far = ("a", "b") if direction == "backward" else ("b", "a")
-    rows = f"(SELECT {near} AS near, {far} AS far FROM read_parquet({index_literal(path)}))"
+    rows = f"(SELECT {near} AS near, {far} AS far FROM {index_scan(path, near, start.rids)})"
     return f"SELECT DISTINCT far FROM {_those(rows, start)} ORDER BY far"
 
 
 def _of(path: str, start: Start) -> str:
     """The rows of a prepared file that belong to near rows."""
-    return _those(_scan(path), start)
+    return _those(index_scan(path, "near", start.rids), start)
 
 
 def _scan(path: str) -> str:
-    return f"read_parquet({index_literal(path)})"
+    return index_scan(path)
 
 
 def _those(scan: str, start: Start) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.errors import QuestionError, SourceError, StoreError, did_you_mean, listed
+from lineage_service.errors import DamagedFile, QuestionError, SourceError, StoreError, did_you_mean, listed
 from lineage_service.query import diff_sql as sql
 from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import refuse_changed
@@ -38,6 +38,7 @@ from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import Shape
 from lineage_service.query.walk_sql import Start
+from lineage_service.store.checksums import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -231,11 +232,13 @@ class BehindChanges:
 
     def _readable(self, source: DatasetRecord) -> bool:
         scan = self.questions.scan(source)
-        if any(not Path(path).is_file() for path in scan.paths):
+        missing = [path for path in scan.paths if not Path(path).is_file()]
+        if missing:
+            verify(*missing)  # DamagedFile where it is a file of the home that should be there
             return False
         try:
             refuse_changed(source, scan, range(len(scan.paths)))
-        except (SourceError, StoreError):
+        except SourceError:
             return False
         return True
 
@@ -328,6 +331,8 @@ class BehindChanges:
         wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
         try:
             found = RowsByRid(rows_by_rid(self.questions, source, wanted, self.reveal))
+        except DamagedFile:
+            raise
         except (SourceError, StoreError):
             return lambda number: None if number is None else {"_rid": number}
         return lambda number: None if number is None else found.get(number, with_rid=True) or {"_rid": number}

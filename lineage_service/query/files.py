@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.errors import SourceError
 from lineage_service.query.graph import Place
-from lineage_service.store.checksums import refuse_missing, verify_below
+from lineage_service.store.checksums import refuse_missing, verify_below, verify_values
 from lineage_service.store.engine import file_literal, spelled
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import has_changed
@@ -25,10 +25,10 @@ class HomeFiles:
     absolute: Callable[[str], str]
     scan: Callable[[Place], VersionScan]
 
-    def index(self, path: str | None) -> str:
-        """An index file as a scan names it; an index that Spark made is a folder of files."""
-        found = self.absolute(str(path))
-        return f"read_parquet({index_literal(found)})"
+    def index(self, path: str | None, near: str = "a", rids: Sequence[int] | None = None) -> str:
+        """An index file as a scan names it; an index that Spark made is a folder of files. Where only the pairs of some
+        `rids` in the column `near` are looked up, other row groups are neither compared nor read."""
+        return index_scan(self.absolute(str(path)), near, rids)
 
     def rids(self, place: Place) -> str:
         """All row ids of a dataset, as column b."""
@@ -49,6 +49,25 @@ def captured_no_more(source: str, run_id: str) -> SourceError:
         "any more",
         hint="run the workflow again; --capture auto keeps an index",
     )
+
+
+def index_scan(path: str, near: str = "a", rids: Sequence[int] | None = None) -> str:
+    """The rows of an index; with `rids`, at least all those that have one of them in the column `near`."""
+    if rids is None:
+        return f"read_parquet({index_literal(path)})"
+    parts: list[str] = []
+    files = index_files(path)
+    for file in files:
+        rows, scan = verify_values(file, near, rids), f"read_parquet({spelled(file)})"
+        if rows is None:
+            parts.append(scan)
+        elif rows:
+            # Not left to statistics: in what was not compared a damaged id may look like one that is asked for.
+            compared = " OR ".join(f"file_row_number BETWEEN {begin} AND {end - 1}" for begin, end in rows)
+            parts.append(f"(SELECT * FROM {scan} WHERE {compared})")
+    if not parts:
+        return f"(SELECT * FROM read_parquet({spelled(files[0])}) WHERE false)"
+    return parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
 
 
 def index_literal(path: str) -> str:

@@ -59,10 +59,11 @@ def _pairs_relation(
 ) -> str | None:
     nearer, farther = ends(way, direction)
     if hop.form == "pairs":
-        return f"SELECT a, b FROM {files.index(hop.backward if direction == 'backward' else hop.forward)}"
+        path, near = (hop.backward, "a") if direction == "backward" else (hop.forward, "b")
+        return f"SELECT a, b FROM {files.index(path, near, rids)}"
     if hop.form == "column":
         if direction == "forward" and hop.forward is not None:
-            return f"SELECT a, b FROM {files.index(hop.forward)}"
+            return f"SELECT a, b FROM {files.index(hop.forward, 'b', rids)}"
         scan = files.scan(nearer)
         positions = None
         if direction == "backward" and rids is not None:
@@ -82,9 +83,8 @@ def _keyed(
     rids: tuple[int, ...] | None,
 ) -> str:
     """From the file where there is one, and from the source where that is cheaper and it is what it was."""
-    stored = None if hop.backward is None else f"SELECT a, b FROM {files.index(hop.backward)}"
-    if stored is not None and (direction == "backward" or rids is None):
-        return stored
+    if hop.backward is not None and (direction == "backward" or rids is None):
+        return f"SELECT a, b FROM {files.index(hop.backward, 'a', rids)}"
     from lineage_service.capture.direct import Direct
     from lineage_service.index.engine import direct_members
 
@@ -95,8 +95,8 @@ def _keyed(
         (name for name, each in zip(direct.sources, places, strict=True) if not files.is_unchanged(each)), None
     )
     if changed is not None:
-        if stored is not None:
-            return stored
+        if hop.backward is not None:
+            return f"SELECT a, b FROM {files.index(hop.backward)}"
         raise captured_no_more(changed, source.run_id)
     scans = [files.scan(place) for place in places]
     only: dict[int | None, Sequence[int]] = {}

@@ -101,7 +101,8 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
     presorted = bool(stored) and not distinct and not masked_by(way.hop)
     if start.rids is not None and start.few:
         marks = ", ".join("?" for _ in start.rids)
-        return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), presorted)
+        # Not presorted: DuckDB joins with the list, and gives the row groups in any order.
+        return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), False)
     if start.rids is None and start.table is None:
         return WalkSql(select, [], presorted)
     rows, parameters = start.relation("")

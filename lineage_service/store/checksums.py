@@ -2,9 +2,9 @@
 
 DuckDB does not look at the checksums that Parquet has, and a flipped bit can give another number without an error. So
 every file of a run has sums of our own, of each row group and of all that is around them (the footer above all). What
-is read is compared first, once per process and as long as the file is not touched: a look-up compares the row groups it
-reads, a scan the whole file. Files that no run noted (those of older homes, and what is still being made) are read as
-they are.
+is read is compared first, once per process and as long as the file is not touched: a look-up compares the row groups
+that it reads, found by the statistics in a footer that was compared before; a scan compares the whole file. Files that
+no run noted (those of older homes, and what is still being made) are read as they are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import mmap
 import os
 import weakref
 import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -172,6 +172,9 @@ class Noted(Protocol):
     def noted(self, run_id: str) -> dict[str, str]: ...
 
 
+_State = tuple[int, int, int]  # of a file: when it was changed, size, number
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a file is: the home, the run in whose folder, the path in there."""
@@ -185,7 +188,7 @@ class _Place:
 class _Compared:
     """What of a file, in the state in which it was, is as noted; everything where nothing was noted."""
 
-    state: tuple[int, int, int]
+    state: _State
     parts: set[int] = field(default_factory=set)
     whole: bool = False
 
@@ -193,6 +196,7 @@ class _Compared:
 _catalogs: dict[str, list[weakref.ref[Noted]]] = {}
 _sums: dict[tuple[str, str], dict[str, Sums]] = {}
 _compared: dict[str, _Compared] = {}
+_read_bounds: dict[tuple[str, str], tuple[_State | None, list[tuple[int, int]]]] = {}
 
 
 def register(home: HomeLayout, catalog: Noted) -> None:
@@ -211,6 +215,7 @@ def forget() -> None:
     """As in a new process: everything is compared again."""
     _sums.clear()
     _compared.clear()
+    _read_bounds.clear()
 
 
 def verify(*paths: str) -> None:
@@ -237,6 +242,55 @@ def verify_touched(path: str, touches: Callable[[int, int], bool]) -> None:
         return (number for number, (first, end) in enumerate(pairwise(ends)) if touches(first, end))
 
     _verify(path, touched)
+
+
+def verify_values(path: str, column: str, values: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Compares just the row groups that can hold one of the values, by the statistics of a column of numbers.
+
+    Gives the rows that these are, each from one number to before another, and nobody must believe any other row of the
+    file; None where all of it was compared.
+    """
+    verify_groups(path)  # the statistics are believed from here on
+    place = _place(path)
+    sums = None if place is None else _noted(place)
+    bounds = None if sums is None or not sums.groups else _bounds(path, column)
+    if sums is None or bounds is None or len(bounds) != len(sums.groups):
+        verify(path)
+        return None
+    wanted = sorted(values)
+    groups = [
+        number for number, (low, high) in enumerate(bounds) if bisect_left(wanted, low) < bisect_right(wanted, high)
+    ]
+    verify_groups(path, groups)
+    ends = list(accumulate((rows for _, _, rows, _ in sums.groups), initial=0))
+    found: list[tuple[int, int]] = []
+    for number in groups:
+        begins_here = not found or found[-1][1] != ends[number]
+        found.append((ends[number] if begins_here else found.pop()[0], ends[number + 1]))
+    return found
+
+
+def _bounds(path: str, column: str) -> list[tuple[int, int]] | None:
+    """The least and the largest number of a column in each row group; None where a file does not say."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    key, state = (path, column), _state(path)
+    if key in _read_bounds and _read_bounds[key][0] == state:
+        return _read_bounds[key][1]
+    found = []
+    try:
+        metadata = pq.read_metadata(path)
+        place = metadata.schema.names.index(column)
+        for number in range(metadata.num_row_groups):
+            statistics = metadata.row_group(number).column(place).statistics
+            if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
+                return None
+            found.append((statistics.min, statistics.max))
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    _read_bounds[key] = state, found
+    return found
 
 
 def verify_below(folder: str) -> None:
@@ -350,7 +404,7 @@ def _is_same(path: str, sums: Sums, parts: Iterable[int]) -> bool:
     return all(now == then for now, then in found)
 
 
-def _state(path: str) -> tuple[int, int, int] | None:
+def _state(path: str) -> _State | None:
     try:
         found = Path(path).stat()
     except OSError:

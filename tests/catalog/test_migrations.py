@@ -74,7 +74,7 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
     )
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
     with engine.connect() as connection:
-        assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() == 7
+        assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() == 8
         assert all_broken(lambda query: connection.execute(query).all()) == []
     reader.close()
 

@@ -5,8 +5,17 @@ import random
 from dataclasses import replace
 
 import pytest
+from lineage_catalog import engine as engine_module
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, connect
+from lineage_catalog.engine import (
+    CatalogError,
+    DamagedCatalog,
+    check_pages,
+    connect,
+    empty_log,
+    migrate,
+    require_head,
+)
 from lineage_catalog.erasures import ErasureRecord, finish_erasure, replace_text, switch, texts
 from lineage_catalog.records import (
     ColumnRecord,
@@ -21,7 +30,8 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import all_broken
+from lineage_catalog.seals import NAMES, all_broken
+from lineage_catalog.verified import VerifiedReader
 from lineage_catalog.writer import commit_run, expire_runs, forget_files, forget_runs, settle_lineage
 from sqlalchemy import delete, select, update
 
@@ -137,3 +147,106 @@ def test_lineage_is_not_added_to_a_damaged_run(url):
     with pytest.raises(CatalogError, match="is damaged: what is held of run 'r1'"):
         settle_lineage(engine, lineage("r1"))
     engine.dispose()
+
+
+# --- nothing is passed over -----------------------------------------------------------------------------------
+
+LISTINGS = {
+    "runs": lambda reader: reader.runs("flow"),
+    "latest run": lambda reader: reader.latest_run("flow"),
+    "workflows": lambda reader: reader.workflows(),
+    "unfinished": lambda reader: reader.unfinished_runs(),
+    "owners": lambda reader: reader.latest_runs_of_owners("totals"),
+    "readers": lambda reader: reader.readers_of(["v0"]),
+    "makers": lambda reader: reader.makers_of(["vr1", "vr2"]),
+}
+CHANGED = [
+    *((models.runs, name, other) for name, other in (("workflow", "flaw"), ("lineage", "complete"), ("status", "x"))),
+    *((models.run_datasets, name, other) for name, other in (("name", "tables"), ("role", "step"), ("workflow", "f"))),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "other"), CHANGED, ids=str)
+def test_what_a_changed_name_would_hide_is_missed(engine, table, column, other):
+    """Not only records that are given out are compared: one with a damaged name is not among them."""
+    commit_run(engine, run("r2"))
+    mine = models.runs.c.id == "r2"
+    if table is models.run_datasets:
+        mine = (table.c.run_id == "r2") & (table.c.role == "output")
+    with engine.begin() as connection:
+        connection.execute(update(table).where(mine).values({column: other}))
+    for ask in LISTINGS.values():
+        with pytest.raises(DamagedCatalog, match="is not as it was written"):
+            ask(VerifiedReader(engine))
+
+
+def test_a_catalog_of_an_earlier_version_has_no_seal_of_names(engine):
+    with engine.begin() as connection:
+        connection.execute(delete(models.seals).where(models.seals.c.scope == NAMES))
+    assert broken(engine) == []
+    assert [each.id for each in VerifiedReader(engine).runs("flow")] == ["r1"]
+    commit_run(engine, run("r2"))
+    with engine.connect() as connection:
+        assert NAMES in set(connection.execute(select(models.seals.c.scope)).scalars())
+
+
+@pytest.mark.parametrize("column", ["status", "workflow"])
+def test_damage_is_not_sealed_by_the_next_commit(engine, column):
+    with engine.begin() as connection:
+        connection.execute(update(models.runs).values({column: "x"}))
+    with pytest.raises(DamagedCatalog, match=r"the list of (runs|names) is not as it was written"):
+        commit_run(engine, run("r2"))
+
+
+# --- SQLite's pages -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A catalog's file, closed."""
+    migrate(f"sqlite:///{tmp_path / 'catalog.db'}")
+    engine = connect(f"sqlite:///{tmp_path / 'catalog.db'}")
+    for number in range(3):
+        commit_run(engine, run(f"r{number}"))
+    empty_log(engine)
+    engine.dispose()
+    return tmp_path / "catalog.db"
+
+
+INDEXES = {
+    "ix_runs_workflow_ordinal": b"flow",
+    "ix_run_datasets_version_id": b"vr1",
+    "ix_run_datasets_name": b"totals",
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_a_damaged_index_of_a_large_catalog_hides_nothing(file, monkeypatch, index):
+    """Such a catalog is not looked through as a whole when it is opened."""
+    monkeypatch.setattr(engine_module, "MOST_PAGES", 0)
+    engine = connect(f"sqlite:///{file}")
+    check_pages(engine)
+    with engine.connect() as connection:
+        size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)).scalar_one()
+    engine.dispose()
+    content = bytearray(file.read_bytes())
+    place = content.index(INDEXES[index], (page - 1) * size, page * size)
+    content[place] ^= 1
+    file.write_bytes(content)
+    engine = connect(f"sqlite:///{file}")
+    with pytest.raises(DamagedCatalog, match=r"the catalog 'catalog.db' is damaged"):
+        check_pages(engine)
+    engine.dispose()
+
+
+def test_a_damaged_schema_is_told_as_such(file):
+    """SQLite quotes it in its error, and what is no UTF-8 cannot be quoted."""
+    content = bytearray(file.read_bytes())
+    content[content.index(b"(", content.index(b"CREATE TABLE runs"))] = 0xCE
+    file.write_bytes(content)
+    for look in (check_pages, require_head):
+        engine = connect(f"sqlite:///{file}")
+        with pytest.raises(CatalogError, match=r"catalog 'catalog.db'.* damaged"):
+            look(engine)
+        engine.dispose()
