@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -32,9 +33,10 @@ COMPUTED = {**GROUPED, "by": {"k": "k % 3"}}
 
 
 def flow(folder: Path, steps: list[dict], rows: int = 30, name: str = "flow", output: str = "t", **more) -> Path:
-    """A workflow over `a(k, v)`: k runs from 0 to 6 again and again, v counts."""
+    """A workflow over `a(k, v)`: k runs from 0 to 6 again and again, v counts. Beside it is a copy, `b.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     duckdb.sql(f"COPY (SELECT range % 7 AS k, range AS v FROM range({rows})) TO '{folder / 'a.parquet'}'")
+    shutil.copyfile(folder / "a.parquet", folder / "b.parquet")
     body = {
         "version": 1,
         "name": name,
@@ -375,7 +377,7 @@ def test_forms_that_store_nothing(spark, tmp_path):
 
 
 def test_a_cross_product_and_a_union_of_whole_inputs_are_formulas(spark, tmp_path):
-    other = {"sources": {"a": {"path": "a.parquet"}, "b": {"path": "a.parquet", "rename": {"k": "bk", "v": "bv"}}}}
+    other = {"sources": {"a": {"path": "a.parquet"}, "b": {"path": "b.parquet", "rename": {"k": "bk", "v": "bv"}}}}
     with Home.open(tmp_path / "home") as home:
         home.run(flow(tmp_path, [{"name": "t", "op": "join", "left": "a", "right": "b", "how": "cross"}], **other))
         assert forms(home) == {("source:a", "formula"), ("source:b", "formula")}
@@ -385,7 +387,7 @@ def test_a_cross_product_and_a_union_of_whole_inputs_are_formulas(spark, tmp_pat
         assert rows == [a * 30 + 7 for a in range(30)]
         rows = home.forward("a", to="t", rid=7, rids=True).arrow().column("_rid").to_pylist()
         assert rows == list(range(210, 240))
-    other = {"sources": {"a": {"path": "a.parquet"}, "b": {"path": "a.parquet"}}}
+    other = {"sources": {"a": {"path": "a.parquet"}, "b": {"path": "b.parquet"}}}
     with Home.open(tmp_path / "union") as home:
         home.run(flow(tmp_path, [{"name": "t", "op": "union", "inputs": ["a", "b"]}], **other))
         assert forms(home) == {("source:a", "formula"), ("source:b", "formula")}
@@ -464,7 +466,7 @@ DEEP = [
 SOURCES = {
     "sources": {
         "a": {"path": "a.parquet"},
-        "b": {"path": "a.parquet", "rename": {"k": "bk", "v": "bv"}},
+        "b": {"path": "b.parquet", "rename": {"k": "bk", "v": "bv"}},
         "a2": {"path": "a.parquet", "rename": {"k": "k2", "v": "v2"}},
     }
 }

@@ -8,8 +8,9 @@ hops and links of makers with readers count. So forward is the inverse of backwa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from lineage_catalog.reader import CatalogReader
@@ -62,6 +63,8 @@ class LineageGraph:
     _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
     _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
     _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
+    _places: dict[Place, list[DatasetRecord]] = field(default_factory=dict)
+    _alone: dict[str, bool] = field(default_factory=dict)
 
     def hops(self, run_id: str) -> list[HopRecord]:
         if run_id not in self._hops:
@@ -73,11 +76,14 @@ class LineageGraph:
     def datasets(self, run_id: str) -> list[DatasetRecord]:
         if run_id not in self._datasets:
             self._datasets[run_id] = self.reader.datasets(run_id)
+            for each in self._datasets[run_id]:
+                self._places.setdefault(Place(run_id, each.space), []).append(each)
         return self._datasets[run_id]
 
     def datasets_at(self, place: Place) -> list[DatasetRecord]:
         """The names under which the rows of a place are known; none for groups."""
-        return [each for each in self.datasets(place.run_id) if each.space == place.space]
+        self.datasets(place.run_id)
+        return self._places.get(place, [])
 
     def sources(self, run_id: str) -> list[DatasetRecord]:
         """What a run has read."""
@@ -148,16 +154,16 @@ class LineageGraph:
 
     def shared(self, one: Place, other: Place) -> SharedRows | None:
         """Which rows of one place are which of another; None where they have none in common."""
-        ids = [self.datasets_at(place)[0].version_id if self.datasets_at(place) else "" for place in (one, other)]
-        if not all(ids):
+        first, second = self.datasets_at(one), self.datasets_at(other)
+        if not first or not second:
             return None
-        if ids[0] == ids[1]:
+        key = first[0].version_id, second[0].version_id
+        if key[0] == key[1]:
             from lineage_service.store.shared_rows import SAME
 
             return SAME
         if not (is_source(one) and is_source(other)):
             return None
-        key = ids[0], ids[1]
         if key not in self._shared:
             self._shared[key] = self._shared_rows(*key)
         return self._shared[key]
@@ -203,10 +209,22 @@ class LineageGraph:
 
     def is_alone(self, run_id: str) -> bool:
         """Whether nothing outside of a run, and no row that it has read twice, adds ways between its datasets."""
-        places = sorted({Place(each.run_id, each.space) for each in self.sources(run_id)})
-        if any(self.makers(place) for place in places):
+        if run_id not in self._alone:
+            places = {Place(each.run_id, each.space): each.version_id for each in self.sources(run_id)}
+            self._alone[run_id] = not any(self.makers(place) for place in places) and not self._read_twice(places)
+        return self._alone[run_id]
+
+    def _read_twice(self, places: Mapping[Place, str]) -> bool:
+        """Whether two of these places share rows."""
+        if len(places) < 2:
             return False
-        return len(places) < 2 or not any(self.same_rows(place, [run_id]) for place in places[:-1])
+        readers: dict[tuple[str, str], list[Place]] = {}
+        for place, version_id in places.items():
+            version = self.version(version_id)
+            for file in version.read_files if version is not None else ():
+                readers.setdefault(file, []).append(place)
+        together = {(one, other) for each in readers.values() for one, other in combinations(each, 2)}
+        return any(self.shared(one, other) is not None for one, other in together)
 
 
 @dataclass(frozen=True)
