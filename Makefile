@@ -32,9 +32,9 @@ layers: venv
 unit: venv
 	$(PYTEST) -m "not slow"
 
-# While you work: no Spark, no server, no wheel, under a minute.
+# While you work: no Spark, no server, no wheel, nothing long, under a minute.
 fast: lint
-	$(PYTEST) -m "not slow and not spark and not server and not wheel"
+	$(PYTEST) -m "not slow and not long and not spark and not server and not wheel"
 
 # What CI runs: everything but the tests that take long.
 test: lint types layers unit

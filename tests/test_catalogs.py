@@ -18,6 +18,8 @@ from lineage_service.errors import QuestionError
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, version_id
 from tests.made_runs import Made, MadeHome
 
+pytestmark = pytest.mark.long
+
 CATALOGS = int(os.environ.get("SMOKE_CATALOGS", "6"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
 

@@ -21,7 +21,7 @@ from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start
 from tests.test_catalogs import asked
 
-CATALOGS = int(os.environ.get("SMOKE_CATALOGS", "2"))
+CATALOGS = int(os.environ.get("SMOKE_CATALOGS", "1"))
 SEED = int(os.environ.get("SMOKE_SEED", "0"))
 PATHS = {"parquet": ["p*.parquet", "p1.parquet", "p2.parquet"], "csv": ["c*.csv", "c1.csv", "c2.csv"]}
 

@@ -23,6 +23,8 @@ from tests.limits_driver import EXPRESSIONS, KINDS, SECONDS
 from tests.made_home import made_home
 from tests.made_runs import Made, MadeHome
 
+pytestmark = pytest.mark.long
+
 MEMORY = 200_000_000
 PROCESS = 200_000_000  # what Python, DuckDB and Arrow take before they are asked anything, and more
 ENDED = r"needs more memory than allowed \(200 MB\)|took longer than 0\.5 s|nested too deeply|too long \(|larger than"

@@ -21,6 +21,8 @@ from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
 
+pytestmark = pytest.mark.long
+
 PEOPLE = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 SUBJECT = {"subject": {"person": "id"}, "pii": ["name"]}
 SAME = [(n, n) for n in range(3)]
