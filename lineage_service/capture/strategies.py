@@ -77,9 +77,12 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
     by_pair = isinstance(node, Join) and node.how == "semi" and node.keyed is None
     if strategy != "stage" and by_pair:
         return "its `on` compares more than keys, so that matching pairs can only be written as they are found"
+    if isinstance(node, Window):
+        if strategy == "inject":
+            return "every row would carry the list of the rows that it was computed from"
+        if strategy in LATER:
+            return "which rows a measure read depends on the order of the rows, and ties may come in another order"
     if strategy == "inject":
-        if isinstance(node, Window):
-            return "every row would carry the list of its whole partition"
         size = _largest_row(breaker)
         if size is not None and size > ROW_LIMIT:
             return (

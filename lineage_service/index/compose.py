@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.capture.handles import Role, Space, is_dataset, is_window
 from lineage_service.index.edges import Edge
 
 
@@ -20,7 +20,15 @@ def view_of(space: Space) -> str:
 
 
 def pairs_of(edge: Edge) -> str:
-    """The pairs of one edge as they are in its table."""
+    """The pairs of one edge as they are in its table; of intervals, every id in them."""
+    if edge.frames:
+        rows, inside = view_of(edge.table), view_of(edge.target)
+        parts = [
+            f"SELECT f.id AS a, m.id AS b FROM {rows} f JOIN (SELECT DISTINCT id FROM {inside}) m "
+            f"ON m.id BETWEEN f.lo{index} AND f.hi{index}"
+            for index in range(edge.frames)
+        ]
+        return " UNION ".join(parts)
     return f"SELECT id AS a, {edge.column} AS b FROM {view_of(edge.table)} WHERE {edge.column} IS NOT NULL"
 
 
@@ -38,7 +46,11 @@ def count_of_ways(edges: Sequence[Edge], start: Space, target: Space) -> str:
         for table in dict.fromkeys(edge.table for edge in own):
             terms, joins = [], []
             for index, edge in enumerate(edge for edge in own if edge.table == table):
-                if edge.target == target:
+                if edge.frames:
+                    joined, term = _ways_inside(names[edge.target], edge.frames, index)
+                    joins += joined
+                    terms.append(term)
+                elif edge.target == target:
                     terms.append(f"CASE WHEN t.{edge.column} IS NULL THEN 0 ELSE 1 END")
                 else:
                     joins.append(f"LEFT JOIN {names[edge.target]} w{index} ON w{index}.id = t.{edge.column}")
@@ -54,6 +66,18 @@ def count_of_ways(edges: Sequence[Edge], start: Space, target: Space) -> str:
     return f"WITH {', '.join(ctes)} SELECT coalesce(n, 0) FROM {names[start]}"
 
 
+def _ways_inside(ways: str, frames: int, number: int) -> tuple[list[str], str]:
+    """The ways behind intervals of ids: joins for them, and their sum. Ways of all ids up to one are added up once."""
+    joins, terms = [], []
+    for index in range(frames):
+        first, last = f"p{number}_{index}", f"q{number}_{index}"
+        summed = f"(SELECT id, sum(n) OVER (ORDER BY id) AS n FROM {ways})"
+        joins.append(f"LEFT JOIN {summed} {first} ON {first}.id = t.lo{index} - 1")
+        joins.append(f"LEFT JOIN {summed} {last} ON {last}.id = t.hi{index}")
+        terms.append(f"coalesce({last}.n, 0) - CASE WHEN {last}.n IS NULL THEN 0 ELSE coalesce({first}.n, 0) END")
+    return joins, f"({' + '.join(terms)})"
+
+
 def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
     """Distinct pairs (a, b, role) from rows of `start` to rows of `target`, over all ways; own wins over peer."""
     ctes: list[str] = []
@@ -65,6 +89,10 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
             ctes.append(f"{names[space]} AS ({_merged(incoming[space])})")
         for edge in (edge for edge in edges if edge.source == space):
             role, view = int(edge.role), view_of(edge.table)
+            if edge.frames:
+                reached = f"SELECT id AS a, id AS b, {role} AS role FROM {view}" if space == start else ""
+                incoming.setdefault(edge.target, []).extend(_inside(edge, names.get(space) or f"({reached})"))
+                continue
             if space == start:
                 part = f"SELECT id AS a, {edge.column} AS b, {role} AS role FROM {view} WHERE {edge.column} IS NOT NULL"
             else:
@@ -77,6 +105,61 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
     return ctes_text + _merged(incoming.get(target, []))
 
 
+def _inside(edge: Edge, reached: str) -> list[str]:
+    """What intervals add to the pairs that reach them."""
+    ids = f"(SELECT DISTINCT id FROM {view_of(edge.target)})"
+    return [
+        f"SELECT r.a, m.id AS b, greatest(r.role, {int(edge.role)}) AS role FROM {reached} r "
+        f"JOIN {view_of(edge.table)} t ON t.id = r.b JOIN {ids} m ON m.id BETWEEN t.lo{index} AND t.hi{index}"
+        for index in range(edge.frames)
+    ]
+
+
+def merged_intervals(ranges: str, keys: Sequence[str]) -> str:
+    """(keys…, lo, hi): intervals of the same keys that overlap or touch as one."""
+    by, shown = ", ".join(keys), ", ".join(f"x.{key}" for key in keys)
+    order = f"PARTITION BY {by} ORDER BY lo, hi"
+    furthest = f"max(hi) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    begun = f"SELECT {by}, lo, hi, CASE WHEN lo <= {furthest} + 1 THEN 0 ELSE 1 END AS begins FROM ({ranges}) r"
+    islands = f"SELECT {by}, lo, hi, sum(begins) OVER ({order} ROWS UNBOUNDED PRECEDING) AS island FROM ({begun}) b"
+    return f"SELECT {shown}, min(lo) AS lo, max(hi) AS hi FROM ({islands}) x GROUP BY {shown}, x.island"
+
+
+def frame_ranges(frames: int, rows: str) -> str:
+    """(id, lo, hi) of a table with the bounds of several intervals; those that hold nothing left out."""
+    return " UNION ALL ".join(
+        f"SELECT id, lo{index} AS lo, hi{index} AS hi FROM {rows} WHERE lo{index} IS NOT NULL"
+        for index in range(frames)
+    )
+
+
+def count_of_frames(own: Edge, chain: Sequence[Edge]) -> str:
+    """How many distinct pairs a dataset's rows have by their own column and by a window's intervals, where an id that
+    is reached is at one position alone: counted from the bounds, nothing is multiplied out."""
+    first, frames, last = chain
+    inside = f"(SELECT id, count({last.column}) OVER (ORDER BY id) AS n FROM {view_of(last.table)})"
+    islands = merged_intervals(frame_ranges(frames.frames, view_of(frames.table)), ["id"])
+    counted = (
+        f"SELECT i.id, sum(q.n - coalesce(p.n, 0)) AS n, max(CASE WHEN i.id BETWEEN i.lo AND i.hi THEN 1 ELSE 0 END) "
+        f"AS here FROM ({islands}) i JOIN {inside} q ON q.id = i.hi LEFT JOIN {inside} p ON p.id = i.lo - 1 "
+        "GROUP BY i.id"
+    )
+    alone = f"CASE WHEN o.{own.column} IS NULL OR coalesce(f.here, 0) = 1 THEN 0 ELSE 1 END"
+    return (
+        f"SELECT coalesce(sum({alone} + coalesce(f.n, 0)), 0) FROM {view_of(own.table)} o "
+        f"LEFT JOIN ({counted}) f ON f.id = o.{first.column}"
+    )
+
+
+def count_of_others(own: Edge, chain: Sequence[Edge]) -> str:
+    """How many of a dataset's rows have another id in their own column than the window's row that they are."""
+    first, _, last = chain
+    return (
+        f"SELECT count(*) FROM {view_of(own.table)} o JOIN {view_of(last.table)} m ON m.id = o.{first.column} "
+        f"WHERE m.{last.column} IS DISTINCT FROM o.{own.column}"
+    )
+
+
 def chained_pairs(edges: Sequence[Edge]) -> str:
     """Pairs (a, b) along edges that are one way, each beginning where the one before ends. Not made distinct."""
     tables = [f"{view_of(edge.table)} t{index}" for index, edge in enumerate(edges)]
@@ -86,20 +169,11 @@ def chained_pairs(edges: Sequence[Edge]) -> str:
     return f"{text} WHERE t{len(edges) - 1}.{edges[-1].column} IS NOT NULL"
 
 
-def count_of_both(own: Edge, chain: Sequence[Edge]) -> str:
-    """How many rows of a dataset have an id in their own column that a chain of two edges leads to as well."""
-    first, last = chain
-    return (
-        f"SELECT count(*) FROM {view_of(own.table)} o JOIN {view_of(first.table)} f ON f.id = o.id "
-        f"JOIN {view_of(last.table)} m ON m.id = f.{first.column} AND m.{last.column} = o.{own.column}"
-    )
-
-
 def is_chain(edges: Sequence[Edge], start: Space) -> bool:
-    """Whether the edges (sources before targets) are one way from `start`."""
+    """Whether the edges (sources before targets) are one way from `start`, with no intervals on it."""
     at = start
     for edge in edges:
-        if edge.source != at:
+        if edge.source != at or edge.frames:
             return False
         at = edge.target
     return True
@@ -131,6 +205,11 @@ def composable(edges: Sequence[Edge], start: Space) -> list[Edge]:
             kept.append(edge)
             reached.add(edge.target)
     return kept
+
+
+def segment_ends(edges: Sequence[Edge]) -> list[Space]:
+    """The datasets and windows that edges lead to."""
+    return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target) or is_window(edge.target)))
 
 
 def targets_of(edges: Sequence[Edge]) -> list[Space]:

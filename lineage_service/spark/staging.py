@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
 
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, group_space, window_space
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.capture.workload import Declared
 from lineage_service.errors import Position, Problem, WorkflowError
@@ -56,6 +56,10 @@ class Stage(Protocol):
 
     def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         """Groups with the list of their members (column `group`), written once; read back with their id there."""
+
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        """A window's rows with the bounds of what they read, written once in their order; read back with their
+        positions (column `group`)."""
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         """A lineage table that rides in the rows of a dataset, as a list in its first handle."""
@@ -116,6 +120,11 @@ class Rehearsal:
     def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         _ = space, handles
         written = self.once(f"{each.node.id}:groups", rows, each.node.position)
+        return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
+
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        _ = handles
+        written = self.once(f"{each.node.id}:ordered", rows, each.node.position)
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
@@ -196,6 +205,24 @@ class Writing:
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         frame = read_files(self.spark, paths, schema=rows.schema)
         return with_nullability(rows_with_rids(frame, version, paths, nested), rows.drop(nested).schema)
+
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        # A task writes its rows as the window gives them: one partition after the other, each in its order.
+        folder = self._fresh(f"{each.node.id}:ordered")
+        self.rows[each.node.id] = self._write(rows, folder, f"rows of step '{each.node.step}'", each.node.position)
+        files = self._files(folder)
+        order, window = group_space(each.node.id), window_space(each.node.id)
+        self.tables[order] = TableRows("files", files, None, tuple(self.names.handles(handles)))
+        bounds = tuple(name for index in range(frames_of(each)) for name in self.names.bounds(index))
+        self.tables[window] = TableRows("files", files, None, bounds, framed=True)
+        return self._with_positions(rows, folder)
+
+    def _with_positions(self, rows: DataFrame, folder: Path) -> DataFrame:
+        """Rows that were written to a folder, each with its position there."""
+        version = version_of_folder(folder, [(name, "") for name in rows.columns], self.folder)
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        frame = read_files(self.spark, paths, schema=rows.schema)
+        return with_nullability(rows_with_rids(frame, version, paths, self.names.group), rows.schema)
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         columns = tuple(self.names.handles(handles))
@@ -291,6 +318,11 @@ class Writing:
             rows, written.bytes = size_of_folder(folder)
             written.rows = rows
         return rows
+
+
+def frames_of(each: Instrumented) -> int:
+    """How many intervals a window's rows have bounds of."""
+    return next(table.frames for table in each.tables if table.frames)
 
 
 def dataset_relation(
