@@ -110,13 +110,13 @@ def parsed_frame(text: str) -> Frame:
     bounded = start.distance is not None and end.distance is not None
     if bounded and all(is_number(b.distance) for b in (start, end)) and start.offset > end.offset:
         raise Unsupported(f"a frame that ends before it starts: {text}")
-    return Frame(tree.args["kind"], start, end)
+    return Frame(tree.args["kind"].upper(), start, end)
 
 
 def bound_of(value, side: str | None) -> Bound:
     if value == "CURRENT ROW":
         return Bound(0)
-    direction = {"PRECEDING": -1, "FOLLOWING": 1}[side]
+    direction = {"PRECEDING": -1, "FOLLOWING": 1}[side.upper()]
     if value == "UNBOUNDED":
         return Bound(direction, None)
     return Bound(direction, span_of(value) if isinstance(value, exp.Interval) else value_of(value, Context(None)))
