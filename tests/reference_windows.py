@@ -195,7 +195,7 @@ def ignores_nulls(node: exp.Expression) -> bool:
 
 
 def dense_rank(place: Place) -> int:
-    return 1 + sum(place.partition.ties(i)[0] == i for i in place.earlier)
+    return 1 + sum(not place.partition.is_tie(i, i + 1) for i in place.earlier)
 
 
 def percent_rank(place: Place) -> float:
@@ -246,8 +246,7 @@ def way(node: exp.Lag | exp.Lead, place: Place) -> tuple[int | None, set[int]]:
     if not ignores_nulls(node):
         taken = place.position + sign * steps
         return (taken, {taken}) if 0 <= taken < len(rows) else (None, set())
-    if steps < 1:
-        raise Unsupported("lag or lead of no row, ignoring nulls")
+    sign, steps = (sign, steps) if steps >= 0 else (-sign, -steps)
     passed, position = set(), place.position
     while steps:
         position += sign
