@@ -110,13 +110,13 @@ def parsed_frame(text: str) -> Frame:
     bounded = start.distance is not None and end.distance is not None
     if bounded and all(is_number(b.distance) for b in (start, end)) and start.offset > end.offset:
         raise Unsupported(f"a frame that ends before it starts: {text}")
-    return Frame(tree.args["kind"], start, end)
+    return Frame(tree.args["kind"].upper(), start, end)
 
 
 def bound_of(value, side: str | None) -> Bound:
     if value == "CURRENT ROW":
         return Bound(0)
-    direction = {"PRECEDING": -1, "FOLLOWING": 1}[side]
+    direction = {"PRECEDING": -1, "FOLLOWING": 1}[side.upper()]
     if value == "UNBOUNDED":
         return Bound(direction, None)
     return Bound(direction, span_of(value) if isinstance(value, exp.Interval) else value_of(value, Context(None)))
@@ -195,7 +195,7 @@ def ignores_nulls(node: exp.Expression) -> bool:
 
 
 def dense_rank(place: Place) -> int:
-    return 1 + sum(place.partition.ties(i)[0] == i for i in place.earlier)
+    return 1 + sum(not place.partition.is_tie(i, i + 1) for i in place.earlier)
 
 
 def percent_rank(place: Place) -> float:
@@ -246,8 +246,7 @@ def way(node: exp.Lag | exp.Lead, place: Place) -> tuple[int | None, set[int]]:
     if not ignores_nulls(node):
         taken = place.position + sign * steps
         return (taken, {taken}) if 0 <= taken < len(rows) else (None, set())
-    if steps < 1:
-        raise Unsupported("lag or lead of no row, ignoring nulls")
+    sign, steps = (sign, steps) if steps >= 0 else (-sign, -steps)
     passed, position = set(), place.position
     while steps:
         position += sign
