@@ -81,7 +81,7 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
         if strategy == "inject":
             return "every row would carry the list of the rows that it was computed from"
         if strategy in LATER:
-            return "which rows a measure read depends on the order of the rows, and ties may come in another order"
+            return "which rows its measures read is kept as it was: read again, ties may come in another order"
     if strategy == "inject":
         size = _largest_row(breaker)
         if size is not None and size > ROW_LIMIT:
@@ -143,4 +143,11 @@ def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]
     """The breakers for which a forced strategy is refused, each with the reason."""
     if capture in ("auto", "off"):
         return []
-    return [(each.node, reason) for each in breakers if (reason := refusal(each, capture)) is not None]
+    wanted = [each for each in breakers if not gives_way(each, capture)]
+    return [(each.node, reason) for each in wanted if (reason := refusal(each, capture)) is not None]
+
+
+def gives_way(breaker: Breaker, strategy: str) -> bool:
+    """Whether a breaker is staged where reading again is asked for, and nothing is refused: whether the order of a
+    window is total is only known once it has run."""
+    return isinstance(breaker.node, Window) and strategy in LATER
