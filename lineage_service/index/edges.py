@@ -71,6 +71,11 @@ class Graph:
         """The ordered rows of windows: behind them lineage goes on as behind a dataset."""
         return list(dict.fromkeys(edge.target for edge in self.edges if edge.frames))
 
+    def ordered_behind(self, start: Space) -> list[Space]:
+        """Those behind one dataset, each before what is behind it."""
+        ordered = self.ordered()
+        return [space for space in self._order(start, False) if space in ordered]
+
     def _order(self, start: Space, beyond: bool, whole: bool = True) -> list[Space]:
         """The start and the spaces behind it that have edges of their own, each before what it points into.
 
