@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lineage_service.capture.handles import Role, Space, is_dataset, is_window
 from lineage_service.index.edges import Edge
@@ -133,31 +134,76 @@ def frame_ranges(frames: int, rows: str) -> str:
     )
 
 
-def count_of_frames(own: Edge, chain: Sequence[Edge]) -> str:
-    """How many distinct pairs a dataset's rows have by their own column and by a window's intervals, where an id that
-    is reached is at one position alone: counted from the bounds, nothing is multiplied out."""
-    first, frames, last = chain
-    inside = f"(SELECT id, count({last.column}) OVER (ORDER BY id) AS n FROM {view_of(last.table)})"
-    islands = merged_intervals(frame_ranges(frames.frames, view_of(frames.table)), ["id"])
-    counted = (
-        f"SELECT i.id, sum(q.n - coalesce(p.n, 0)) AS n, max(CASE WHEN i.id BETWEEN i.lo AND i.hi THEN 1 ELSE 0 END) "
-        f"AS here FROM ({islands}) i JOIN {inside} q ON q.id = i.hi LEFT JOIN {inside} p ON p.id = i.lo - 1 "
-        "GROUP BY i.id"
-    )
-    alone = f"CASE WHEN o.{own.column} IS NULL OR coalesce(f.here, 0) = 1 THEN 0 ELSE 1 END"
-    return (
-        f"SELECT coalesce(sum({alone} + coalesce(f.n, 0)), 0) FROM {view_of(own.table)} o "
-        f"LEFT JOIN ({counted}) f ON f.id = o.{first.column}"
-    )
+@dataclass(frozen=True)
+class WindowWay:
+    """The ways from a dataset's rows to a source's that are a row's own id and the intervals that it reads.
+
+    place: the column in which the row has its position. At each position is at most one id, and no id at two.
+    """
+
+    own: Edge
+    place: str
+    frames: Edge
+    last: Edge
+
+    @property
+    def rows(self) -> str:
+        return view_of(self.own.table)
+
+    @property
+    def inner(self) -> str:
+        return view_of(self.last.table)
+
+    @property
+    def is_same_row(self) -> bool:
+        """Whether the dataset's rows are the window's, in one file: then they have the same ids."""
+        return self.place == "id" and self.own.column == self.last.column
+
+    def count_of_others(self) -> str:
+        """How many of the rows have another id of their own than the window's row at their position."""
+        return (
+            f"SELECT count(*) FROM {self.rows} o JOIN {self.inner} m ON m.id = o.{self.place} "
+            f"WHERE m.{self.last.column} IS DISTINCT FROM o.{self.own.column}"
+        )
+
+    def count_of_nulls(self) -> str:
+        return f"SELECT count(*) - count({self.last.column}) FROM {self.inner}"
+
+    def count_of_pairs(self, *, nulls: bool) -> str:
+        """How many distinct pairs there are: counted from the bounds, nothing is multiplied out."""
+        ranges = frame_ranges(self.frames.frames, view_of(self.frames.table))
+        one = self.frames.frames == 1
+        islands = ranges if one else merged_intervals(ranges, ["id"])
+        here, length, joins = "CASE WHEN i.id BETWEEN i.lo AND i.hi THEN 1 ELSE 0 END", "i.hi - i.lo + 1", ""
+        if nulls:
+            inside = f"(SELECT id, count({self.last.column}) OVER (ORDER BY id) AS n FROM {self.inner})"
+            joins = f" JOIN {inside} q ON q.id = i.hi LEFT JOIN {inside} p ON p.id = i.lo - 1"
+            length = "q.n - coalesce(p.n, 0)"
+        counted = f"SELECT i.id, {length} AS n, {here} AS here FROM ({islands}) i{joins}"
+        if not one:
+            counted = f"SELECT id, sum(n) AS n, max(here) AS here FROM ({counted}) c GROUP BY id"
+        alone = f"CASE WHEN o.{self.own.column} IS NULL OR coalesce(f.here, 0) = 1 THEN 0 ELSE 1 END"
+        return (
+            f"SELECT coalesce(sum({alone} + coalesce(f.n, 0)), 0) FROM {self.rows} o "
+            f"LEFT JOIN ({counted}) f ON f.id = o.{self.place}"
+        )
 
 
-def count_of_others(own: Edge, chain: Sequence[Edge]) -> str:
-    """How many of a dataset's rows have another id in their own column than the window's row that they are."""
-    first, _, last = chain
-    return (
-        f"SELECT count(*) FROM {view_of(own.table)} o JOIN {view_of(last.table)} m ON m.id = o.{first.column} "
-        f"WHERE m.{last.column} IS DISTINCT FROM o.{own.column}"
-    )
+def window_way(ways: Sequence[Edge], start: Space, target: Space) -> WindowWay | None:
+    """The ways between two datasets as such, where they are."""
+    own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, target)]
+    chain = [edge for edge in ways if edge not in own]
+    if len(own) != 1 or len(chain) not in (2, 3):
+        return None
+    place = "id"
+    if len(chain) == 3:
+        if not chain[0].own or (chain[0].source, chain[0].target) != (start, chain[1].source):
+            return None
+        place = str(chain[0].column)
+    frames, last = chain[-2:]
+    begins = start if len(chain) == 2 else frames.source
+    linked = frames.source == begins and frames.target == last.source and last.target == target
+    return WindowWay(own[0], place, frames, last) if linked and frames.frames and last.once else None
 
 
 def chained_pairs(edges: Sequence[Edge]) -> str:

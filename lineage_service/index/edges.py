@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window
+from lineage_service.capture.handles import Role, Space, Table, is_dataset
 from lineage_service.store.tables import TableRows
 
 
@@ -65,7 +65,12 @@ class Graph:
 
     def segment(self, start: Space) -> list[Edge]:
         """Edges on ways from a dataset, or from the ordered rows of a window, to the nearest datasets and windows."""
-        return [edge for space in self._order(start, False, whole=False) for edge in self.out_of(space)]
+        spaces = self._order(start, False, whole=False)
+        return [edge for space in spaces for edge in self.out_of(space) if not edge.frames]
+
+    def intervals(self) -> list[Edge]:
+        """The edges that are intervals: of a window's rows, or of a dataset that is the window's rows."""
+        return [edge for edge in self.edges if edge.frames]
 
     def ordered(self) -> list[Space]:
         """The ordered rows of windows: behind them lineage goes on as behind a dataset."""
@@ -89,7 +94,7 @@ class Graph:
                 return
             seen.add(space)
             for edge in self.out_of(space):
-                if beyond or not (is_dataset(edge.target) or (not whole and is_window(edge.target))):
+                if beyond or not (is_dataset(edge.target) or (not whole and edge.frames)):
                     visit(edge.target)
             reverse.append(space)
 
@@ -113,7 +118,7 @@ def graph_of(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> Graph:
             continue
         for index, handle in enumerate(table.handles):
             if handle.space in riding:
-                edges += _members(by_space[handle.space], table.space)
+                edges += _members(by_space[handle.space], table.space, handle.role)
             else:
                 once = bool(table.once) and table.once[index]
                 edge = Edge(table.space, handle.space, handle.role, f"h{index}", table.space, once, table.frames)
@@ -121,10 +126,10 @@ def graph_of(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> Graph:
     return Graph(tuple(edges), rows)
 
 
-def _members(table: Table, source: Space) -> list[Edge]:
+def _members(table: Table, source: Space, role: Role) -> list[Edge]:
     once = table.once or (False,) * len(table.handles)
     return [
-        Edge(source, handle.space, handle.role, f"h{index}", table.space, once[index])
+        Edge(source, handle.space, max(role, handle.role), f"h{index}", table.space, once[index], table.frames)
         for index, handle in enumerate(table.handles)
     ]
 

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window
+from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window, step_space
 from lineage_service.capture.workload import Direction, Workload, links_of, neighbours
 from lineage_service.errors import LineageError
 from lineage_service.index.aligned import Aligning
@@ -21,8 +21,6 @@ from lineage_service.index.compose import (
     chained_pairs,
     composable,
     composed_pairs,
-    count_of_frames,
-    count_of_others,
     count_of_ways,
     is_chain,
     pairs_of,
@@ -31,6 +29,7 @@ from lineage_service.index.compose import (
     stays_distinct,
     targets_of,
     view_of,
+    window_way,
 )
 from lineage_service.index.edges import Edge, Graph, graph_of, leading_to, through_absence
 from lineage_service.index.engine import Bounds, IndexEngine
@@ -110,6 +109,9 @@ class Finisher:
         for start in [*graph.datasets(), *graph.ordered()]:
             for edge in self._finish_segment(graph, start):
                 kept[edge] = None
+        for edge in graph.intervals():
+            if self._edge(edge):
+                self._intervals(edge)
         self._count_pairs(graph)
         tables = {table.space: table for table in self.tables}
         for question in self.workload.questions:
@@ -181,8 +183,6 @@ class Finisher:
                 if is_dataset(start) and is_dataset(target):
                     self.hops.append(Hop(start, target, Role.OWN if ways else Role.ABSENCE, "pruned"))
                 continue
-            if is_window(target):
-                hops += [edge for edge in graph.out_of(target) if edge not in hops]
             if self.kept is not None:
                 for edge in leading_to(edges, target):
                     self.kept.setdefault((edge.source, edge.target), set()).update(directions)
@@ -190,6 +190,8 @@ class Finisher:
                 self._column(ways[0])
             elif len(ways) == 1 and self._direct(ways[0]) is not None:
                 self._keyed(ways[0])
+            elif len(ways) == 1 and (hop := self._own_hop(graph, ways[0])) is not None:
+                self._as_own(ways[0], hop)
             elif any(graph.is_lazy(edge) for edge in ways):
                 hops += ways
             elif ways and self._worth_composing(ways, start, target):
@@ -225,6 +227,30 @@ class Finisher:
             self.hops.append(
                 Hop(edge.source, edge.target, edge.role, "column", shape.count, size, None, forward, {"column": name})
             )
+
+    def _own_hop(self, graph: Graph, edge: Edge) -> Hop | None:
+        """Of a window's rows that are a dataset: the hop of the dataset's own column to the same ids."""
+        rows = self.rows.get(edge.table)
+        if rows is None or rows.within is None or rows.carrier is not None or "forward" not in self._edge(edge):
+            return None
+        source = step_space(rows.within)
+        columns = [each.column for each in graph.out_of(source) if each.target == edge.target]
+        hops = [hop for hop in self.hops if (hop.source, hop.target) == (source, edge.target)]
+        same = columns == [edge.column] and len(hops) == 1 and hops[0].form in ("formula", "column")
+        return hops[0] if same else None
+
+    def _as_own(self, edge: Edge, own: Hop) -> None:
+        """The same pairs as those of the dataset's own column: what is kept of them is not written again."""
+        if own.form == "formula":
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "formula", own.rows, 0, body=own.body))
+            return
+        target = self.versions.get(edge.target)
+        bounds = Bounds(self.versions[own.source].end, target.end) if target is not None else None
+        backward = self._written(pairs_of(edge), "backward", bounds, distinct=False)
+        forward = own.forward or backward  # a column that only grows is sorted both ways
+        self.hops.append(
+            Hop(edge.source, edge.target, edge.role, "pairs", own.rows, _size(backward), backward, forward)
+        )
 
     def _turned(self, edge: Edge, files: list[str], name: str, shape: Shape) -> Path:
         if self.engine.is_near and fits(shape.count):
@@ -343,26 +369,16 @@ class Finisher:
 
     def _counted(self, ways: Sequence[Edge], start: Space, source: Space) -> int | None:
         """The number of distinct pairs over these ways; None where nothing but multiplying them out would tell."""
-        frames = [edge for edge in ways if edge.frames]
-        own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, source)]
-        if frames and len(own) == 1:
-            chain = [edge for edge in ways if edge != own[0]]
-            if self._is_window(chain, start) and not self.engine.number(count_of_others(own[0], chain)):
-                return int(self.engine.number(count_of_frames(own[0], chain)))
+        window = window_way(ways, start, source)
+        if window is not None and (window.is_same_row or not self.engine.number(window.count_of_others())):
+            nulls = bool(self.engine.number(window.count_of_nulls()))
+            return int(self.engine.number(window.count_of_pairs(nulls=nulls)))
         total = int(self.engine.number(count_of_ways(ways, start, source)))
         if total <= MOST_COUNTED:
             return int(self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x"))
         if is_chain(ways, start) and stays_distinct(ways):
             return total
         return None
-
-    def _is_window(self, chain: Sequence[Edge], start: Space) -> bool:
-        """Whether a way is a row, its place in a window, intervals of the window's rows, and of each at most one id."""
-        if len(chain) != 3:
-            return False
-        first, frames, last = chain
-        linked = first.source == start and first.target == frames.source and frames.target == last.source
-        return linked and first.own and bool(frames.frames) and last.once
 
     def _is_pruned(self, ways: Sequence[Edge]) -> bool:
         """Whether a part of the way is not kept."""
@@ -377,9 +393,7 @@ class Finisher:
             if not self._is_lazy_space(space) and space not in placed:
                 self._reduce(graph, space, [edge for edge in edges if edge.target == space])
         for edge in edges:
-            if edge.frames:
-                self._intervals(edge)
-            elif edge.everything:
+            if edge.everything:
                 self.hops.append(Hop(edge.source, edge.target, edge.role, "everything"))
             elif graph.is_lazy(edge):
                 body = {"space": edge.table, "column": edge.column}

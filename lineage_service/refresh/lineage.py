@@ -185,8 +185,7 @@ class FreshLineage:
     def _rows(self) -> dict[Space, TableRows]:
         files = tuple(file.path for file in self.version.files)
         return {
-            space: replace(rows, files=files) if rows.nested is not None and rows.carrier is not None else rows
-            for space, rows in self.rows.items()
+            space: replace(rows, files=files) if rows.within is not None else rows for space, rows in self.rows.items()
         }
 
     def _register(self, engine: DuckIndexEngine) -> None:

@@ -28,6 +28,7 @@ from lineage_service.store.versions import Version
 class Evaluation(Writing):
     """What lowering leaves of a plan: rows of each node, members of each breaker's groups."""
 
+    keeps_windows: bool = False
     temporary: Path = field(default_factory=Path)
     target: str = ""
     computed: dict[str, Relation] = field(default_factory=dict)  # by node, with the handles that the operator gives

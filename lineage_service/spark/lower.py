@@ -374,5 +374,10 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
     columns = tuple(name for name in computed.columns if name not in bounds)
     rows = captured_rows(each, computed.frame, below.handles, stage, names)
     handles = cols(names.handles(below.handles))
-    shown = rows.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
-    return Relation(shown, columns, below.handles + 1)
+    place = col(names.group).alias(names.handle(below.handles))
+    # A dataset's rows are written with the bounds, where they need no copy of their own.
+    return Relation(
+        rows.select(*cols(columns), *handles, place, *(cols(tuple(bounds)) if each.is_dataset else ())),
+        columns,
+        below.handles + 1,
+    )

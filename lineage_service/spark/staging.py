@@ -22,7 +22,7 @@ from lineage_service.capture.workload import Declared
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.progress import Stages, silent
-from lineage_service.spark.columns import Names, col, with_nullability
+from lineage_service.spark.columns import Names, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids, with_row_index
@@ -124,7 +124,8 @@ class Rehearsal:
 
     def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
         _ = handles
-        written = self.once(f"{each.node.id}:ordered", rows, each.node.position)
+        self._here.wrote = True
+        written = rows if each.is_dataset else self.once(f"{each.node.id}:ordered", rows, each.node.position)
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
@@ -171,6 +172,7 @@ class Writing:
     relations: dict[str, Relation] = field(default_factory=dict)
     sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
+    keeps_windows: bool = True  # whether datasets are written as they are computed, all rows of them
     _copies: dict[str, Path] = field(default_factory=dict)
     _written: dict[str, tuple[Instrumented, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -208,13 +210,20 @@ class Writing:
 
     def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
         # A task writes its rows as the window gives them: one partition after the other, each in its order.
+        order, window = group_space(each.node.id), window_space(each.node.id)
+        members = TableRows("files", (), None, tuple(self.names.handles(handles)))
+        bounds = tuple(name for index in range(frames_of(each)) for name in self.names.bounds(index))
+        frames = TableRows("files", (), None, bounds, framed=True)
+        if self.keeps_windows and each.is_dataset:
+            # The rows are the dataset's own: positions are its row ids, and the bounds are written with it.
+            step = each.node.step
+            self.tables[order] = replace(members, within=step)
+            self.tables[window] = replace(frames, within=step, carrier=step)
+            return rows.withColumn(self.names.group, no_id())
         folder = self._fresh(f"{each.node.id}:ordered")
         self.rows[each.node.id] = self._write(rows, folder, f"rows of step '{each.node.step}'", each.node.position)
         files = self._files(folder)
-        order, window = group_space(each.node.id), window_space(each.node.id)
-        self.tables[order] = TableRows("files", files, None, tuple(self.names.handles(handles)))
-        bounds = tuple(name for index in range(frames_of(each)) for name in self.names.bounds(index))
-        self.tables[window] = TableRows("files", files, None, bounds, framed=True)
+        self.tables[order], self.tables[window] = replace(members, files=files), replace(frames, files=files)
         return self._with_positions(rows, folder)
 
     def _with_positions(self, rows: DataFrame, folder: Path) -> DataFrame:
@@ -226,7 +235,9 @@ class Writing:
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         columns = tuple(self.names.handles(handles))
-        self.tables[space] = TableRows("files", (), None, columns, nested=self.names.handle(0), carrier=dataset)
+        self.tables[space] = TableRows(
+            "files", (), None, columns, nested=self.names.handle(0), carrier=dataset, within=dataset
+        )
 
     def later(self, space: Space, members: Later, each: Instrumented) -> None:
         assert each.choice is not None

@@ -32,6 +32,7 @@ class TableRows:
     check: a second hash of what `id` is a hash of · where: which of the rows · nested: a list of members in each row
     carrier: the dataset whose row ids the ids are, instead of ids of their own
     framed: the handles are bounds of intervals, from and to, as distances from the id
+    within: the dataset in whose files the rows are, by position
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class TableRows:
     carrier: str | None = None
     direct: Direct | None = None
     framed: bool = False
+    within: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         body = asdict(self)
@@ -53,7 +55,7 @@ class TableRows:
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> TableRows:
         direct = Direct.from_json(body["direct"]) if body.get("direct") else None
-        plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier")}
+        plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier", "within")}
         return cls(
             body["kind"], tuple(body.get("files", ())), handles=tuple(body.get("handles", ())), direct=direct,
             framed=body.get("framed", False), **plain,
