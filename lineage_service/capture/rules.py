@@ -61,7 +61,9 @@ class Below:
     whole: Space | None = None
 
 
-def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
+def rule_for(node: Node, inputs: tuple[Below, ...], *, by_partition: bool = False) -> Rule:
+    """What an operator does. `by_partition`: windows as an earlier version captured them, all of a partition for each
+    of its rows; for reading its runs again."""
     match node:
         case Source():
             return Rule((Handle(source_space(node.step)),), (True,))
@@ -93,6 +95,10 @@ def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
         case Join():
             handles = inputs[0].handles + inputs[1].handles
             return Rule(handles, (False,) * len(handles))
+        case Window() if by_partition:
+            partition, below = group_space(node.id), inputs[0]
+            members = Table(partition, below.handles, once=below.once)
+            return Rule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (members,))
         case Window():
             frames, below = len(window_reads(node)), inputs[0]
             if not frames:  # each row is computed from itself alone

@@ -38,6 +38,7 @@ from lineage_service.plan.nodes import (
 from lineage_service.spark.columns import Names, col, cols, no_id
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.groups import Members
+from lineage_service.spark.older_windows import partition_ids, rows_with_partitions
 from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
@@ -369,6 +370,8 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
 def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
     if not each.tables:
         return _with_columns(below, window_measures(node, window_spec(node, below.columns)), names)
+    if not any(table.frames for table in each.tables):
+        return _older_window(each, node, below, stage, names)
     frame, measures, bounds = measured(node, below, names)
     computed = _with_columns(Relation(frame, below.columns, below.handles), {**measures, **bounds}, names)
     columns = tuple(name for name in computed.columns if name not in bounds)
@@ -381,3 +384,15 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
         columns,
         below.handles + 1,
     )
+
+
+def _older_window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
+    """A window of a run that an earlier version made."""
+    numbered, ids = partition_ids(below, node.partition_by, stage, names)
+    measures = window_measures(node, window_spec(node, below.columns))
+    computed = _with_columns(numbered, {**measures, **ids}, names)
+    rows = rows_with_partitions(each, computed, below, node.partition_by, stage, names)
+    columns = tuple(name for name in computed.columns if name not in (names.group, names.check))
+    place = col(names.group).alias(names.handle(below.handles))
+    shown = rows.select(*cols(columns), *cols(names.handles(below.handles)), place)
+    return Relation(shown, columns, below.handles + 1)
