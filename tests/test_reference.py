@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 from decimal import Decimal
 
 import pytest
@@ -417,3 +418,14 @@ def test_random_plans_are_functions_of_their_seed_and_determined(seed):
     for name in plan.outputs:
         lineage = [{f"p7_{source}": rids for source, rids in row.lineage.items()} for row in result[name]]
         assert [row.lineage for row in other[f"p7_{name}"]] == lineage
+
+
+def test_random_plans_have_windows_of_all_kinds():
+    steps = [step for seed in range(150) for step in random_plan(seed).steps if step["op"] == "window"]
+    assert {step.get("frame", "no frame").split()[0].upper() for step in steps} == {"ROWS", "RANGE", "NO"}
+    assert any(re.match(r"RANGE .*\d", step.get("frame", "")) for step in steps)
+    measures = [text for step in steps for text in step["measures"].values()]
+    for function in ("sum(", "row_number(", "rank(", "dense_rank(", "ntile(", "percent_rank(", "cume_dist("):
+        assert any(function in text for text in measures), function
+    for function in ("lag(", "lead(", "first_value(", "last_value(", "nth_value(", "IGNORE NULLS"):
+        assert any(function in text for text in measures), function
