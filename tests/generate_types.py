@@ -36,8 +36,12 @@ def quoted(name: str) -> str:
 
 def type_of(expression: str, columns: dict[str, str]) -> str:
     """The type of an expression of those made here: each reads one column, or none."""
-    if re.match(r"count\(|row_number|rank|dense_rank|ntile|cast\(", expression):
+    if expression.startswith("count("):
         return "BIGINT"
+    if re.match(r"(row_number|rank|dense_rank|ntile)\(", expression):
+        return "INT"
+    if cast := re.fullmatch(r"cast\(.* as (\w+)\)", expression):
+        return cast[1].upper()
     literals = [(family_name, texts) for family_name, texts in (LITERALS | NESTED_LITERALS).items()]
     for kind, texts in literals:
         if expression in texts:

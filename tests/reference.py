@@ -30,7 +30,7 @@ Ids = dict[str, frozenset[int]]
 class RefRow:
     values: dict[str, object]  # column -> value, in column order; names both sides of a join carry are left out
     lineage: Ids = field(default_factory=dict)  # source -> contributing rids, own and peer together
-    own: Ids = field(default_factory=dict)  # of these, reached by a path through no window's partition
+    own: Ids = field(default_factory=dict)  # of these, reached by a path on which no window only read them
     absence: frozenset[str] = frozenset()  # sources whose rows influence this one by not matching
     steps: Ids = field(default_factory=dict)  # step -> positions of its rows on the way
     how: Polynomial = field(default_factory=lambda: ONE)  # products of what was joined, sums of what was grouped
