@@ -87,8 +87,8 @@ def peers(home: Home, output: str) -> dict[int, set[int]]:
 
 def assert_exact(home: Home, rows: dict[int, dict]) -> None:
     reads = {step: each for step, _, _, each in STEPS}
-    for step in reads:
-        assert peers(home, step) == expected(reads[step], rows), step
+    for step, each in reads.items():
+        assert peers(home, step) == expected(each, rows), step
     late = {rid: found for rid, found in expected(reads["running"], rows).items() if rows[rid]["t"] >= 2}
     assert peers(home, "late") == late
     assert peers(home, "sorted") == expected(reads["moving"], rows)
