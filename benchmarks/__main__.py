@@ -21,7 +21,7 @@ from benchmarks.session import running_spark
 CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
 ASKING = ("lookup", "consume", "whatif", "semantics", "commands")
 BOTH = ("prune", "pushdown", "skipping", "cube")  # with runs of their own to time, the last two also with questions
-NAMES = (*CAPTURE, *ASKING, *BOTH, "refresh", "audit", "memory")
+NAMES = (*CAPTURE, *ASKING, *BOTH, "refresh", "audit", "window", "memory")
 
 
 def main() -> int:
@@ -67,7 +67,7 @@ def _results(name: str, folder: Path, options: Options, file: Path | None) -> li
         return _capture(name, folder, options, file)
     module = import_module(f"benchmarks.{name}")
     results: list[Result] = []
-    if name in ("prune", "pushdown", "refresh", "audit"):
+    if name in ("prune", "pushdown", "refresh", "audit", "window"):
         with running_spark() as spark:
             results += module.measure(folder, options, spark)
         return results

@@ -139,6 +139,14 @@ def _of_semantics(_: str, __: Sequence[Result]) -> Iterator[Verdict]:
     yield from ()
 
 
+def _of_window(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    if (auto := named(group, "auto")) is not None:
+        yield Verdict(auto, "ratio", auto.ratio, 2.0)
+    for name in ("rids, first rows", "count"):
+        if (each := named(group, name)) is not None:
+            yield Verdict(each, "p50 in ms", each.p50_ms, 50.0)
+
+
 DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "prune": _of_prune,
     "pushdown": _of_pushdown,
@@ -150,6 +158,7 @@ DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "whatif": _of_whatif,
     "semantics": _of_semantics,
     "commands": _of_commands,
+    "window": _of_window,
 }
 
 

@@ -89,7 +89,7 @@ class Evaluated:
         return found
 
     def peers(self) -> int:
-        """How many are in the output only as rows of a window's partition, where no index tells."""
+        """How many are in the output only as rows that a window read for others, where no index tells."""
         from lineage_service.spark.columns import col
 
         everything = replace(self.reach, most=Role.PEER, _found={})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, Lineage, RunRecord
 
+from lineage_service.capture.handles import Role, is_window
 from lineage_service.capture.instrument import instrument
 from lineage_service.capture.strategies import Choice
 from lineage_service.errors import DamagedFile, LineageError, StoreError
@@ -130,7 +131,8 @@ def rereading(
         for step in reader.steps(run.id)
         if step.strategy is not None
     }
-    instrumented = instrument(plan, run.capture, chosen=chosen)
+    older = any(handle.role is Role.PEER and not is_window(handle.space) for t in tables.tables for handle in t.handles)
+    instrumented = instrument(plan, run.capture, chosen=chosen, by_partition=older)
     versions = {
         space.removeprefix("step:"): version
         for space, version in versions_of(reader, run.id).items()

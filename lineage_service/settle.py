@@ -201,11 +201,11 @@ class Settling:
         return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
 
     def _rows(self) -> dict[Space, TableRows]:
-        """Where all tables are: a group that rides in a dataset's rows is in that dataset's files."""
+        """Where all tables are: what rides in a dataset's rows is in that dataset's files."""
         found = {}
         for space, rows in self.tables.rows.items():
-            if rows.nested is not None and rows.carrier is not None:
-                files = tuple(file.path for file in self.versions[f"step:{rows.carrier}"].files)
+            if rows.within is not None:
+                files = tuple(file.path for file in self.versions[f"step:{rows.within}"].files)
                 found[space] = replace(rows, files=files)
             else:
                 found[space] = rows
@@ -216,7 +216,7 @@ class Settling:
 
         """Rows that the index is made from: of tables, and of sources that are looked through."""
         tables = self.tables.rows.values()
-        files = {file for rows in tables if rows.carrier is None for file in rows.files}
+        files = {file for rows in tables if rows.carrier is None and rows.within is None for file in rows.files}
         sources = {
             f"source:{name}" for rows in tables if rows.direct and not rows.files for name in rows.direct.sources
         }

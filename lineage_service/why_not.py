@@ -223,5 +223,5 @@ def _tell(
     if answer.peers:
         answer.notes.append(
             f"{answer.peers:,} of the rows are lost as themselves, but are still in the lineage of "
-            f"'{asked.to.full_name}' as rows of a window's partition (peers)"
+            f"'{asked.to.full_name}' as rows that a window read for others (peers)"
         )

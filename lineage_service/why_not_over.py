@@ -220,7 +220,7 @@ def _follow(
         if answer.peers:
             answer.notes.append(
                 f"{answer.peers:,} of the rows are lost as themselves, but are still in the lineage of '{answer.to}' "
-                "as rows of a window's partition (peers)"
+                "as rows that a window read for others (peers)"
             )
         told_runs = ", ".join(f"'{run.id}' of '{run.workflow}'" for run in records)
         answer.notes.append(f"Spark has evaluated steps of runs {told_runs} again for this")

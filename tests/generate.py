@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.generate_types import ARRAY, LITERALS, NESTED_LITERALS, SCALARS, STRUCT, TYPES, family, quoted, type_of
+from tests.generate_windows import random_window
 from tests.reference import Evaluation, Unsupported, evaluate, inputs_of
 
 MAX_ROWS = 60
@@ -94,6 +95,11 @@ class Generator:
         rows = [{c: self.value(kind) for c, kind in schema.items()} for _ in range(self.random.randint(0, 8))]
         for _ in range(self.random.randint(0, 2) if rows else 0):
             rows.append(dict(self.random.choice(rows)))
+        if self.random.random() < 0.5:
+            # No two rows alike: what ties would leave open has an answer. Gaps, a null, and places in no order.
+            numbers = [None, *range(1, 5), *range(7, 20, 3)]
+            schema["n"] = self.random.choice(["BIGINT", "INT"])
+            rows = [row | {"n": n} for row, n in zip(rows, self.random.sample(numbers, len(numbers)), strict=False)]
         self.tables[name], self.schemas[name] = rows[:8], schema
         self.columns[name] = dict(schema)
 
@@ -115,6 +121,13 @@ class Generator:
         if not any(self.is_whole(step["name"]) for step in self.steps):
             self.try_steps([{"name": self.name(), "op": "filter", "input": "t", "where": "true"}])
         return self.finished()
+
+    def is_determined(self, steps: list[dict]) -> bool:
+        try:
+            result = evaluate(self.tables, self.schemas, self.steps + steps)
+        except Unsupported:
+            return False
+        return not any(step["name"] in result.nondeterministic for step in steps)
 
     def try_steps(self, steps: list[dict] | None) -> None:
         """Adds the steps, unless their result is too large or not determined."""
@@ -379,19 +392,14 @@ class Generator:
         return self.intersect("difference")
 
     def window(self):
-        source = self.dataset()
-        columns = self.columns[source]
-        step = {"name": self.name(), "op": "window", "input": source, "partition_by": self.some(columns, 0, 2)}
-        measures = self.measures(columns)
-        orderable = self.orderable(columns)
-        if orderable and self.random.random() < 0.7:
-            every = self.random.random() < 0.3
-            names = orderable if every else self.some(orderable, 1, 2)
-            step["order_by"] = self.order(names)
-            functions = ["rank()", "dense_rank()", "row_number()", f"lag({quoted(names[0])})"]
-            measures = {self.new_column(): self.random.choice(functions), **measures}
-        step["measures"] = measures
-        return [step]
+        """Several are tried: most measures need an order without ties, and few orders have none."""
+        for _ in range(6):
+            source = self.dataset()
+            step = {"name": self.name(), "op": "window", "input": source}
+            step |= random_window(self.random, self.columns[source], self.new_column)
+            if self.is_determined([step]):
+                return [step]
+        return None
 
     def sort(self):
         source = self.dataset()
@@ -435,7 +443,7 @@ OPERATORS = {
     "union": 3,
     "intersect": 2,
     "difference": 2,
-    "window": 3,
+    "window": 6,
     "sort": 1,
     "limit": 2,
     "explode": 3,

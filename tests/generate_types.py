@@ -21,6 +21,7 @@ RESULTS = {  # what a function gives, where that is not its argument's type
     "length": {"STRING": "INT"},
     "size": {ARRAY: "INT"},
     "if": {"BOOLEAN": "INT"},
+    "collect_list": {"BIGINT": ARRAY},
 }
 
 
@@ -35,8 +36,12 @@ def quoted(name: str) -> str:
 
 def type_of(expression: str, columns: dict[str, str]) -> str:
     """The type of an expression of those made here: each reads one column, or none."""
-    if re.match(r"count\(|row_number|rank|dense_rank", expression):
+    if expression.startswith("count("):
         return "BIGINT"
+    if re.match(r"(row_number|rank|dense_rank|ntile)\(", expression):
+        return "INT"
+    if cast := re.fullmatch(r"cast\(.* as (\w+)\)", expression):
+        return cast[1].upper()
     literals = [(family_name, texts) for family_name, texts in (LITERALS | NESTED_LITERALS).items()]
     for kind, texts in literals:
         if expression in texts:

@@ -27,7 +27,8 @@ OWN, PEER, ABSENCE = 0, 1, 2
 class Made:
     """A dataset of a run: its rows (or the version that another run made), its role, what its workflow declares.
 
-    `hops` are the dataset's ways back: to a dataset's name, by pairs (own rid, rid there) or, a form, without any.
+    `hops` are the dataset's ways back: to a dataset's name, by pairs (own rid, rid there) or, a form, without any;
+    `peers` those of a window that was captured by partition.
     `pii` are marks in its version.
     """
 
@@ -35,6 +36,7 @@ class Made:
     role: str = "output"
     declared: dict[str, Any] = field(default_factory=dict)
     hops: dict[str, list[tuple[int, int]] | str] = field(default_factory=dict)
+    peers: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     kind: str | None = None
     pii: tuple[str, ...] = ()
 
@@ -78,6 +80,8 @@ class MadeHome:
             )
             for target, pairs in made.hops.items():
                 hops.append(self._hop(run_id, spaces[name], spaces[target], pairs))
+            for target, pairs in made.peers.items():
+                hops.append(self._hop(run_id, spaces[name], spaces[target], pairs, PEER))
         run = RunRecord(
             run_id, workflow, hashlib.sha256(content.encode()).hexdigest(), "committed", capture,
             json.dumps(variables or {}), "{}", "2026-01-01T00:00:00", f"2026-01-01T00:00:{run_id[:2]}",
@@ -103,18 +107,18 @@ class MadeHome:
         )
         return Version(f"{name}-{run_id}", kind, (file,), columns)
 
-    def _hop(self, run_id: str, start: str, end: str, pairs: list[tuple[int, int]] | str) -> HopRecord:
+    def _hop(self, run_id: str, start: str, end: str, pairs: list[tuple[int, int]] | str, role: int = OWN) -> HopRecord:
         if isinstance(pairs, str):  # all of a side, by absence
             return HopRecord(run_id, start, end, ABSENCE, pairs, 0, 0, None, None)
         folder = self.folder / "runs" / run_id / "index"
         folder.mkdir(parents=True, exist_ok=True)
         names = []
         for direction, order in (("backward", sorted(pairs)), ("forward", sorted(pairs, key=lambda pair: pair[::-1]))):
-            path = folder / f"{start}-{end}.{direction}.parquet".replace(":", "_")
+            path = folder / f"{start}-{end}{'-peers' * (role == PEER)}.{direction}.parquet".replace(":", "_")
             columns = {"a": [a for a, _ in order], "b": [b for _, b in order]}
             pq.write_table(pa.table({name: pa.array(ids, pa.int64()) for name, ids in columns.items()}), path)
             names.append(str(path.relative_to(self.folder)))
-        return HopRecord(run_id, start, end, OWN, "pairs", len(pairs), 0, *names)
+        return HopRecord(run_id, start, end, role, "pairs", len(pairs), 0, *names)
 
 
 @cache

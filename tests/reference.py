@@ -4,19 +4,10 @@ Nested loops and sets, no cleverness: what is written here should be obviously r
 source rows that contributed to it; an operator only says which input rows an output row comes from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tests.reference_expressions import (
-    TIE_DEPENDENT,
-    Ambiguous,
-    Context,
-    JoinScope,
-    Scope,
-    Window,
-    evaluate_expression,
-    uses,
-)
+from tests.reference_expressions import Ambiguous, Context, JoinScope, Scope, evaluate_expression
 from tests.reference_polynomials import ONE, Polynomial, plus, times, variable
 from tests.reference_values import (
     Map,
@@ -28,6 +19,7 @@ from tests.reference_values import (
     normalised,
     sort_key,
 )
+from tests.reference_windows import Partition, Place, depends_on_ties, frame_of, needs_order, rows_read
 
 __all__ = ["Ambiguous", "Evaluation", "Map", "RefRow", "Unsupported", "alike", "canonical", "evaluate"]
 
@@ -38,7 +30,7 @@ Ids = dict[str, frozenset[int]]
 class RefRow:
     values: dict[str, object]  # column -> value, in column order; names both sides of a join carry are left out
     lineage: Ids = field(default_factory=dict)  # source -> contributing rids, own and peer together
-    own: Ids = field(default_factory=dict)  # of these, reached by a path through no window's partition
+    own: Ids = field(default_factory=dict)  # of these, reached by a path on which no window only read them
     absence: frozenset[str] = frozenset()  # sources whose rows influence this one by not matching
     steps: Ids = field(default_factory=dict)  # step -> positions of its rows on the way
     how: Polynomial = field(default_factory=lambda: ONE)  # products of what was joined, sums of what was grouped
@@ -95,11 +87,15 @@ def inputs_of(step: dict) -> list[str]:
 
 
 def evaluate(
-    tables: dict, schemas: dict, steps: list[dict], gone: frozenset[tuple[str, int]] = frozenset()
+    tables: dict,
+    schemas: dict,
+    steps: list[dict],
+    gone: frozenset[tuple[str, int]] = frozenset(),
+    arranged: Callable[[list[RefRow]], list[RefRow]] = list,
 ) -> Evaluation:
     """The rows of every step. `tables`: name -> rows as dicts, a row's position is its rid; `schemas`:
     name -> {column: type}; `steps` as in the workflow file, in any order. `gone`: rows that are left out; all others
-    keep their rids."""
+    keep their rids. `arranged`: the order in which a window finds its rows, which decides among ties."""
     relations: dict[str, Relation] = {}
     below: dict[str, frozenset[str]] = {}  # every source below a dataset
     result = Evaluation()
@@ -114,6 +110,8 @@ def evaluate(
         todo.remove(step)
         name, names = step["name"], inputs_of(step)
         inputs = {key: as_input(key, relations[key], key in tables) for key in names}
+        if step["op"] == "window":
+            inputs = {key: replace(each, rows=arranged(each.rows)) for key, each in inputs.items()}
         relation, chosen = OPERATORS[step["op"]](step, *(inputs[key] for key in names))
         absent = below[step["right"]] if is_absence(step) else frozenset()
         relation.rows = [replace(row, absence=row.absence | absent) for row in relation.rows]
@@ -309,30 +307,33 @@ def distinct(step, source):
 
 
 def window(step, source):
-    """Each row gains the rows of its partition, whatever the frame: itself as own, the others as peers."""
+    """Each row has itself as own, and as peers the rows that a measure read for it."""
     orderings = [Ordering.parse(text) for text in step.get("order_by", [])]
     measures = step["measures"]
     columns = source.columns + list(measures)
     if len({name.lower() for name in columns}) < len(columns) or source.ambiguous & set(measures):
         raise Unsupported("a window measure named like a column")
+    if not orderings and any(needs_order(text) for text in measures.values()):
+        raise Unsupported("a window function without an order")
+    frame = frame_of(step.get("frame"), orderings)
     names = step.get("partition_by", [])
     partitions = grouped(source.rows, lambda row: [source.scope(row).get(name) for name in names])
     rows, chosen = [], False
     for _, members in partitions:
-        keys = {id(row): [source.value(row, o.expression) for o in orderings] for row in members}
-        ordered = sorted(members, key=lambda row: sort_key(orderings)(keys[id(row)]))
-        peers = [[o for o in ordered if canonical(keys[id(o)]) == canonical(keys[id(row)])] for row in ordered]
-        first = [next(i for i, o in enumerate(ordered) if o is p[0]) for p in peers]
-        scopes = [source.scope(row) for row in ordered]
-        partition = derived({}, members, ONE)
+        keyed = [([source.value(row, o.expression) for o in orderings], row) for row in members]
+        keyed.sort(key=lambda pair: sort_key(orderings)(pair[0]))
+        ordered = [row for _, row in keyed]
+        partition = Partition([source.scope(row) for row in ordered], [key for key, _ in keyed], orderings)
         for i, row in enumerate(ordered):
-            frame = scopes[: first[i] + len(peers[i])] if orderings else scopes
-            context = Context(scopes[i], frame, Window(scopes, i, first))
-            values = {name: evaluate_expression(text, context) for name, text in measures.items()}
+            place = Place(partition, i, frame.rows_of(partition, i))
+            values = {name: evaluate_expression(text, place.context()) for name, text in measures.items()}
+            read = frozenset().union(*(rows_read(text, place) for text in measures.values()))
+            behind = derived({**row.values, **values}, [row, *(ordered[j] for j in read)], row.how)
             # The row is there because it was there before: its peers only lend it values.
-            rows.append(replace(partition, values={**row.values, **values}, own=row.own, how=row.how))
-        if any(uses(text, *TIE_DEPENDENT) for text in measures.values()):
-            chosen = chosen or not all(alike(p[0], row) for p in peers for row in p)
+            rows.append(replace(behind, own=row.own))
+            ties = [ordered[j] for j in partition.ties(i)]
+            chosen = chosen or not all(alike(row, tie) for tie in ties)
+    chosen = chosen and any(depends_on_ties(text, frame) for text in measures.values())
     return Relation(columns, rows, source.ambiguous), chosen
 
 

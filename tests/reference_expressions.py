@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, cmp_to_key
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -77,19 +78,10 @@ def fields_of(value, names: list[str]):
 
 
 @dataclass(frozen=True)
-class Window:
-    """Where the current row stands in its ordered partition."""
-
-    rows: list[Scope]
-    position: int
-    first_peers: list[int]  # per row: the first position of its ties
-
-
-@dataclass(frozen=True)
 class Context:
     row: Scope | None
     group: list[Scope] | None = None  # what an aggregate function runs over
-    window: Window | None = None
+    window: Any = None  # the row's place in its partition, with the functions that need one: reference_windows.py
 
 
 # --- evaluation ---------------------------------------------------------------------------------------
@@ -104,12 +96,8 @@ def evaluate_expression(expression: str, context: Context):
     return value_of(parsed(str(expression)), context)
 
 
-def uses(expression: str, *kinds: type) -> bool:
-    return parsed(str(expression)).find(*kinds) is not None
-
-
 def value_of(node: exp.Expression, context: Context):
-    for table in (NULL_AWARE, AGGREGATES, WINDOW_FUNCTIONS):
+    for table in (NULL_AWARE, AGGREGATES, context.window.functions if context.window else {}):
         if type(node) in table:
             return table[type(node)](node, context)
     if type(node) in STRICT and not node.args.get("offset"):
@@ -318,38 +306,6 @@ def filtered(node, context):
     return value_of(node.this, Context(context.row, kept))
 
 
-# --- window functions ---------------------------------------------------------------------------------
-
-
-def window_of(context) -> Window:
-    if context.window is None:
-        raise Unsupported("a window function outside of a window")
-    return context.window
-
-
-def rank(node, context):
-    window = window_of(context)
-    return window.first_peers[window.position] + 1
-
-
-def dense_rank(node, context):
-    window = window_of(context)
-    return len(set(window.first_peers[: window.position + 1]))
-
-
-def shifted(sign: int) -> Callable:
-    def apply(node, context):
-        window = window_of(context)
-        steps = node.args.get("offset")
-        position = window.position + sign * (1 if steps is None else value_of(steps, context))
-        if 0 <= position < len(window.rows):
-            return value_of(node.this, Context(window.rows[position]))
-        default = node.args.get("default")
-        return None if default is None else value_of(default, context)
-
-    return apply
-
-
 NULL_AWARE = {
     exp.Column: column,
     exp.Literal: literal,
@@ -408,11 +364,3 @@ AGGREGATES = {
     exp.Max: extreme(1),
     exp.Filter: filtered,
 }
-WINDOW_FUNCTIONS = {
-    exp.RowNumber: lambda node, context: window_of(context).position + 1,
-    exp.Rank: rank,
-    exp.DenseRank: dense_rank,
-    exp.Lag: shifted(-1),
-    exp.Lead: shifted(1),
-}
-TIE_DEPENDENT = (exp.RowNumber, exp.Lag, exp.Lead)

@@ -12,7 +12,7 @@ from tests.generate import Plan
 from tests.harness import absence_of, merged_flow, traced_rows
 from tests.judging import same_as_expected
 from tests.strategies import ASKED_FOR, both_layouts, captures, lay_out
-from tests.test_reference_cases import CASES, load, typed_table
+from tests.test_reference_cases import CASES, alternatives, load, typed_table
 
 AS_SHIPPED = ("aggregate", "intersect", "window")
 FOLDERS = sorted(path.name for path in CASES.iterdir() if path.is_dir())
@@ -34,7 +34,9 @@ def failures_of(home: Home, run_id: str, prefix: str, case: dict, plan: Plan) ->
     expectations = case["expect"].get("outputs") or {plan.outputs[0].removeprefix(prefix): case["expect"]}
     for output, expected in expectations.items():
         rows = traced_rows(home, prefix + output, list(plan.tables), run_id)
-        problem = same_as_expected(rows, expected, prefix, ordered=case.get("ordered", False))
+        ordered = case.get("ordered", False)
+        problems = [same_as_expected(rows, each, prefix, ordered=ordered) for each in alternatives(expected)]
+        problem = "" if "" in problems else "; or ".join(problems)
         if not problem and "absence" in expected:
             absent = {name.removeprefix(prefix) for name in absence_of(home, prefix + output)}
             problem = "" if absent == set(expected["absence"]) else f"absence is {absent}"

@@ -71,8 +71,8 @@ def told(folder: Path, *steps: dict, variables: str = "") -> list[str]:
         ({"op": "sort", "input": "s", "by": ["i"], "descending": True}, "x desc"),
         ({"op": "limit", "input": "s", "limit": 3}, "here it is `n`"),
         (
-            {"op": "window", "input": "s", "order_by": ["i"], "measures": {"m": "sum(i)"}, "frame": "ROWS 2"},
-            "lag(x, n)",
+            {"op": "window", "input": "s", "order_by": ["i"], "measures": {"m": "sum(i)"}, "rows": "2"},
+            "here it is `frame`",
         ),
         ({"op": "window", "input": "s", "by": ["t"], "measures": {"m": "sum(i)"}}, "here it is `partition_by`"),
         ({"op": "join", "left": "s", "right": "r", "condition": "id = d"}, "here it is `on`"),

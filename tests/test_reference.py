@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 from decimal import Decimal
 
 import pytest
@@ -144,6 +145,162 @@ def test_what_spark_may_choose_is_marked():
     assert chosen({**window, "measures": {"r": "rank()"}}) == set()
     assert chosen({**window, "measures": {"r": "row_number()"}}) == {"w"}
     assert chosen({**window, "measures": {"r": "lag(v)"}, "partition_by": ["v"]}) == set()
+    for measure in ("ntile(2)", "first_value(v)", "last_value(v) IGNORE NULLS", "nth_value(v, 2)", "1 + lead(v)"):
+        assert chosen({**window, "measures": {"r": measure}}) == {"w"}
+        assert chosen({**window, "measures": {"r": measure}, "order_by": ["k", "v"]}) == set()
+    for measure in ("percent_rank()", "cume_dist()", "dense_rank()"):
+        assert chosen({**window, "measures": {"r": measure}}) == set()
+    total = {**window, "measures": {"r": "sum(v)"}}
+    assert chosen({**total, "frame": "ROWS UNBOUNDED PRECEDING"}) == {"w"}
+    assert chosen({**total, "frame": "RANGE UNBOUNDED PRECEDING"}) == set()
+    assert chosen({**total, "frame": "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"}) == set()
+    assert chosen({**window, "measures": {"r": "rank()"}, "frame": "ROWS UNBOUNDED PRECEDING"}) == set()
+
+
+def frames(text: str | None, order: str, keys: list, measure: str = "count(*)") -> list[list[int]]:
+    """Per key, the places of the rows that a measure read, together with the row's own."""
+    tables = {"t": [{"x": key} for key in keys]}
+    step = {"name": "w", "op": "window", "input": "t", "order_by": [order], "measures": {"m": measure}, "frame": text}
+    rows = {min(row.own["t"]): sorted(row.lineage["t"]) for row in run(tables, step)["w"]}
+    return [rows[i] for i in range(len(keys))]
+
+
+DAYS = [datetime.date(2023, 12, 31), datetime.date(2024, 1, 31), datetime.date(2024, 2, 29), datetime.date(2024, 3, 30)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "order", "keys", "expected"),
+    [
+        (None, "x", [1, 2, 2, 3], [[0], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]),
+        (None, "x desc", [1, 2, 2, 3], [[0, 1, 2, 3], [1, 2, 3], [1, 2, 3], [3]]),
+        (None, "x", [1, None], [[0, 1], [1]]),
+        (None, "x desc", [1, None], [[0], [0, 1]]),
+        (None, "x nulls last", [1, None], [[0], [0, 1]]),
+        (None, "x desc nulls first", [1, None], [[0, 1], [1]]),
+        ("ROWS CURRENT ROW", "x", [1, 2], [[0], [1]]),
+        ("ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "x", [1, 2, 3], [[0, 1], [0, 1, 2], [1, 2]]),
+        ("ROWS BETWEEN 2 PRECEDING AND 2 PRECEDING", "x", [1, 2, 3], [[0], [1], [0, 2]]),
+        ("ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING", "x", [1, 2, 3, 4], [[0, 2, 3], [1, 3], [2], [3]]),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", "x desc", [1, 2, 3], [[0, 1, 2], [1, 2], [2]]),
+        ("RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "x", [1, 2, 2], [[0, 1, 2], [1, 2], [1, 2]]),
+        ("RANGE CURRENT ROW", "x", [1, 2, 2], [[0], [1, 2], [1, 2]]),
+        ("RANGE 2 PRECEDING", "x", [1, 2, 4], [[0], [0, 1], [1, 2]]),
+        ("RANGE 2 PRECEDING", "x desc", [1, 2, 4], [[0, 1], [1, 2], [2]]),
+        ("RANGE BETWEEN 1 FOLLOWING AND 2 FOLLOWING", "x", [1, 2, 4], [[0, 1], [1, 2], [2]]),
+        ("RANGE BETWEEN 9 PRECEDING AND 9 FOLLOWING", "x", [1, None, None], [[0], [1, 2], [1, 2]]),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND 9 FOLLOWING", "x", [1, None, None], [[0, 1, 2], [1, 2], [1, 2]]),
+        ("RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", "x", [1, 2, None], [[0, 1], [1], [0, 1, 2]]),
+        ("RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", "x nulls last", [1, None], [[0, 1], [1]]),
+        ("RANGE 0.5D PRECEDING", "x", [0.25, 0.75, NAN], [[0], [0, 1], [2]]),
+        ("RANGE 0.5D PRECEDING", "x desc", [0.25, NAN, NAN], [[0], [1, 2], [1, 2]]),
+        ("RANGE CURRENT ROW", "x", [-0.0, 0.0], [[0, 1], [0, 1]]),
+        ("RANGE 31 PRECEDING", "x", DAYS, [[0], [0, 1], [1, 2], [2, 3]]),
+        ("RANGE INTERVAL 30 DAYS PRECEDING", "x", DAYS, [[0], [1], [1, 2], [2, 3]]),
+        ("RANGE INTERVAL '1' MONTH PRECEDING", "x", DAYS, [[0], [0, 1], [1, 2], [2, 3]]),
+        ("RANGE INTERVAL '1' MONTH PRECEDING", "x desc", DAYS, [[0, 1], [1, 2], [2], [3]]),
+    ],
+)
+def test_frames(frame, order, keys, expected):
+    assert frames(frame, order, keys) == expected
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("row_number()", [[0, 2], [0, 1, 2, 3], [2], [0, 2, 3]]),
+        ("rank()", [[0, 2], [0, 1, 2, 3], [2], [0, 2, 3]]),
+        ("ntile(2)", [[0, 1, 2, 3]] * 4),
+        ("percent_rank()", [[0, 1, 2, 3]] * 4),
+        ("cume_dist()", [[0, 1, 2, 3]] * 4),
+        ("lag(x)", [[0, 2], [1, 3], [2], [0, 3]]),
+        ("lag(x, 2)", [[0], [0, 1], [2], [2, 3]]),
+        ("lag(x, 0)", [[0], [1], [2], [3]]),
+        ("lead(x, 1, 7)", [[0, 3], [1], [0, 2], [1, 3]]),
+        ("lag(x) IGNORE NULLS", [[0, 2], [1, 3], [2], [0, 3]]),
+        ("lag(nullif(x, 2), 1) IGNORE NULLS", [[0, 2], [1, 3], [2], [0, 2, 3]]),
+        ("lead(nullif(x, 4)) IGNORE NULLS", [[0, 3], [1], [0, 2], [1, 3]]),
+        ("lag(x, 2) IGNORE NULLS", [[0, 2], [0, 1, 3], [2], [0, 2, 3]]),
+        ("x + 1", [[0], [1], [2], [3]]),
+        ("sum(x) + lead(x, 2)", [[0, 1], [1], [2, 3], [3]]),
+        ("first_value(x)", [[0], [1], [2], [3]]),
+    ],
+)
+def test_what_a_measure_reads(measure, expected):
+    """In the order: rows 2, 0, 3, 1. The frame is the row alone."""
+    assert frames("ROWS CURRENT ROW", "x", [2, 4, 1, 3], measure) == expected
+
+
+def test_rank_has_not_read_its_ties():
+    for measure in ("rank()", "dense_rank()"):
+        assert frames(None, "x", [1, 2, 2, 3], measure) == [[0], [0, 1], [0, 2], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("first_value(x)", [None, None, None, 1, 3]),
+        ("last_value(x)", [1, None, None, 3, None]),
+        ("first_value(x) IGNORE NULLS", [1, 1, 3, 1, 3]),
+        ("last(x, true)", [1, 1, 3, 3, 3]),
+        ("nth_value(x, 2)", [1, 1, 3, None, None]),
+        ("nth_value(x, 2) IGNORE NULLS", [None, None, None, 3, None]),
+        ("collect_list(x)", [[1], [1], [3], [1, 3], [3]]),
+        ("count(x)", [1, 1, 1, 2, 1]),
+        ("lag(x, 1) IGNORE NULLS", [None, None, 1, 1, 3]),
+        ("lead(x, 1, -1) IGNORE NULLS", [1, 3, -1, 3, -1]),
+        ("ntile(2)", [1, 1, 2, 1, 2]),
+        ("ntile(9)", [1, 2, 4, 3, 5]),
+        ("percent_rank()", [0, 0.25, 0.75, 0.5, 1]),
+        ("cume_dist()", [0.2, 0.4, 0.8, 0.6, 1]),
+        ("dense_rank()", [1, 2, 4, 3, 5]),
+    ],
+)
+def test_window_functions(measure, expected):
+    """Over the row and its neighbours, where those are: null, 1, null, 3, null."""
+    places = [(1, None), (2, 1), (4, 3), (3, None), (5, None)]
+    step = {"name": "w", "op": "window", "input": "t", "order_by": ["d"], "measures": {"m": measure}}
+    step["frame"] = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
+    rows = run({"t": [{"d": d, "x": x} for d, x in places]}, step)["w"]
+    found = {row.values["d"]: row.values["m"] for row in rows}
+    assert [found[d] for d, _ in places] == expected
+
+
+@pytest.mark.parametrize(
+    ("frame", "order", "measure"),
+    [
+        ("RANGE 1 PRECEDING", [], "sum(x)"),
+        ("RANGE 1 PRECEDING", ["x", "y"], "sum(x)"),
+        ("ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING", ["x"], "sum(x)"),
+        ("ROWS BETWEEN CURRENT ROW AND 1 PRECEDING", ["x"], "sum(x)"),
+        ("ROWS BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW", ["x"], "sum(x)"),
+        (None, [], "row_number()"),
+        (None, [], "lag(x)"),
+        (None, [], "nth_value(x, 1)"),
+        (None, ["x"], "sum(x) IGNORE NULLS"),
+    ],
+)
+def test_windows_that_spark_refuses(frame, order, measure):
+    step = {"name": "w", "op": "window", "input": "t", "order_by": order, "measures": {"m": measure}, "frame": frame}
+    with pytest.raises(Unsupported):
+        run({"t": [{"x": 1, "y": 1}]}, step)
+
+
+def test_what_a_peer_rests_on_is_read_too():
+    tables = {"a": [{"d": 1}, {"d": 3}], "b": [{"d": 3}], "c": [{"d": 2}]}
+    result = run(
+        tables,
+        {"name": "rest", "op": "difference", "left": "a", "right": "b"},
+        {"name": "u", "op": "union", "inputs": ["rest", "c"]},
+        {"name": "w", "op": "window", "input": "u", "order_by": ["d"], "measures": {"p": "lag(d)"}},
+        {"name": "out", "op": "window", "input": "w", "order_by": ["d"], "measures": {"n": "lead(p)"}},
+    )
+    first, second = result["out"]
+    assert first.lineage == ids(a=[0], c=[0])
+    assert (first.own, second.own) == (ids(a=[0]), ids(c=[0]))
+    assert second.lineage == ids(a=[0], c=[0])
+    assert first.absence == second.absence == {"b"}
+    assert (first.steps["w"], second.steps["w"]) == ({0, 1}, {1})
+    assert (first.how, second.how) == ({(("a", 0),): 1}, {(("c", 0),): 1})
 
 
 def test_order_is_known_where_there_is_one():
@@ -261,3 +418,14 @@ def test_random_plans_are_functions_of_their_seed_and_determined(seed):
     for name in plan.outputs:
         lineage = [{f"p7_{source}": rids for source, rids in row.lineage.items()} for row in result[name]]
         assert [row.lineage for row in other[f"p7_{name}"]] == lineage
+
+
+def test_random_plans_have_windows_of_all_kinds():
+    steps = [step for seed in range(150) for step in random_plan(seed).steps if step["op"] == "window"]
+    assert {step.get("frame", "no frame").split()[0].upper() for step in steps} == {"ROWS", "RANGE", "NO"}
+    assert any(re.match(r"RANGE .*\d", step.get("frame", "")) for step in steps)
+    measures = [text for step in steps for text in step["measures"].values()]
+    for function in ("sum(", "row_number(", "rank(", "dense_rank(", "ntile(", "percent_rank(", "cume_dist("):
+        assert any(function in text for text in measures), function
+    for function in ("lag(", "lead(", "first_value(", "last_value(", "nth_value(", "IGNORE NULLS"):
+        assert any(function in text for text in measures), function

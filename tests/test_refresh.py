@@ -202,7 +202,7 @@ def test_a_change_that_does_not_fit_changes_nothing(spark, home):
     ],
 )
 def test_runs_that_cannot_be_refreshed(spark, home, lineage, capture, told):
-    Path("flow.yml").write_text(f"{FLOW}outputs: {{single: , numbered: }}\nlineage: {lineage}\n")
+    Path("flow.yml").write_text(f"{FLOW}outputs: {{single: , above: , numbered: }}\nlineage: {lineage}\n")
     home.run("flow.yml", capture=capture)
     with pytest.raises(LineageError, match=told):
         home.refresh("orders", removed=[0])

@@ -56,7 +56,7 @@ STEPS = [
     {"name": "kinds", "op": "distinct", "input": "orders"},
     {"name": "cheap", "op": "filter", "input": "kinds", "where": "amount < 6"},
     {"name": "ranked", "op": "window", "input": "orders", "partition_by": ["person"], "order_by": ["amount"],
-     "measures": {"place": "rank()"}},
+     "measures": {"place": "rank()", "share": "percent_rank()"}},
     {"name": "first", "op": "filter", "input": "ranked", "where": "place = 1"},
     {"name": "pairs", "op": "project", "input": "people", "columns": {"worker": "id", "chief": "boss"}},
     {"name": "led", "op": "join", "left": "pairs", "right": "people", "on": "chief = id"},

@@ -71,7 +71,7 @@ def are_shared(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[
             ways = walk(ask.graph, begin, "backward", links=False).toward(Place(run_id, space), absence=False)
             if not ways or not len(gone):
                 continue
-            sql = ask.walk_sql(ways, Start(table=table), begin, Place(run_id, space), "backward")
+            sql = ask.walk_sql(ways, Start(table=table), begin, Place(run_id, space), "backward", pairs=False)
             went = ask.engine.keep_ids(pa.array(gone, pa.int64()))
             others = f"SELECT count(*) FROM ({sql.text}) p ANTI JOIN {went} g ON g.b = p.b"
             try:

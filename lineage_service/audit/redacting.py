@@ -28,7 +28,7 @@ STRUCTURE = frozenset(
         *("workflow", "status", "strategy", "on_erased", "on_erasure", "snapshot", "n", "version"),
     }
 )
-EXPRESSIONS = frozenset({"where", "on", "having", "columns", "measures", "by", "order_by", "query", "checks"})
+EXPRESSIONS = frozenset({"where", "on", "having", "columns", "measures", "by", "order_by", "frame", "query", "checks"})
 VARIABLES = "vars"  # whatever they are called
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"")
 

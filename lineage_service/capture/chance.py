@@ -109,7 +109,8 @@ def _of_window(node: Window, open_: frozenset[str], is_ordered: Ordered) -> froz
     found = set()
     for named in node.measures:
         unsure = {name for name in named.expression.called if name in functions.NOT_REPEATABLE}
-        if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER or (unsure and not is_ordered(node)):
+        tied = bool(unsure) or node.by_position(named)
+        if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER or (tied and not is_ordered(node)):
             found.add(named.name.lower())
     return frozenset(found)
 

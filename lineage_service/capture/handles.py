@@ -19,7 +19,7 @@ class Role(IntEnum):
     """How a row contributes. Along a path the largest counts, over several paths the smallest: own wins."""
 
     OWN = 0
-    PEER = 1  # a row of the same window partition
+    PEER = 1  # another row that a window's measure read for it
     ABSENCE = 2  # a row whose failing to match let the result be; never part of a pair unless asked for
 
 
@@ -37,9 +37,18 @@ def group_space(node_id: str) -> Space:
     return Space(f"group:{node_id}")
 
 
+def window_space(node_id: str) -> Space:
+    """Rows of a window, each by its position: partition after partition, in the order that its measures saw."""
+    return Space(f"window:{node_id}")
+
+
 def side_space(node_id: str) -> Space:
     """The whole right side of an anti join or difference: one id, 0."""
     return Space(f"side:{node_id}")
+
+
+def is_window(space: Space) -> bool:
+    return space.startswith("window:")
 
 
 def is_dataset(space: Space) -> bool:
@@ -64,7 +73,8 @@ class Table:
     `everything` names a space all of whose rows stand behind the one id: then nothing is written. `once` says of each
     handle whether an id of its space is in the table at most once: then pairs need not be made distinct. `left`, of an
     intersect: so many of its handles are of its left side, and a row of each side is needed. `always`: the one group
-    of an aggregate without keys, which is there also where nothing is in it.
+    of an aggregate without keys, which is there also where nothing is in it. `frames`, of a window: so many intervals
+    of positions stand behind each id, instead of single ids; its one handle names the space of the positions.
     """
 
     space: Space
@@ -73,6 +83,7 @@ class Table:
     once: tuple[bool, ...] = ()
     left: int | None = None
     always: bool = False
+    frames: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,12 +149,18 @@ class InstrumentedPlan:
 
 
 def instrument(
-    plan: Plan, capture: str, sizes: Sizes | None = None, chosen: Mapping[str, Choice] | None = None
+    plan: Plan,
+    capture: str,
+    sizes: Sizes | None = None,
+    chosen: Mapping[str, Choice] | None = None,
+    *,
+    by_partition: bool = False,
 ) -> InstrumentedPlan:
-    """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before."""
-    found = _instrument(plan, capture, sizes, chosen)
+    """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before;
+    `by_partition`: windows as an earlier version captured them."""
+    found = _instrument(plan, capture, sizes, chosen, by_partition)
     pruned = _pruned_breakers(found)
-    return _instrument(plan, capture, sizes, {**(chosen or {}), **pruned}) if pruned else found
+    return _instrument(plan, capture, sizes, {**(chosen or {}), **pruned}, by_partition) if pruned else found
 
 
 def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
@@ -172,9 +178,15 @@ def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
     }
 
 
-def _instrument(plan: Plan, capture: str, sizes: Sizes | None, chosen: Mapping[str, Choice] | None) -> InstrumentedPlan:
+def _instrument(
+    plan: Plan,
+    capture: str,
+    sizes: Sizes | None,
+    chosen: Mapping[str, Choice] | None,
+    by_partition: bool = False,
+) -> InstrumentedPlan:
     nodes = plan.nodes()
-    surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes())
+    surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes(), by_partition)
     choices = {
         node_id: (chosen or {}).get(node_id) or choose(each.breaker, capture) for node_id, each in surveyed.items()
     }
@@ -184,7 +196,8 @@ def _instrument(plan: Plan, capture: str, sizes: Sizes | None, chosen: Mapping[s
     done: dict[str, Instrumented] = {}
     for node in nodes:
         inputs = tuple(done[below.id] for below in node.inputs)
-        rule = Rule((), ()) if capture == "off" else rule_for(node, tuple(each.below for each in inputs))
+        below = tuple(each.below for each in inputs)
+        rule = Rule((), ()) if capture == "off" else rule_for(node, below, by_partition=by_partition)
         found = surveyed.get(node.id)
         done[node.id] = Instrumented(
             node,
@@ -233,7 +246,7 @@ class _Surveyed:
     direct: Direct | None
 
 
-def _survey(plan: Plan, nodes: list[Node], sizes: Sizes) -> dict[str, _Surveyed]:
+def _survey(plan: Plan, nodes: list[Node], sizes: Sizes, by_partition: bool = False) -> dict[str, _Surveyed]:
     """Every node that leaves tables, with what is known of it."""
     datasets, above = _datasets(plan), _readers_of(nodes)
     below: dict[str, Below] = {}
@@ -243,7 +256,7 @@ def _survey(plan: Plan, nodes: list[Node], sizes: Sizes) -> dict[str, _Surveyed]
     found: dict[str, _Surveyed] = {}
     for node in nodes:
         inputs = [each.id for each in node.inputs]
-        rule = rule_for(node, tuple(below[each] for each in inputs))
+        rule = rule_for(node, tuple(below[each] for each in inputs), by_partition=by_partition)
         rows[node.id] = estimated(node, [rows[each] for each in inputs], sizes)
         joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
         if any(table.everything is None for table in rule.tables):

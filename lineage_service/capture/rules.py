@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from lineage_service.capture.handles import Handle, Role, Space, Table, group_space, merged, side_space, source_space
+from lineage_service.capture.handles import (
+    Handle,
+    Role,
+    Space,
+    Table,
+    group_space,
+    merged,
+    side_space,
+    source_space,
+    window_space,
+)
+from lineage_service.capture.window_reads import window_reads
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -50,7 +61,9 @@ class Below:
     whole: Space | None = None
 
 
-def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
+def rule_for(node: Node, inputs: tuple[Below, ...], *, by_partition: bool = False) -> Rule:
+    """What an operator does. `by_partition`: windows as an earlier version captured them, all of a partition for each
+    of its rows; for reading its runs again."""
     match node:
         case Source():
             return Rule((Handle(source_space(node.step)),), (True,))
@@ -82,10 +95,17 @@ def rule_for(node: Node, inputs: tuple[Below, ...]) -> Rule:
         case Join():
             handles = inputs[0].handles + inputs[1].handles
             return Rule(handles, (False,) * len(handles))
-        case Window():
+        case Window() if by_partition:
             partition, below = group_space(node.id), inputs[0]
-            table = Table(partition, below.handles, once=below.once)
-            return Rule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (table,))
+            members = Table(partition, below.handles, once=below.once)
+            return Rule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (members,))
+        case Window():
+            frames, below = len(window_reads(node)), inputs[0]
+            if not frames:  # each row is computed from itself alone
+                return Rule(below.handles, below.once)
+            window, order = window_space(node.id), group_space(node.id)
+            tables = Table(order, below.handles, once=below.once), Table(window, (Handle(order),), frames=frames)
+            return Rule((*below.handles, Handle(window, Role.PEER)), (*below.once, True), tables)
         case _:
             assert_never(node)
 

@@ -82,7 +82,10 @@ def stability(node: Node, below: Sequence[Stability]) -> Stability:
             inexact = {
                 named.name.lower()
                 for named in node.measures
-                if not steady or not _within(named.expression, EXACT_OVER_ORDER) or _touches(named, node, shaky)
+                if not steady
+                or not _within(named.expression, EXACT_OVER_ORDER)
+                or node.by_position(named)
+                or _touches(named, node, shaky)
             }
             return Stability(None, (shaky - {named.name.lower() for named in node.measures}) | inexact)
         case Sort():

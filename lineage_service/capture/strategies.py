@@ -77,9 +77,12 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
     by_pair = isinstance(node, Join) and node.how == "semi" and node.keyed is None
     if strategy != "stage" and by_pair:
         return "its `on` compares more than keys, so that matching pairs can only be written as they are found"
+    if isinstance(node, Window):
+        if strategy == "inject":
+            return "every row would carry the list of the rows that it was computed from"
+        if strategy in LATER:
+            return "which rows its measures read is kept as it was: read again, ties may come in another order"
     if strategy == "inject":
-        if isinstance(node, Window):
-            return "every row would carry the list of its whole partition"
         size = _largest_row(breaker)
         if size is not None and size > ROW_LIMIT:
             return (
@@ -140,4 +143,11 @@ def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]
     """The breakers for which a forced strategy is refused, each with the reason."""
     if capture in ("auto", "off"):
         return []
-    return [(each.node, reason) for each in breakers if (reason := refusal(each, capture)) is not None]
+    wanted = [each for each in breakers if not gives_way(each, capture)]
+    return [(each.node, reason) for each in wanted if (reason := refusal(each, capture)) is not None]
+
+
+def gives_way(breaker: Breaker, strategy: str) -> bool:
+    """Whether a breaker is staged where reading again is asked for, and nothing is refused: whether the order of a
+    window is total is only known once it has run."""
+    return isinstance(breaker.node, Window) and strategy in LATER

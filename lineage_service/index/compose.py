@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.capture.handles import Role, Space, is_dataset, is_window
 from lineage_service.index.edges import Edge
 
 
@@ -20,7 +21,15 @@ def view_of(space: Space) -> str:
 
 
 def pairs_of(edge: Edge) -> str:
-    """The pairs of one edge as they are in its table."""
+    """The pairs of one edge as they are in its table; of intervals, every id in them."""
+    if edge.frames:
+        rows, inside = view_of(edge.table), view_of(edge.target)
+        parts = [
+            f"SELECT f.id AS a, m.id AS b FROM {rows} f JOIN (SELECT DISTINCT id FROM {inside}) m "
+            f"ON m.id BETWEEN f.lo{index} AND f.hi{index}"
+            for index in range(edge.frames)
+        ]
+        return " UNION ".join(parts)
     return f"SELECT id AS a, {edge.column} AS b FROM {view_of(edge.table)} WHERE {edge.column} IS NOT NULL"
 
 
@@ -38,7 +47,11 @@ def count_of_ways(edges: Sequence[Edge], start: Space, target: Space) -> str:
         for table in dict.fromkeys(edge.table for edge in own):
             terms, joins = [], []
             for index, edge in enumerate(edge for edge in own if edge.table == table):
-                if edge.target == target:
+                if edge.frames:
+                    joined, term = _ways_inside(names[edge.target], edge.frames, index)
+                    joins += joined
+                    terms.append(term)
+                elif edge.target == target:
                     terms.append(f"CASE WHEN t.{edge.column} IS NULL THEN 0 ELSE 1 END")
                 else:
                     joins.append(f"LEFT JOIN {names[edge.target]} w{index} ON w{index}.id = t.{edge.column}")
@@ -54,6 +67,18 @@ def count_of_ways(edges: Sequence[Edge], start: Space, target: Space) -> str:
     return f"WITH {', '.join(ctes)} SELECT coalesce(n, 0) FROM {names[start]}"
 
 
+def _ways_inside(ways: str, frames: int, number: int) -> tuple[list[str], str]:
+    """The ways behind intervals of ids: joins for them, and their sum. Ways of all ids up to one are added up once."""
+    joins, terms = [], []
+    for index in range(frames):
+        first, last = f"p{number}_{index}", f"q{number}_{index}"
+        summed = f"(SELECT id, sum(n) OVER (ORDER BY id) AS n FROM {ways})"
+        joins.append(f"LEFT JOIN {summed} {first} ON {first}.id = t.lo{index} - 1")
+        joins.append(f"LEFT JOIN {summed} {last} ON {last}.id = t.hi{index}")
+        terms.append(f"coalesce({last}.n, 0) - CASE WHEN {last}.n IS NULL THEN 0 ELSE coalesce({first}.n, 0) END")
+    return joins, f"({' + '.join(terms)})"
+
+
 def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
     """Distinct pairs (a, b, role) from rows of `start` to rows of `target`, over all ways; own wins over peer."""
     ctes: list[str] = []
@@ -65,6 +90,10 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
             ctes.append(f"{names[space]} AS ({_merged(incoming[space])})")
         for edge in (edge for edge in edges if edge.source == space):
             role, view = int(edge.role), view_of(edge.table)
+            if edge.frames:
+                reached = f"SELECT id AS a, id AS b, {role} AS role FROM {view}" if space == start else ""
+                incoming.setdefault(edge.target, []).extend(_inside(edge, names.get(space) or f"({reached})"))
+                continue
             if space == start:
                 part = f"SELECT id AS a, {edge.column} AS b, {role} AS role FROM {view} WHERE {edge.column} IS NOT NULL"
             else:
@@ -77,6 +106,106 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
     return ctes_text + _merged(incoming.get(target, []))
 
 
+def _inside(edge: Edge, reached: str) -> list[str]:
+    """What intervals add to the pairs that reach them."""
+    ids = f"(SELECT DISTINCT id FROM {view_of(edge.target)})"
+    return [
+        f"SELECT r.a, m.id AS b, greatest(r.role, {int(edge.role)}) AS role FROM {reached} r "
+        f"JOIN {view_of(edge.table)} t ON t.id = r.b JOIN {ids} m ON m.id BETWEEN t.lo{index} AND t.hi{index}"
+        for index in range(edge.frames)
+    ]
+
+
+def merged_intervals(ranges: str, keys: Sequence[str]) -> str:
+    """(keys…, lo, hi): intervals of the same keys that overlap or touch as one."""
+    by, shown = ", ".join(keys), ", ".join(f"x.{key}" for key in keys)
+    order = f"PARTITION BY {by} ORDER BY lo, hi"
+    furthest = f"max(hi) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    begun = f"SELECT {by}, lo, hi, CASE WHEN lo <= {furthest} + 1 THEN 0 ELSE 1 END AS begins FROM ({ranges}) r"
+    islands = f"SELECT {by}, lo, hi, sum(begins) OVER ({order} ROWS UNBOUNDED PRECEDING) AS island FROM ({begun}) b"
+    return f"SELECT {shown}, min(lo) AS lo, max(hi) AS hi FROM ({islands}) x GROUP BY {shown}, x.island"
+
+
+def frame_ranges(frames: int, rows: str) -> str:
+    """(id, lo, hi) of a table with the bounds of several intervals; those that hold nothing left out."""
+    return " UNION ALL ".join(
+        f"SELECT id, lo{index} AS lo, hi{index} AS hi FROM {rows} WHERE lo{index} IS NOT NULL"
+        for index in range(frames)
+    )
+
+
+@dataclass(frozen=True)
+class WindowWay:
+    """The ways from a dataset's rows to a source's that are a row's own id and the intervals that it reads.
+
+    place: the column in which the row has its position. At each position is at most one id, and no id at two.
+    """
+
+    own: Edge
+    place: str
+    frames: Edge
+    last: Edge
+
+    @property
+    def rows(self) -> str:
+        return view_of(self.own.table)
+
+    @property
+    def inner(self) -> str:
+        return view_of(self.last.table)
+
+    @property
+    def is_same_row(self) -> bool:
+        """Whether the dataset's rows are the window's, in one file: then they have the same ids."""
+        return self.place == "id" and self.own.column == self.last.column
+
+    def count_of_others(self) -> str:
+        """How many of the rows have another id of their own than the window's row at their position."""
+        return (
+            f"SELECT count(*) FROM {self.rows} o JOIN {self.inner} m ON m.id = o.{self.place} "
+            f"WHERE m.{self.last.column} IS DISTINCT FROM o.{self.own.column}"
+        )
+
+    def count_of_nulls(self) -> str:
+        return f"SELECT count(*) - count({self.last.column}) FROM {self.inner}"
+
+    def count_of_pairs(self, *, nulls: bool) -> str:
+        """How many distinct pairs there are: counted from the bounds, nothing is multiplied out."""
+        ranges = frame_ranges(self.frames.frames, view_of(self.frames.table))
+        one = self.frames.frames == 1
+        islands = ranges if one else merged_intervals(ranges, ["id"])
+        here, length, joins = "CASE WHEN i.id BETWEEN i.lo AND i.hi THEN 1 ELSE 0 END", "i.hi - i.lo + 1", ""
+        if nulls:
+            inside = f"(SELECT id, count({self.last.column}) OVER (ORDER BY id) AS n FROM {self.inner})"
+            joins = f" JOIN {inside} q ON q.id = i.hi LEFT JOIN {inside} p ON p.id = i.lo - 1"
+            length = "q.n - coalesce(p.n, 0)"
+        counted = f"SELECT i.id, {length} AS n, {here} AS here FROM ({islands}) i{joins}"
+        if not one:
+            counted = f"SELECT id, sum(n) AS n, max(here) AS here FROM ({counted}) c GROUP BY id"
+        alone = f"CASE WHEN o.{self.own.column} IS NULL OR coalesce(f.here, 0) = 1 THEN 0 ELSE 1 END"
+        return (
+            f"SELECT coalesce(sum({alone} + coalesce(f.n, 0)), 0) FROM {self.rows} o "
+            f"LEFT JOIN ({counted}) f ON f.id = o.{self.place}"
+        )
+
+
+def window_way(ways: Sequence[Edge], start: Space, target: Space) -> WindowWay | None:
+    """The ways between two datasets as such, where they are."""
+    own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, target)]
+    chain = [edge for edge in ways if edge not in own]
+    if len(own) != 1 or len(chain) not in (2, 3):
+        return None
+    place = "id"
+    if len(chain) == 3:
+        if not chain[0].own or (chain[0].source, chain[0].target) != (start, chain[1].source):
+            return None
+        place = str(chain[0].column)
+    frames, last = chain[-2:]
+    begins = start if len(chain) == 2 else frames.source
+    linked = frames.source == begins and frames.target == last.source and last.target == target
+    return WindowWay(own[0], place, frames, last) if linked and frames.frames and last.once else None
+
+
 def chained_pairs(edges: Sequence[Edge]) -> str:
     """Pairs (a, b) along edges that are one way, each beginning where the one before ends. Not made distinct."""
     tables = [f"{view_of(edge.table)} t{index}" for index, edge in enumerate(edges)]
@@ -86,20 +215,11 @@ def chained_pairs(edges: Sequence[Edge]) -> str:
     return f"{text} WHERE t{len(edges) - 1}.{edges[-1].column} IS NOT NULL"
 
 
-def count_of_both(own: Edge, chain: Sequence[Edge]) -> str:
-    """How many rows of a dataset have an id in their own column that a chain of two edges leads to as well."""
-    first, last = chain
-    return (
-        f"SELECT count(*) FROM {view_of(own.table)} o JOIN {view_of(first.table)} f ON f.id = o.id "
-        f"JOIN {view_of(last.table)} m ON m.id = f.{first.column} AND m.{last.column} = o.{own.column}"
-    )
-
-
 def is_chain(edges: Sequence[Edge], start: Space) -> bool:
-    """Whether the edges (sources before targets) are one way from `start`."""
+    """Whether the edges (sources before targets) are one way from `start`, with no intervals on it."""
     at = start
     for edge in edges:
-        if edge.source != at:
+        if edge.source != at or edge.frames:
             return False
         at = edge.target
     return True
@@ -131,6 +251,11 @@ def composable(edges: Sequence[Edge], start: Space) -> list[Edge]:
             kept.append(edge)
             reached.add(edge.target)
     return kept
+
+
+def segment_ends(edges: Sequence[Edge]) -> list[Space]:
+    """The datasets and windows that edges lead to."""
+    return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target) or is_window(edge.target)))
 
 
 def targets_of(edges: Sequence[Edge]) -> list[Space]:

@@ -15,7 +15,8 @@ class Edge:
 
     `everything` edges have no column: the one id of `source` stands for all rows of `target`. `table` is the space
     whose table it is: that of `source`, or of the group that rides in the rows of `source`. `once`: no id of `target`
-    is in it twice.
+    is in it twice. `frames`: so many intervals of ids of `target` stand behind each id, in columns lo0, hi0, lo1, …;
+    such an edge is never multiplied out to be kept.
     """
 
     source: Space
@@ -24,6 +25,7 @@ class Edge:
     column: str | None
     table: Space
     once: bool = False
+    frames: int = 0
 
     @property
     def everything(self) -> bool:
@@ -61,8 +63,29 @@ class Graph:
         """
         return [edge for space in self._order(start, beyond) for edge in self.out_of(space)]
 
-    def _order(self, start: Space, beyond: bool) -> list[Space]:
-        """The start and the spaces behind it that have edges of their own, each before what it points into."""
+    def segment(self, start: Space) -> list[Edge]:
+        """Edges on ways from a dataset, or from the ordered rows of a window, to the nearest datasets and windows."""
+        spaces = self._order(start, False, whole=False)
+        return [edge for space in spaces for edge in self.out_of(space) if not edge.frames]
+
+    def intervals(self) -> list[Edge]:
+        """The edges that are intervals: of a window's rows, or of a dataset that is the window's rows."""
+        return [edge for edge in self.edges if edge.frames]
+
+    def ordered(self) -> list[Space]:
+        """The ordered rows of windows: behind them lineage goes on as behind a dataset."""
+        return list(dict.fromkeys(edge.target for edge in self.edges if edge.frames))
+
+    def ordered_behind(self, start: Space) -> list[Space]:
+        """Those behind one dataset, each before what is behind it."""
+        ordered = self.ordered()
+        return [space for space in self._order(start, False) if space in ordered]
+
+    def _order(self, start: Space, beyond: bool, whole: bool = True) -> list[Space]:
+        """The start and the spaces behind it that have edges of their own, each before what it points into.
+
+        Unless it is the `whole` way, it ends at windows.
+        """
         seen: set[Space] = set()
         reverse: list[Space] = []
 
@@ -71,7 +94,7 @@ class Graph:
                 return
             seen.add(space)
             for edge in self.out_of(space):
-                if beyond or not is_dataset(edge.target):
+                if beyond or not (is_dataset(edge.target) or (not whole and edge.frames)):
                     visit(edge.target)
             reverse.append(space)
 
@@ -95,17 +118,18 @@ def graph_of(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> Graph:
             continue
         for index, handle in enumerate(table.handles):
             if handle.space in riding:
-                edges += _members(by_space[handle.space], table.space)
+                edges += _members(by_space[handle.space], table.space, handle.role)
             else:
                 once = bool(table.once) and table.once[index]
-                edges.append(Edge(table.space, handle.space, handle.role, f"h{index}", table.space, once))
+                edge = Edge(table.space, handle.space, handle.role, f"h{index}", table.space, once, table.frames)
+                edges.append(edge)
     return Graph(tuple(edges), rows)
 
 
-def _members(table: Table, source: Space) -> list[Edge]:
+def _members(table: Table, source: Space, role: Role) -> list[Edge]:
     once = table.once or (False,) * len(table.handles)
     return [
-        Edge(source, handle.space, handle.role, f"h{index}", table.space, once[index])
+        Edge(source, handle.space, max(role, handle.role), f"h{index}", table.space, once[index], table.frames)
         for index, handle in enumerate(table.handles)
     ]
 

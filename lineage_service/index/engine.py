@@ -14,7 +14,7 @@ from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.store.engine import MEMORY_VARIABLE, column, literal, open_duckdb, parquet_scan
 from lineage_service.store.layout import HomeLayout, storing
 from lineage_service.store.scan import RID, VersionScan
-from lineage_service.store.tables import TableRows
+from lineage_service.store.tables import TableRows, bound_name
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class DuckIndexEngine:
             return direct_members(rows.direct, sources, self._scan(f"step:{rows.carrier}"), {})
         files = [self.home.absolute(file) for file in rows.files]
         if not files:
-            nothing = "".join(f", NULL::BIGINT AS h{index}" for index in range(len(rows.handles)))
+            names = [bound_name(n) if rows.framed else f"h{n}" for n in range(len(rows.handles))]
+            nothing = "".join(f", NULL::BIGINT AS {name}" for name in names)
             return f"SELECT NULL::BIGINT AS id{nothing}, NULL::BIGINT AS checked WHERE false"
         scan, position = parquet_scan(files)
         identity = position if rows.id is None else column(rows.id)
@@ -102,6 +103,9 @@ class DuckIndexEngine:
             members = f"SELECT {identity} AS id, unnest({column(rows.nested)}) AS m FROM {scan}{where}"
             handles = "".join(f", m.{column(name)} AS h{index}" for index, name in enumerate(rows.handles))
             return f"SELECT id{handles} FROM ({members})"
+        if rows.framed:
+            bounds = ", ".join(f"{identity} + {column(name)} AS {bound_name(n)}" for n, name in enumerate(rows.handles))
+            return f"SELECT {identity} AS id, {bounds} FROM {scan}{where}"
         handles = "".join(f", {column(name)} AS h{index}" for index, name in enumerate(rows.handles))
         check = "" if rows.check is None else f", {column(rows.check)} AS checked"
         return f"SELECT {identity} AS id{handles}{check} FROM {scan}{where}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window, step_space
 from lineage_service.capture.workload import Direction, Workload, links_of, neighbours
 from lineage_service.errors import LineageError
 from lineage_service.index.aligned import Aligning
@@ -20,21 +21,22 @@ from lineage_service.index.compose import (
     chained_pairs,
     composable,
     composed_pairs,
-    count_of_both,
     count_of_ways,
     is_chain,
     pairs_of,
     reachable_ids,
+    segment_ends,
     stays_distinct,
     targets_of,
     view_of,
+    window_way,
 )
 from lineage_service.index.edges import Edge, Graph, graph_of, leading_to, through_absence
 from lineage_service.index.engine import Bounds, IndexEngine
 from lineage_service.index.prepared import PreparedFile, Preparing
 from lineage_service.index.shapes import Shape, shape_of
 from lineage_service.store.layout import HomeLayout, storing
-from lineage_service.store.tables import TableRows
+from lineage_service.store.tables import TableRows, bound_name
 from lineage_service.store.versions import Version
 
 GROWTH = 1.5  # end to end as long as it takes at most so many times the pairs of the hops it replaces
@@ -48,8 +50,9 @@ class Hop:
     pairs: in two files, one for each direction · column: a column of the dataset's own files, and a file forward where
     that column does not only grow · formula: it follows from the row's number · keyed: found in the source by the
     dataset's key columns; a file backward · lazy: only Spark can tell, when asked · everything, constant: a whole side
-    · empty · pruned: not kept, since no declared question needs it. `body` is what the forms without files need to
-    know; `only` is the one direction that is kept.
+    · interval: of a window, intervals of positions that stand behind a position; one file for both directions · empty
+    · pruned: not kept, since no declared question needs it. `body` is what the forms without files need to know;
+    `only` is the one direction that is kept.
     """
 
     source: Space
@@ -101,10 +104,14 @@ class Finisher:
             if rows.kind == "direct" and not rows.files and not self._is_scan(rows):
                 self.engine.keep(view_of(space), f"SELECT * FROM {view_of(space)}")  # joined once, read for each source
         self._refuse_collisions()
+        self._keep_segments(graph)
         kept: dict[Edge, None] = {}
-        for start in graph.datasets():
-            for edge in self._finish_dataset(graph, start):
+        for start in [*graph.datasets(), *graph.ordered()]:
+            for edge in self._finish_segment(graph, start):
                 kept[edge] = None
+        for edge in graph.intervals():
+            if self._edge(edge):
+                self._intervals(edge)
         self._count_pairs(graph)
         tables = {table.space: table for table in self.tables}
         for question in self.workload.questions:
@@ -151,15 +158,30 @@ class Finisher:
                     )
             self.members[space] = int(self.engine.number(f"SELECT count(*) FROM {view}"))
 
-    def _finish_dataset(self, graph: Graph, start: Space) -> list[Edge]:
-        """Writes what is kept end to end; gives the edges that must be kept as hops."""
-        edges = graph.between(start)
+    def _keep_segments(self, graph: Graph) -> None:
+        """Where only some directions are kept: those of ways over windows, segment by segment."""
+        if self.kept is None:
+            return
+        for start in graph.datasets():
+            edges = graph.between(start)
+            for target in targets_of(edges):
+                directions = self._directions(start, target)
+                ways = leading_to(edges, target)
+                ends = {start, target} | {space for edge in ways if edge.frames for space in (edge.source, edge.target)}
+                for source, end in product(ends, ends) if len(ends) > 2 else ():
+                    self.kept.setdefault((source, end), set()).update(directions)
+
+    def _finish_segment(self, graph: Graph, start: Space) -> list[Edge]:
+        """Writes what is kept end to end, from a dataset or a window's ordered rows to the nearest datasets and
+        windows; gives the edges that must be kept as hops."""
+        edges = graph.segment(start)
         hops: list[Edge] = []
-        for target in targets_of(edges):
+        for target in segment_ends(edges):
             ways = leading_to(composable(edges, start), target)
             directions = self._directions(start, target)
             if not directions:
-                self.hops.append(Hop(start, target, Role.OWN if ways else Role.ABSENCE, "pruned"))
+                if is_dataset(start) and is_dataset(target):
+                    self.hops.append(Hop(start, target, Role.OWN if ways else Role.ABSENCE, "pruned"))
                 continue
             if self.kept is not None:
                 for edge in leading_to(edges, target):
@@ -168,6 +190,8 @@ class Finisher:
                 self._column(ways[0])
             elif len(ways) == 1 and self._direct(ways[0]) is not None:
                 self._keyed(ways[0])
+            elif len(ways) == 1 and (hop := self._own_hop(graph, ways[0])) is not None:
+                self._as_own(ways[0], hop)
             elif any(graph.is_lazy(edge) for edge in ways):
                 hops += ways
             elif ways and self._worth_composing(ways, start, target):
@@ -195,7 +219,7 @@ class Finisher:
         elif shape.formula is not None:
             body = shape.formula.to_json()
             self.hops.append(Hop(edge.source, edge.target, edge.role, "formula", shape.count, 0, body=body))
-        elif shape.ascending or not is_dataset(edge.target) or "forward" not in self._edge(edge):
+        elif shape.ascending or self._is_lazy_space(edge.target) or "forward" not in self._edge(edge):
             self.hops.append(hop)
         else:
             forward = self._turned(edge, files, name, shape)
@@ -203,6 +227,30 @@ class Finisher:
             self.hops.append(
                 Hop(edge.source, edge.target, edge.role, "column", shape.count, size, None, forward, {"column": name})
             )
+
+    def _own_hop(self, graph: Graph, edge: Edge) -> Hop | None:
+        """Of a window's rows that are a dataset: the hop of the dataset's own column to the same ids."""
+        rows = self.rows.get(edge.table)
+        if rows is None or rows.within is None or rows.carrier is not None or "forward" not in self._edge(edge):
+            return None
+        source = step_space(rows.within)
+        columns = [each.column for each in graph.out_of(source) if each.target == edge.target]
+        hops = [hop for hop in self.hops if (hop.source, hop.target) == (source, edge.target)]
+        same = columns == [edge.column] and len(hops) == 1 and hops[0].form in ("formula", "column")
+        return hops[0] if same else None
+
+    def _as_own(self, edge: Edge, own: Hop) -> None:
+        """The same pairs as those of the dataset's own column: what is kept of them is not written again."""
+        if own.form == "formula":
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "formula", own.rows, 0, body=own.body))
+            return
+        target = self.versions.get(edge.target)
+        bounds = Bounds(self.versions[own.source].end, target.end) if target is not None else None
+        backward = self._written(pairs_of(edge), "backward", bounds, distinct=False)
+        forward = own.forward or backward  # a column that only grows is sorted both ways
+        self.hops.append(
+            Hop(edge.source, edge.target, edge.role, "pairs", own.rows, _size(backward), backward, forward)
+        )
 
     def _turned(self, edge: Edge, files: list[str], name: str, shape: Shape) -> Path:
         if self.engine.is_near and fits(shape.count):
@@ -314,23 +362,22 @@ class Finisher:
                 apart = len(direct) == 1 or all(hop.form in ("pairs", "empty") for hop in direct)
                 if any(graph.is_lazy(edge) for edge in ways) or any(_on_demand(hop) for hop in direct):
                     self.pairs[start, source] = None
-                elif straight and direct and apart:
+                elif straight and direct and apart and not any(edge.frames for edge in ways):
                     self.pairs[start, source] = sum(hop.rows for hop in direct)
                 else:
                     self.pairs[start, source] = self._counted(ways, start, source)
 
     def _counted(self, ways: Sequence[Edge], start: Space, source: Space) -> int | None:
         """The number of distinct pairs over these ways; None where nothing but multiplying them out would tell."""
+        window = window_way(ways, start, source)
+        if window is not None and (window.is_same_row or not self.engine.number(window.count_of_others())):
+            nulls = bool(self.engine.number(window.count_of_nulls()))
+            return int(self.engine.number(window.count_of_pairs(nulls=nulls)))
         total = int(self.engine.number(count_of_ways(ways, start, source)))
         if total <= MOST_COUNTED:
             return int(self.engine.number(f"SELECT count(*) FROM ({composed_pairs(ways, start, source)}) x"))
         if is_chain(ways, start) and stays_distinct(ways):
             return total
-        # A window: each row itself, and beside it the members of its partition, which the row is one of.
-        own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, source)]
-        others = [edge for edge in ways if edge not in own]
-        if len(own) == 1 and len(others) == 2 and is_chain(others, start) and stays_distinct(others):
-            return total - int(self.engine.number(count_of_both(own[0], others)))
         return None
 
     def _is_pruned(self, ways: Sequence[Edge]) -> bool:
@@ -341,8 +388,9 @@ class Finisher:
 
     def _keep_hops(self, graph: Graph, edges: list[Edge]) -> None:
         """Hops as they are, less the ids that no dataset reaches."""
+        placed = {*graph.ordered(), *(space for space in self.rows if is_window(space))}  # by position, not by hash
         for space in dict.fromkeys(edge.source for edge in edges if not is_dataset(edge.source)):
-            if not self._is_lazy_space(space):
+            if not self._is_lazy_space(space) and space not in placed:
                 self._reduce(graph, space, [edge for edge in edges if edge.target == space])
         for edge in edges:
             if edge.everything:
@@ -357,6 +405,19 @@ class Finisher:
             else:
                 distinct = not (edge.once or edge.own)
                 self._write(Hop(edge.source, edge.target, edge.role, "pairs"), self._dense(edge), distinct=distinct)
+
+    def _intervals(self, edge: Edge) -> None:
+        """The bounds of a window's rows, by position: one file, looked into behind a position and ahead of it."""
+        bounds = [bound_name(number) for number in range(2 * edge.frames)]
+        read = " OR ".join(f"{name} IS NOT NULL" for name in bounds[::2])
+        query = f"SELECT id AS a, {', '.join(bounds)} FROM {view_of(edge.table)} WHERE {read}"
+        path = self.engine.write_rows(query, ["a"], self.folder / f"{len(self.hops)}.intervals")
+        rows = _rows(path)
+        if not rows:
+            self.hops.append(Hop(edge.source, edge.target, edge.role, "empty"))
+            return
+        body = {"frames": edge.frames}
+        self.hops.append(Hop(edge.source, edge.target, edge.role, "interval", rows, _size(path), path, None, body))
 
     def _is_lazy_space(self, space: Space) -> bool:
         rows = self.rows.get(space)

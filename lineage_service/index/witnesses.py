@@ -27,7 +27,7 @@ def witnesses(
 ) -> Witnesses:
     """Of the rows of a space: row ids of the wanted datasets that were together in one way of making each row."""
     table = tables[start]
-    riding = [handle.space for handle in table.handles if _rides(handle.space, rows)]
+    riding = [each.space for each in table.handles if each.role is Role.OWN and _rides(each.space, rows)]
     if riding:  # its rows are the group's own, under the same ids
         return witnesses(riding[0], tables, rows, wanted)
     if table.left is None:

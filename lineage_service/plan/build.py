@@ -17,6 +17,7 @@ from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.call_arguments import bare_dates, sums_of_text
 from lineage_service.plan.declarations import declaration_problems
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quoted, sort_key
+from lineage_service.plan.frames import Frame, frame_clause
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -330,6 +331,16 @@ class _StepContext:
             keys.append(parsed)
         return tuple(keys)
 
+    def frame(self, text: str | None) -> Frame | None:
+        if text is None:
+            return None
+        try:
+            return frame_clause(text, self.at("frame"))
+        except ExpressionError as error:
+            self.failed = True
+            self.builder.problems.append(error.at(self.at("frame")))
+            return None
+
     def measure(self, text: str, what: str, *path: str | int) -> Expression | None:
         expression = self.expression(text, *path)
         if expression is None:
@@ -415,7 +426,7 @@ class _StepContext:
                 partition_by = self.names(step.partition_by, below.schema, "partition_by")
                 order_by = self.order(step.order_by, "order_by")
                 measures = self.named(step.measures, "measures", self.window_measure)
-                return Window(name, name, place, below, partition_by, order_by, measures)
+                return Window(name, name, place, below, partition_by, order_by, measures, self.frame(step.frame))
             case SortStep():
                 return Sort(name, name, place, self.input(step.input), self.order(step.by, "by"))
             case LimitStep():

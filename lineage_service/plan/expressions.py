@@ -71,7 +71,7 @@ class Expression:
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        return _tokens(self.text)
+        return tokens_of(self.text)
 
     @cached_property
     def tree(self) -> exp.Expr:
@@ -212,7 +212,8 @@ def _is_word(token: Token) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _tokens(text: str) -> tuple[Token, ...]:
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """The tokens of a text; ExpressionError where it cannot be cut into any."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
@@ -228,12 +229,12 @@ def _tree(text: str) -> exp.Expr:
     from sqlglot.errors import SqlglotError
 
     readable = _with_quoted_sides(text)
-    levels = nesting(["" if token.token_type.name == "STRING" else token.text.lower() for token in _tokens(text)])
+    levels = nesting(["" if token.token_type.name == "STRING" else token.text.lower() for token in tokens_of(text)])
     try:
         with room_for(levels):
             found = [tree for tree in parse_statements(readable, Spark()) if tree is not None]
     except SqlglotError as error:
-        hint = _foreign_hint(_tokens(text)) or _first_line(error)
+        hint = _foreign_hint(tokens_of(text)) or _first_line(error)
         raise ExpressionError(f"cannot read the expression '{shortened(text)}'", hint) from None
     except RecursionError:
         raise ExpressionError(
@@ -257,7 +258,7 @@ def _foreign_hint(tokens: tuple[Token, ...]) -> str | None:
 
 def _with_quoted_sides(text: str) -> str:
     """`left.x` as "`left`.x": to sqlglot the bare word starts a join, to Spark it is a name."""
-    pieces, end, tokens = [], 0, _tokens(text)
+    pieces, end, tokens = [], 0, tokens_of(text)
     for token, after in pairwise(tokens):
         if token.text.lower() in SIDES and after.text == "." and token.token_type.name != "IDENTIFIER":
             pieces += [text[end : token.start], quoted(token.text.lower())]
@@ -301,7 +302,7 @@ class SortKey:
 
 def sort_key(text: str, position: Position | None) -> SortKey:
     """`x desc nulls last` cut into expression, direction and place of nulls."""
-    tokens = list(_tokens(text))
+    tokens = list(tokens_of(text))
     words = [token.text.lower() for token in tokens]
     nulls_first: bool | None = None
     if len(words) > 2 and words[-2] == "nulls" and words[-1] in ("first", "last"):
@@ -353,20 +354,67 @@ def _is_count_of_all(tokens: tuple[Token, ...], star: int, after: Token | None) 
     return counts and after is not None and after.token_type.name == "R_PAREN"
 
 
-def over_window(expression: Expression, window: str) -> str:
-    """The text with ` OVER (window)` behind each outermost aggregate or window function."""
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """An aggregate or window function in a measure: its arguments as written, and whether it passes over nulls."""
+
+    name: str
+    arguments: tuple[str, ...]
+    ignores_nulls: bool
+
+    @property
+    def takes_a_frame(self) -> bool:
+        """Whether the step's `frame` is its; ranking and offset functions have their own."""
+        return self.name in functions.AGGREGATES or self.name == "nth_value"
+
+
+def window_calls(expression: Expression) -> list[WindowCall]:
+    """The outermost aggregate and window functions of a measure, in order of appearance."""
+    return [call for call, _ in _window_calls(expression)]
+
+
+def over_window(expression: Expression, window: str, frame: str = "") -> str:
+    """The text with ` OVER (window)` behind each outermost aggregate or window function, with the frame where the
+    function takes one."""
+    text = expression.text
+    pieces, end = [], 0
+    for call, last in _window_calls(expression):
+        spec = f"{window} {frame}".strip() if frame and call.takes_a_frame else window
+        pieces += [text[end : last.end + 1], f" OVER ({spec})"]
+        end = last.end + 1
+    return "".join([*pieces, text[end:]])
+
+
+def _window_calls(expression: Expression) -> list[tuple[WindowCall, Token]]:
+    """The calls, each with its last token."""
     tokens, text = expression.tokens, expression.text
     wanted = functions.AGGREGATES | functions.WINDOW_ONLY
-    pieces, end, index = [], 0, 0
+    found, index = [], 0
     while index < len(tokens) - 1:
         name = tokens[index].text.lower()
         if name in wanted and _opens(tokens[index + 1]) and not _is_quantifier(tokens, index):
-            last = _end_of_call(tokens, index + 1)
-            pieces += [text[end : tokens[last].end + 1], f" OVER ({window})"]
-            end = tokens[last].end + 1
+            closing, last = _closing(tokens, index + 1), _end_of_call(tokens, index + 1)
+            arguments = _arguments(text, tokens[index + 2 : closing])
+            behind = [token.text.lower() for token in tokens[closing + 1 : last + 1]]
+            # lag(x, 1, NULL, true) is lag(x, 1, NULL) IGNORE NULLS.
+            flag = name in ("lag", "lead") and len(arguments) > 3 and arguments[3].lower() == "true"
+            found.append((WindowCall(name, arguments, "ignore" in behind or flag), tokens[last]))
             index = last
         index += 1
-    return "".join([*pieces, text[end:]])
+    return found
+
+
+def _arguments(text: str, tokens: tuple[Token, ...]) -> tuple[str, ...]:
+    """The texts between the commas of a call."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1}.get(token.token_type.name, 0)
+        if depth == 0 and token.token_type.name == "COMMA":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return tuple(text[part[0].start : part[-1].end + 1] for part in parts if part)
 
 
 def _end_of_call(tokens: tuple[Token, ...], opening: int) -> int:

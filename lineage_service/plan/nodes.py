@@ -15,7 +15,15 @@ from typing import Literal
 from lineage_service.errors import Position, Problem, listed
 from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
-from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, shortened, with_stars_expanded
+from lineage_service.plan.expressions import (
+    ColumnRef,
+    Expression,
+    SortKey,
+    shortened,
+    window_calls,
+    with_stars_expanded,
+)
+from lineage_service.plan.frames import Frame
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.readable import no_predicate, type_in, unreadable
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
@@ -392,10 +400,16 @@ class Window(_Unary):
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
     measures: tuple[Named, ...]
+    frame: Frame | None = None
 
     @cached_property
     def schema(self) -> Schema:
         return self.input.schema.with_replaced(Column(named.name) for named in self.measures)
+
+    def by_position(self, measure: Named) -> bool:
+        """Whether the step's frame makes a measure depend on the order of rows that are equal in `order_by`."""
+        framed = self.frame is not None and self.frame.by_position
+        return framed and any(call.takes_a_frame for call in window_calls(measure.expression))
 
     def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.order_by:
@@ -410,6 +424,31 @@ class Window(_Unary):
             if unordered and not measure.expression.windowed:
                 message = f"measure '{measure.name}': {unordered[0]}() needs an order"
                 yield ColumnError(message, "add `order_by` to the step"), measure.expression.position
+        if self.frame is not None:
+            yield from self._frame_faults(self.frame)
+
+    def _frame_faults(self, frame: Frame) -> Iterator[tuple[ColumnError, Position | None]]:
+        """What Spark refuses of a frame under this order."""
+        if frame.rows or frame.whole:
+            return
+        if not self.order_by:
+            yield ColumnError("a RANGE frame needs an order", "add `order_by` to the step"), frame.position
+        elif frame.has_offset and len(self.order_by) > 1:
+            message = f"a RANGE frame with an offset needs one order, and `order_by` has {len(self.order_by)}"
+            yield ColumnError(message, "order by one number, date or timestamp, or use ROWS"), frame.position
+        elif frame.has_offset:
+            kind = self._order_type()
+            if family(kind) not in (None, *_RANGED):
+                message = f"a RANGE frame with an offset needs a number, date or timestamp as order, and this is {kind}"
+                yield ColumnError(message, "order by such a column, or use ROWS"), frame.position
+
+    def _order_type(self) -> str | None:
+        """The type of the order where it is a plain column."""
+        (key,) = self.order_by
+        refs = key.expression.columns
+        if len(refs) != 1 or key.expression.text.strip("`").lower() != str(refs[0]).lower():
+            return None
+        return type_in(self.input.schema, str(refs[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,6 +505,9 @@ def _exploded_hint(column: str, kind: str | None) -> str | None:
         return f"its fields are read without explode: {column}.field"
     return split_hint(column) if family(kind) == "text" else None
 
+
+# Orders that a RANGE frame can be offset from, of the types that are told apart here.
+_RANGED = ("number", "date")
 
 # Ranking and offset functions: Spark refuses them over a window without an order.
 NEED_AN_ORDER = frozenset(

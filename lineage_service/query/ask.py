@@ -29,7 +29,7 @@ from lineage_service.query.names import ALL, DatasetName, find_dataset, without_
 from lineage_service.query.rows import Keyed, Shape, Top, id_part, limit_notes, rows_part
 from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
-from lineage_service.query.stale import cut_sources, stale_readers
+from lineage_service.query.stale import cut_sources, older_windows, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
@@ -132,6 +132,7 @@ class Questions:
                 self.masks.note_hidden(part.masked)
                 answer.notes += part.notes
                 answer.parts.append(part)
+        answer.notes += self.older_windows(walked, targets)
         answer.notes += limit_notes(shape, counts=to is None)
         if to is None or ALL in to:
             if direction == "forward":
@@ -460,6 +461,11 @@ class Questions:
     def cut(self, walked: Walk) -> list[str]:
         """What to say of ways back that end where a run is past its retention."""
         return cut_sources(self.graph, walked, lambda place: self.scan_at(place).version)
+
+    def older_windows(self, walked: Walk, targets: Sequence[DatasetRecord]) -> list[str]:
+        """What to say of windows on the way to these datasets that an earlier version captured."""
+        ways = [way for each in targets for way in walked.toward(Place(each.run_id, each.space), absence=False)]
+        return older_windows(ways)
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
         run = next((run for run in self.reader.runs_with_prefix(start.run_id) if run.id == start.run_id), None)

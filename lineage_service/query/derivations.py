@@ -192,7 +192,7 @@ class Derivations:
         }
 
     def influencing(self) -> list[Place]:
-        """Places reached over an absence or a window's partition, and no other way."""
+        """Places reached over an absence or what a window read, and no other way."""
         seen: dict[Place, None] = {}
         pending = list(self.order)
         while pending:
@@ -295,7 +295,7 @@ class Derivations:
             )
         for step in peers:
             self.notes.append(
-                f"step '{step}' is a window: only the row itself is told; the other rows of its partition are no "
+                f"step '{step}' is a window: only the row itself is told; the other rows that it read are no "
                 "part of how it came to be"
             )
 

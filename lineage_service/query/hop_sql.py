@@ -13,9 +13,12 @@ from typing import Any
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
+from lineage_service.index.compose import merged_intervals
 from lineage_service.query.files import HomeFiles, body_of, captured_no_more, index_literal
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column, literal
+
+PIECE = 100_000  # positions that are listed at once
 
 
 def ends(way: Way, direction: Direction) -> tuple[Place, Place]:
@@ -130,6 +133,45 @@ def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -
     role_name = "role_here"
     inner = f"SELECT r.a, unnest({numbers}) AS b, {role.removesuffix(' AS role')} AS {role_name} FROM {before} r{where}"
     return f"SELECT a, b, {role_name} AS role FROM ({inner})"
+
+
+def interval_part(
+    hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles, *, pairs: bool
+) -> str:
+    """What the intervals of a window add to the rows in `before` (a, b, role): backward the positions inside them,
+    forward the rows that have a position inside theirs. Intervals stay what they are as long as that is possible.
+
+    Where no `pairs` are wanted, a is the same for all rows.
+    """
+    frames = int(body_of(hop)["frames"])
+    stored = unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+    if direction == "backward":
+        ranges = " UNION ALL ".join(
+            f"SELECT r.a, {role}, h.lo{n} AS lo, h.hi{n} AS hi FROM {before} r JOIN ({stored}) h ON h.a = r.b "
+            f"WHERE h.lo{n} IS NOT NULL"
+            for n in range(frames)
+        )
+        return _positions(merged_intervals(ranges, ["a", "role"]))
+    if pairs:  # positions of one start that lie side by side are met as one
+        islands = merged_intervals(f"SELECT r.a, {role}, r.b AS lo, r.b AS hi FROM {before} r", ["a", "role"])
+        return " UNION ALL ".join(
+            f"SELECT r.a, h.a AS b, r.role FROM ({islands}) r JOIN ({stored}) h ON h.lo{n} <= r.hi AND h.hi{n} >= r.lo"
+            for n in range(frames)
+        )
+    # The first position that is not before an interval's begin is inside of it, or none is.
+    reached = f"SELECT r.a, r.b, {role} FROM {before} r"
+    return " UNION ALL ".join(
+        f"SELECT q.a, h.a AS b, q.role FROM (SELECT h.*, s.role AS wanted FROM ({stored}) h CROSS JOIN "
+        f"(SELECT DISTINCT role FROM ({reached})) s) h ASOF JOIN ({reached}) q "
+        f"ON q.role = h.wanted AND q.b >= h.lo{n} WHERE q.b <= h.hi{n}"
+        for n in range(frames)
+    )
+
+
+def _positions(intervals: str) -> str:
+    """(a, b, role): every position in intervals. In pieces: a list of all of them may not fit into memory."""
+    pieces = f"SELECT a, role, hi, unnest(range(lo, hi + 1, {PIECE})) AS lo FROM ({intervals})"
+    return f"SELECT a, unnest(range(lo, least(lo + {PIECE}, hi + 1))) AS b, role FROM ({pieces})"
 
 
 def stored_file(hop: HopRecord, direction: Direction) -> str | None:

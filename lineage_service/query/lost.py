@@ -85,8 +85,8 @@ class Arrival:
 
 @dataclass(repr=False)
 class WhyNot:
-    """Of `asked` rows of `source`, `reached` are in `to`; `peers` only as rows of a window's partition that others are
-    in with; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves. `merging` are
+    """Of `asked` rows of `source`, `reached` are in `to`; `peers` only as rows that a window read for
+    others; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves. `merging` are
     the steps on the way that make one row of several; `spark` says whether steps had to be evaluated again."""
 
     source: str

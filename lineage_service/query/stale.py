@@ -1,13 +1,14 @@
-"""Where lineage does not lead on: workflows that have not been run since what they read was made anew, and runs past
-their retention."""
+"""Where lineage does not lead on, or tells less than it would now: workflows that have not been run since what they
+read was made anew, runs past their retention, windows that an earlier version captured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from lineage_catalog.records import DatasetRecord
+from lineage_catalog.records import DatasetRecord, HopRecord
 
-from lineage_service.query.graph import LineageGraph, Place, Walk
+from lineage_service.capture.handles import Role, Space, is_window
+from lineage_service.query.graph import LineageGraph, Place, Walk, Way
 from lineage_service.store.versions import Version
 
 
@@ -43,3 +44,18 @@ def cut_sources(graph: LineageGraph, walked: Walk, version_at: Callable[[Place],
                 "behind them is gone"
             )
     return notes
+
+
+def older_windows(ways: Iterable[Way]) -> list[str]:
+    """What to say of each run on the way whose windows were captured by an earlier version: whole partitions."""
+    runs = {way.start.run_id for way in ways if way.hop is not None and _is_by_partition(way.hop)}
+    return [
+        f"windows of run '{run}' were captured by partition, as earlier versions did: every row of a partition counts "
+        "as read, whatever the frame; run the workflow again to know which rows were"
+        for run in sorted(runs)
+    ]
+
+
+def _is_by_partition(hop: HopRecord) -> bool:
+    """Whether a hop leads to peers without an interval: those of a window lead to its positions first."""
+    return hop.role == Role.PEER and hop.form not in ("interval", "empty") and not is_window(Space(hop.to_space))

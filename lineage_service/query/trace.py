@@ -19,7 +19,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Walk, Way, walk
 from lineage_service.query.rows import Shape
 from lineage_service.query.selection import Selection
-from lineage_service.query.stale import stale_readers
+from lineage_service.query.stale import older_windows, stale_readers
 from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start, translated_rid
 from lineage_service.spec.described import inputs_of, what_it_does
@@ -330,7 +330,8 @@ class Tracer:
             return (f"run '{run.id}' was made with capture off and has no lineage",)
         begin = Place(found.run_id, found.space)
         behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
-        return (*self.questions.cut(behind), *stale_readers(self.questions.graph, ahead, found))
+        older = older_windows([*behind.ways, *ahead.ways])
+        return (*self.questions.cut(behind), *older, *stale_readers(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)

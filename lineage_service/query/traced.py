@@ -12,8 +12,8 @@ Link = Literal["contributes", "absence"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TracedRow:
-    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: of the same partition only;
-    the values of `masked` columns are masks; `origin` says where a source's row is from that has no place."""
+    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: a window read it for
+    another; the values of `masked` columns are masks; `origin` says where a source's row is from that has no place."""
 
     rid: int
     values: dict[str, Any]

@@ -10,7 +10,7 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.query.hop_sql import formula_part, masked_by, pairs_relation, unmasked
+from lineage_service.query.hop_sql import formula_part, interval_part, masked_by, pairs_relation, unmasked
 
 if TYPE_CHECKING:
     from lineage_service.store.shared_rows import SharedRows
@@ -80,7 +80,7 @@ def walk_sql(
             names[way.start] = f"reached{len(names)}"
             ctes.append(f"{names[way.start]} AS ({_merged(incoming[way.start])})")
         few = start.rids if start.few and way.start == begin else None
-        incoming.setdefault(way.end, []).append(_part(way, names[way.start], direction, files, few))
+        incoming.setdefault(way.end, []).append(_part(way, names[way.start], direction, files, few, pairs=pairs))
     final = _merged(incoming[target])
     return WalkSql(f"WITH {', '.join(ctes)} {final}", parameters, False)
 
@@ -109,11 +109,15 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
     return WalkSql(f"{select} SEMI JOIN ({rows}) s ON s.b = h.{near}", parameters, False)
 
 
-def _part(way: Way, before: str, direction: Direction, files: HomeFiles, few: tuple[int, ...] | None) -> str:
+def _part(
+    way: Way, before: str, direction: Direction, files: HomeFiles, few: tuple[int, ...] | None, *, pairs: bool
+) -> str:
     """Pairs that one way adds, from the relation of pairs before it."""
     role = f"greatest(r.role, {int(way.role)}) AS role"
     if way.hop is None:
         return _shared_part(way, before, role)
+    if way.hop.form == "interval":
+        return interval_part(way.hop, before, role, direction, files, pairs=pairs)
     relation = pairs_relation(way, direction, files, few)
     if relation is not None:
         near, far = ("a", "b") if direction == "backward" else ("b", "a")

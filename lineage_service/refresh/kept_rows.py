@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lineage_service.capture.handles import Space, is_dataset
-from lineage_service.plan.nodes import Difference, Join, Limit, Node
+from lineage_service.plan.nodes import Difference, Join, Limit, Node, Window
 from lineage_service.query.ask import Questions
 from lineage_service.query.diff_sql import comparable
 from lineage_service.query.diff_tolerance import TOLERANCE, differs, has_floating
@@ -55,7 +55,8 @@ def is_determined(node: Node, leaves: Mapping[str, State]) -> bool:
         if each.id in leaves or each.id in seen:
             continue
         seen.add(each.id)
-        if isinstance(each, Limit | Difference) or (isinstance(each, Join) and each.how == "anti"):
+        # The rows that a window's measures read do not tell in which order equal ones came.
+        if isinstance(each, Limit | Difference | Window) or (isinstance(each, Join) and each.how == "anti"):
             return False
         pending += each.inputs
     return True

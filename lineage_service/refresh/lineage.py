@@ -5,21 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 from lineage_catalog.records import HopRecord
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset
-from lineage_service.index.compose import composable, composed_pairs, pairs_of, targets_of, view_of
+from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window
+from lineage_service.index.compose import (
+    composable,
+    composed_pairs,
+    count_of_ways,
+    frame_ranges,
+    merged_intervals,
+    pairs_of,
+    segment_ends,
+    targets_of,
+    view_of,
+)
 from lineage_service.index.edges import Edge, graph_of, leading_to, through_absence
 from lineage_service.index.engine import DuckIndexEngine, duckdb_index_engine
 from lineage_service.store.engine import literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids
-from lineage_service.store.tables import TableRows
+from lineage_service.store.tables import TableRows, bound_name
 from lineage_service.store.versions import Version
+
+MOST_PAIRS = 5_000_000  # of rows and the rows behind them, that are compared with those before
+_REACHED = "reached_"
 
 
 def without_touched(behind: str, touched: Mapping[Space, str]) -> str:
@@ -71,16 +84,20 @@ class FreshLineage:
     version: Version
     places: Ids  # positions of the rows that count, and their rids
     rids: Ids
+    _reached: set[Space] = field(default_factory=set)
+    _influencing: set[Space] = field(default_factory=set)
 
-    def behind(self, places: Ids, came: Mapping[Space, Ids], path: Path) -> str:
+    def behind(self, places: Ids, came: Mapping[Space, Ids], path: Path) -> str | None:
         """Writes a file of (id, space, b), and gives it as a table: what is behind rows at these places, of those that
-        have none of the rows behind them that came."""
+        have none of the rows behind them that came. None where that is too much: frames of a large window."""
         start = self.tables[0].space
         with self._engine() as engine:
             engine.connection.register("places_given", pa.table({"place": places}))
             edges, parts = graph_of(self.tables, self._rows()).between(start), []
             for target in targets_of(edges):
                 ways = leading_to(composable(edges, start), target)
+                if any(edge.frames for edge in ways) and engine.number(count_of_ways(ways, start, target)) > MOST_PAIRS:
+                    return None
                 if ways:
                     composed = (
                         f"SELECT a AS id, {literal(target)} AS space, b FROM ({composed_pairs(ways, start, target)})"
@@ -104,30 +121,71 @@ class FreshLineage:
             yield engine
 
     def hops(self, number: int) -> list[HopRecord]:
-        """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets."""
+        """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets; on the way over a
+        window, its intervals between pairs on both sides of it."""
         start = self.tables[0].space
         graph = graph_of(self.tables, self._rows())
         found: list[HopRecord] = []
         with self._engine() as engine:
             self._register(engine)
-            edges = graph.between(start)
-            for target in targets_of(edges):
-                ways = leading_to(composable(edges, start), target)
-                if ways:
-                    found.append(HopRecord(self.folder.run_id, start, target, int(Role.OWN), "empty", 0, 0, None, None))
-                    engine.keep("composed", composed_pairs(ways, start, target))
-                    for role in (Role.OWN, Role.PEER):
-                        pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
-                        found += self._pairs(engine, start, target, role, pairs, start, f"{number}-{len(found)}")
-            for edge in through_absence(edges):
-                found += self._absence(engine, edge, start, f"{number}-{len(found)}")
+            for place in [start, *graph.ordered_behind(start)]:
+                for edge in graph.edges:  # all that leads to this window has been seen
+                    if edge.frames and edge.target == place:
+                        found += self._intervals(engine, edge, f"{number}-{len(found)}")
+                edges = graph.segment(place)
+                for target in segment_ends(edges):
+                    found += self._segment(engine, edges, place, target, f"{number}-{len(found)}")
+                for edge in through_absence(edges):
+                    found += self._absence(engine, edge, start, f"{number}-{len(found)}")
+        return list(dict.fromkeys(found))
+
+    def _segment(
+        self, engine: DuckIndexEngine, edges: Sequence[Edge], source: Space, target: Space, name: str
+    ) -> list[HopRecord]:
+        ways = leading_to(composable(edges, source), target)
+        if not ways:
+            return []
+        ends = self._own(source), self._own(target)
+        found = [HopRecord(self.folder.run_id, *ends, int(Role.OWN), "empty", 0, 0, None, None)]
+        engine.keep("composed", composed_pairs(ways, source, target))
+        for role in (Role.OWN, Role.PEER):
+            pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
+            found += self._pairs(engine, source, target, role, pairs, self.tables[0].space, f"{name}-{int(role)}")
+        if is_window(target):  # only what these rows reach is kept of the window
+            given = source == self.tables[0].space
+            rows = "composed c JOIN given g ON g.place = c.a" if given else "composed c"
+            known = f"SELECT id FROM {_REACHED}{view_of(target)} UNION " if target in self._reached else ""
+            engine.keep(f"{_REACHED}{view_of(target)}", f"{known}SELECT DISTINCT c.b AS id FROM {rows}")
+            self._reached.add(target)
         return found
+
+    def _intervals(self, engine: DuckIndexEngine, edge: Edge, name: str) -> list[HopRecord]:
+        """The intervals of a window's rows that were reached; of its ordered rows those that are in one stay."""
+        view, order = view_of(edge.table), view_of(edge.target)
+        if edge.source in self._reached - self._influencing:
+            engine.keep(view, f"SELECT t.* FROM {view} t SEMI JOIN {_REACHED}{view} r ON r.id = t.id")
+        islands = merged_intervals(f"SELECT 0 AS k, lo, hi FROM ({frame_ranges(edge.frames, view)}) f", ["k"])
+        engine.keep(order, f"SELECT t.* FROM {order} t JOIN ({islands}) i ON t.id BETWEEN i.lo AND i.hi")
+        bounds = [bound_name(number) for number in range(2 * edge.frames)]
+        read = " OR ".join(f"{name} IS NOT NULL" for name in bounds[::2])
+        rows = int(engine.number(f"SELECT count(*) FROM {view} WHERE {read}"))
+        if not rows:
+            return []
+        self.folder.index.mkdir(parents=True, exist_ok=True)
+        query = f"SELECT id AS a, {', '.join(bounds)} FROM {view} WHERE {read}"
+        path = engine.write_rows(query, ["a"], self.folder.index / f"{name}.intervals")
+        ends = self._own(edge.source), self._own(edge.target)
+        inside, body = self.folder.home.relative(path), json.dumps({"frames": edge.frames})
+        return [
+            HopRecord(
+                self.folder.run_id, *ends, int(edge.role), "interval", rows, path.stat().st_size, inside, None, body
+            )
+        ]
 
     def _rows(self) -> dict[Space, TableRows]:
         files = tuple(file.path for file in self.version.files)
         return {
-            space: replace(rows, files=files) if rows.nested is not None and rows.carrier is not None else rows
-            for space, rows in self.rows.items()
+            space: replace(rows, files=files) if rows.within is not None else rows for space, rows in self.rows.items()
         }
 
     def _register(self, engine: DuckIndexEngine) -> None:
@@ -170,6 +228,8 @@ class FreshLineage:
         if edge.everything:
             ends = self._own(edge.source), self._own(edge.target)
             return [HopRecord(self.folder.run_id, *ends, int(edge.role), "everything", 0, 0, None, None)]
+        if is_window(edge.target):
+            self._influencing.add(edge.target)
         return self._pairs(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
 
     def _own(self, space: Space) -> str:

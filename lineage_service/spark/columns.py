@@ -57,6 +57,10 @@ class Names:
     def group(self) -> str:
         return f"{self.prefix}group"
 
+    def bounds(self, frame: int) -> tuple[str, str]:
+        """Where a window's frame begins and ends."""
+        return f"{self.prefix}lo{frame}", f"{self.prefix}hi{frame}"
+
     @property
     def check(self) -> str:
         return f"{self.prefix}check"

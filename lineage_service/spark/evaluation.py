@@ -13,14 +13,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.capture.handles import Handle, Role, Space
+from lineage_service.capture.handles import Handle, Role, Space, Table, group_space, window_space
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
 from lineage_service.errors import Position
 from lineage_service.spark.columns import Names, col
 from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
-from lineage_service.spark.staging import Writing, dataset_relation
+from lineage_service.spark.staging import Writing, dataset_relation, frames_of
 from lineage_service.store.versions import Version
 
 
@@ -28,6 +28,7 @@ from lineage_service.store.versions import Version
 class Evaluation(Writing):
     """What lowering leaves of a plan: rows of each node, members of each breaker's groups."""
 
+    keeps_windows: bool = False
     temporary: Path = field(default_factory=Path)
     target: str = ""
     computed: dict[str, Relation] = field(default_factory=dict)  # by node, with the handles that the operator gives
@@ -51,6 +52,16 @@ class Evaluation(Writing):
         rows = self._frames[label] if where is None else self._frames[label].filter(where)
         numbered = [col(name).alias(self.names.handle(index)) for index, name in enumerate(handles)]
         self.members[space] = rows.select(col(self.names.group), *numbered)
+
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        placed = super().ordered(each, rows, handles)
+        position = col(self.names.group)
+        self.members[group_space(each.node.id)] = placed.select(position, *map(col, self.names.handles(handles)))
+        bounds = [name for index in range(frames_of(each)) for name in self.names.bounds(index)]
+        self.members[window_space(each.node.id)] = placed.select(
+            position, *[(position + col(name)).alias(name) for name in bounds]
+        )
+        return placed
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:
         self.computed[each.node.id] = relation
@@ -144,9 +155,28 @@ class Reach:
             return rows.select(col("id").alias(self.id), col("rid").alias(self.rid))
         for each in self.plan.nodes:
             for table in each.tables:
+                if table.space == space and table.frames:
+                    return self._of_frames(table)
                 if table.space == space and table.everything is None:
                     return self._of_members(space, table.handles)
         return None
+
+    def _of_frames(self, table: Table) -> DataFrame | None:
+        """The rows asked for behind a window's rows, by the intervals that these read."""
+        behind = self.behind(table.handles[0].space)
+        if behind is None:
+            return None
+        names, frames = self.stage.names, self.stage.members[table.space]
+        found: DataFrame | None = None
+        for index in range(table.frames):
+            lo, hi = names.bounds(index)
+            inside = col(self.id).between(col(lo), col(hi))
+            part = frames.join(behind, inside).select(col(names.group), col(self.rid))
+            found = part if found is None else found.union(part)
+        assert found is not None
+        rows = found.select(col(names.group).alias(self.id), col(self.rid)).distinct()
+        step = table.space.partition(":")[2].partition(":")[0]
+        return self.stage.kept(rows, f"reach-{table.space}", f"rows behind step '{step}'")
 
     def _of_members(self, space: Space, handles: Sequence[Handle]) -> DataFrame | None:
         names = self.stage.names

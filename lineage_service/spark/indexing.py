@@ -18,7 +18,7 @@ from lineage_service.spark.faults import executing
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import duckdb_type
-from lineage_service.store.tables import TableRows
+from lineage_service.store.tables import TableRows, bound_name
 from lineage_service.store.versions import Version, VersionFile, parquet_rows
 
 SORTED = {"parquet.writer.version": "PARQUET_2_0", "compression": "zstd", "parquet.enable.dictionary": "false",
@@ -42,7 +42,8 @@ class SparkIndexEngine:
         paths = [self.home.absolute(file) for file in rows.files]
         assert rows.kind == "files", "members are captured before Spark indexes them"
         if not paths:
-            columns = ", ".join(["id BIGINT", *(f"h{index} BIGINT" for index in range(len(rows.handles)))])
+            names = [bound_name(n) if rows.framed else f"h{n}" for n in range(len(rows.handles))]
+            columns = ", ".join(["id BIGINT", *(f"{name} BIGINT" for name in names)])
             return self.spark.createDataFrame([], columns)
         frame = read_files(self.spark, paths)
         if rows.id is None:
@@ -54,6 +55,10 @@ class SparkIndexEngine:
             frame = frame.select(identity, F.explode(col(rows.nested)).alias("m"))
             handles = [col("m").getField(name).alias(f"h{index}") for index, name in enumerate(rows.handles)]
             return frame.select(col("id"), *handles)
+        if rows.framed:
+            place = col("smoke_position" if rows.id is None else rows.id)
+            bounds = [(place + col(name)).alias(bound_name(n)) for n, name in enumerate(rows.handles)]
+            return frame.select(identity, *bounds)
         handles = [col(name).alias(f"h{index}") for index, name in enumerate(rows.handles)]
         checked = [] if rows.check is None else [col(rows.check).alias("checked")]
         return frame.select(identity, *handles, *checked)

@@ -16,7 +16,7 @@ from pyspark.sql.types import MapType
 from lineage_service.capture.handles import apart, merged, side_space
 from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
 from lineage_service.capture.strategies import LATER
-from lineage_service.plan.expressions import Expression, SortKey, over_window, quoted, with_stars_expanded
+from lineage_service.plan.expressions import Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -38,11 +38,13 @@ from lineage_service.plan.nodes import (
 from lineage_service.spark.columns import Names, col, cols, no_id
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.groups import Members
+from lineage_service.spark.older_windows import partition_ids, rows_with_partitions
 from lineage_service.spark.order import in_order
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
 from lineage_service.spark.staging import Rehearsal, Stage
-from lineage_service.spark.strategies import captured_groups, captured_rows, partition_ids
+from lineage_service.spark.strategies import captured_groups, captured_rows
+from lineage_service.spark.windows import measured, window_measures, window_spec
 
 
 def lower_plan(
@@ -366,21 +368,31 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
 
 
 def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
-    partition = ", ".join(quoted(name) for name in node.partition_by)
-    by_partition = f"PARTITION BY {partition}" if partition else ""
-    order = ", ".join(with_stars_expanded(key.expression, below.columns) + _direction(key) for key in node.order_by)
-    spec = " ".join(part for part in (by_partition, f"ORDER BY {order}" if order else "") if part)
-    measures = {named.name: F.expr(over_window(named.expression, spec)) for named in node.measures}
     if not each.tables:
-        return _with_columns(below, measures, names)
-    numbered, ids = partition_ids(below, node.partition_by, stage, names)
-    computed = _with_columns(numbered, {**measures, **ids}, names)
-    captured = captured_rows(each, computed, below, node.partition_by, stage, names)
+        return _with_columns(below, window_measures(node, window_spec(node, below.columns)), names)
+    if not any(table.frames for table in each.tables):
+        return _older_window(each, node, below, stage, names)
+    frame, measures, bounds = measured(node, below, names)
+    computed = _with_columns(Relation(frame, below.columns, below.handles), {**measures, **bounds}, names)
+    columns = tuple(name for name in computed.columns if name not in bounds)
+    rows = captured_rows(each, computed.frame, below.handles, stage, names)
     handles = cols(names.handles(below.handles))
+    place = col(names.group).alias(names.handle(below.handles))
+    # A dataset's rows are written with the bounds, where they need no copy of their own.
+    return Relation(
+        rows.select(*cols(columns), *handles, place, *(cols(tuple(bounds)) if each.is_dataset else ())),
+        columns,
+        below.handles + 1,
+    )
+
+
+def _older_window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
+    """A window of a run that an earlier version made."""
+    numbered, ids = partition_ids(below, node.partition_by, stage, names)
+    measures = window_measures(node, window_spec(node, below.columns))
+    computed = _with_columns(numbered, {**measures, **ids}, names)
+    rows = rows_with_partitions(each, computed, below, node.partition_by, stage, names)
     columns = tuple(name for name in computed.columns if name not in (names.group, names.check))
-    rows = captured.select(*cols(columns), *handles, col(names.group).alias(names.handle(below.handles)))
-    return Relation(rows, columns, below.handles + 1)
-
-
-def _direction(key: SortKey) -> str:
-    return f" {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+    place = col(names.group).alias(names.handle(below.handles))
+    shown = rows.select(*cols(columns), *cols(names.handles(below.handles)), place)
+    return Relation(shown, columns, below.handles + 1)

@@ -74,6 +74,7 @@ class Recomputed:
 class Region(Writing):
     """A stage that writes only those rows of a dataset that are meant."""
 
+    keeps_windows: bool = False
     restrict: Callable[[Instrumented, Relation], Relation] = lambda _, relation: relation
 
     def dataset(self, each: Instrumented, relation: Relation) -> Relation:

@@ -61,6 +61,13 @@ class Rereading(Writing):
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         return rows_with_rids(read_files(self.spark, paths, schema=rows.schema), version, paths, self.names.group)
 
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        _ = handles
+        copy = self._copy(f"{each.node.id}:ordered")
+        if copy is None:
+            return rows.withColumn(self.names.group, F.lit(None).cast("bigint"))
+        return self._with_positions(rows, copy)
+
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         """Written by the run."""
 

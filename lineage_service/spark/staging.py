@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
 
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, group_space, window_space
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.capture.workload import Declared
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.progress import Stages, silent
-from lineage_service.spark.columns import Names, col, with_nullability
+from lineage_service.spark.columns import Names, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids, with_row_index
@@ -56,6 +56,10 @@ class Stage(Protocol):
 
     def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         """Groups with the list of their members (column `group`), written once; read back with their id there."""
+
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        """A window's rows with the bounds of what they read, written once in their order; read back with their
+        positions (column `group`)."""
 
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         """A lineage table that rides in the rows of a dataset, as a list in its first handle."""
@@ -118,6 +122,12 @@ class Rehearsal:
         written = self.once(f"{each.node.id}:groups", rows, each.node.position)
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        _ = handles
+        self._here.wrote = True
+        written = rows if each.is_dataset else self.once(f"{each.node.id}:ordered", rows, each.node.position)
+        return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
+
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         self._leave(lambda stage: stage.carried(space, dataset, handles))
 
@@ -162,6 +172,7 @@ class Writing:
     relations: dict[str, Relation] = field(default_factory=dict)
     sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
+    keeps_windows: bool = True  # whether datasets are written as they are computed, all rows of them
     _copies: dict[str, Path] = field(default_factory=dict)
     _written: dict[str, tuple[Instrumented, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -197,9 +208,36 @@ class Writing:
         frame = read_files(self.spark, paths, schema=rows.schema)
         return with_nullability(rows_with_rids(frame, version, paths, nested), rows.drop(nested).schema)
 
+    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+        # A task writes its rows as the window gives them: one partition after the other, each in its order.
+        order, window = group_space(each.node.id), window_space(each.node.id)
+        members = TableRows("files", (), None, tuple(self.names.handles(handles)))
+        bounds = tuple(name for index in range(frames_of(each)) for name in self.names.bounds(index))
+        frames = TableRows("files", (), None, bounds, framed=True)
+        if self.keeps_windows and each.is_dataset:
+            # The rows are the dataset's own: positions are its row ids, and the bounds are written with it.
+            step = each.node.step
+            self.tables[order] = replace(members, within=step)
+            self.tables[window] = replace(frames, within=step, carrier=step)
+            return rows.withColumn(self.names.group, no_id())
+        folder = self._fresh(f"{each.node.id}:ordered")
+        self.rows[each.node.id] = self._write(rows, folder, f"rows of step '{each.node.step}'", each.node.position)
+        files = self._files(folder)
+        self.tables[order], self.tables[window] = replace(members, files=files), replace(frames, files=files)
+        return self._with_positions(rows, folder)
+
+    def _with_positions(self, rows: DataFrame, folder: Path) -> DataFrame:
+        """Rows that were written to a folder, each with its position there."""
+        version = version_of_folder(folder, [(name, "") for name in rows.columns], self.folder)
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        frame = read_files(self.spark, paths, schema=rows.schema)
+        return with_nullability(rows_with_rids(frame, version, paths, self.names.group), rows.schema)
+
     def carried(self, space: Space, dataset: str, handles: int) -> None:
         columns = tuple(self.names.handles(handles))
-        self.tables[space] = TableRows("files", (), None, columns, nested=self.names.handle(0), carrier=dataset)
+        self.tables[space] = TableRows(
+            "files", (), None, columns, nested=self.names.handle(0), carrier=dataset, within=dataset
+        )
 
     def later(self, space: Space, members: Later, each: Instrumented) -> None:
         assert each.choice is not None
@@ -291,6 +329,11 @@ class Writing:
             rows, written.bytes = size_of_folder(folder)
             written.rows = rows
         return rows
+
+
+def frames_of(each: Instrumented) -> int:
+    """How many intervals a window's rows have bounds of."""
+    return next(table.frames for table in each.tables if table.frames)
 
 
 def dataset_relation(

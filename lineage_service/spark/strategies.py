@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType
 
 from lineage_service.capture.handles import Space, group_space
 from lineage_service.capture.instrument import Instrumented
 from lineage_service.capture.strategies import LATER
-from lineage_service.spark.columns import Names, col, cols, field_types
+from lineage_service.spark.columns import Names, col, field_types, no_id
 from lineage_service.spark.groups import Groups, Members, aggregated, grouped, keyed_by_dataset
 from lineage_service.spark.keys import hashable, key_hashes
-from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
 
 UNHASHABLE = "a key has a type without a hash of its own"
@@ -77,42 +76,12 @@ def captured_groups(
     return Hashed(each, below, tuple(keys), members, stage, names)
 
 
-def partition_ids(
-    below: Relation, keys: Sequence[str], stage: Stage, names: Names
-) -> tuple[Relation, dict[str, Column]]:
-    """The ids of a window's partitions as columns over its input: hashes of the keys, else the smallest row number."""
-    types = field_types(below.frame, keys)
-    if all(map(hashable, types)):
-        group, check = key_hashes(below.frame, [col(key) for key in keys], types, stage.salt)
-        return below, {names.group: group, names.check: check}
-    numbered = below.frame.withColumn(names.row, F.monotonically_increasing_id())
-    smallest = F.min(col(names.row)).over(Window.partitionBy(*map(col, keys)))
-    return Relation(numbered, below.columns, below.handles), {names.group: smallest}
-
-
-def captured_rows(
-    each: Instrumented, computed: Relation, below: Relation, keys: Sequence[str], stage: Stage, names: Names
-) -> DataFrame:
-    """A window's rows, with the ids of their partitions; the partitions' members are left."""
+def captured_rows(each: Instrumented, computed: DataFrame, handles: int, stage: Stage, names: Names) -> DataFrame:
+    """A window's rows, each with its position in the order that its measures saw; rows and bounds are left there."""
     assert each.choice is not None
-    space, handles = group_space(each.node.id), names.handles(below.handles)
-    hashed = names.check in computed.columns
-    if not hashed:
-        staged_only(each, UNHASHABLE)
-    if each.choice.strategy in LATER:
-
-        def members(_: DataFrame | None) -> DataFrame:
-            rows = _with_hashes(below.frame, keys, field_types(below.frame, keys), stage, names)
-            return rows.select(col(names.group), col(names.check), *cols(handles))
-
-        stage.later(space, members, each)
-        return computed.frame
-    staged = stage.once(each.node.id, computed.frame, each.node.position)
-    if hashed:
-        stage.same_rows(space, each.node.id, handles)
-    else:
-        stage.table(space, lambda: staged.select(col(names.group), *cols(handles)), each.node.position)
-    return staged
+    if each.choice.is_pruned:
+        return computed.withColumn(names.group, no_id())
+    return stage.ordered(each, computed, handles)
 
 
 def _with_hashes(

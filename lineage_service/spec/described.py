@@ -51,7 +51,8 @@ def _detail(step: StepJson) -> str:
         case "window":
             by = f"by {', '.join(step['partition_by'])}" if step.get("partition_by") else "over everything"
             order = f" ordered by {_listed(step['order_by'])}" if step.get("order_by") else ""
-            return f"{by}{order}: {_columns(step['measures'])}"
+            frame = f" {step['frame']}" if step.get("frame") else ""
+            return f"{by}{order}{frame}: {_columns(step['measures'])}"
         case "sort":
             return f"by {_listed(step['by'])}"
         case "limit":

@@ -10,10 +10,6 @@ _COLUMNS = "select fields cols column exprs expressions projection derive mutate
 _ORDER = "order order_by orderby sort sort_by sortby"
 _INPUT = "from source table data dataset relation df upstream reads ref tables sources"
 _PREDICATE = "condition predicate expr expression filter cond query"
-_NO_FRAME = (
-    "frames cannot be chosen: with `order_by` a measure reads from the partition's first row to the current one, "
-    "without it the whole partition; single rows before or behind are lag(x, n) and lead(x, n)"
-)
 _WINDOW_ONLY = "that belongs to a step with `op: window`"
 _AHEAD = "write a step of its own before this one: `op: filter` with `where`"
 _BEHIND = "write a step of its own behind this one: `op: sort` with `by`"
@@ -80,7 +76,7 @@ _KEYS: dict[str, Mapping[str, str]] = {
         ("partition partitionby by group_by groupby keys", _key("partition_by")),
         ("order orderby sort sort_by", _key("order_by")),
         (f"{_COLUMNS} columns functions aggs aggregations", _key("measures")),
-        ("frame rows range rows_between range_between", _NO_FRAME),
+        ("rows range rows_between range_between", "here it is `frame`: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"),
         ("over", "the window is `partition_by` and `order_by`"),
         (f"where {_PREDICATE} qualify", "write a step of its own behind this one: `op: filter` with `where`"),
     ),

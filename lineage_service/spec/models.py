@@ -213,6 +213,11 @@ class WindowStep(OneInput):
     measures: Expressions = Field(
         min_length=1, description="name: window expression, such as row_number(), without OVER"
     )
+    frame: Text | None = Field(
+        None,
+        description="The rows that aggregates and first, last and nth value read, as in SQL: "
+        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW; Spark's default when left out",
+    )
 
 
 class SortStep(OneInput):

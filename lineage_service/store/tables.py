@@ -31,6 +31,8 @@ class TableRows:
     files: inside the home · id: the column of the ids, None for the position in the files · handles: their columns
     check: a second hash of what `id` is a hash of · where: which of the rows · nested: a list of members in each row
     carrier: the dataset whose row ids the ids are, instead of ids of their own
+    framed: the handles are bounds of intervals, from and to, as distances from the id
+    within: the dataset in whose files the rows are, by position
     """
 
     kind: Kind
@@ -42,19 +44,22 @@ class TableRows:
     nested: str | None = None
     carrier: str | None = None
     direct: Direct | None = None
+    framed: bool = False
+    within: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         body = asdict(self)
         body["direct"] = self.direct.to_json() if self.direct else None
-        return {key: value for key, value in body.items() if value not in (None, (), [])}
+        return {key: value for key, value in body.items() if value not in (None, (), [], False)}
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> TableRows:
         direct = Direct.from_json(body["direct"]) if body.get("direct") else None
-        plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier")}
+        plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier", "within")}
         return cls(
-            body["kind"], tuple(body.get("files", ())), handles=tuple(body.get("handles", ())), direct=direct, **plain
-        )
+            body["kind"], tuple(body.get("files", ())), handles=tuple(body.get("handles", ())), direct=direct,
+            framed=body.get("framed", False), **plain,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ def table_json(table: Table) -> dict[str, Any]:
         "once": list(table.once),
         "left": table.left,
         "always": table.always,
+        "frames": table.frames,
     }
 
 
@@ -121,8 +127,14 @@ def table_of(body: dict[str, Any]) -> Table:
     handles = tuple(Handle(Space(space), Role(role)) for space, role in body["handles"])
     everything = Space(body["everything"]) if body["everything"] else None
     return Table(
-        Space(body["space"]), handles, everything, tuple(body["once"]), body.get("left"), body.get("always", False)
-    )
+        Space(body["space"]), handles, everything, tuple(body["once"]), body.get("left"), body.get("always", False),
+        body.get("frames", 0),
+    )  # fmt: skip
+
+
+def bound_name(number: int) -> str:
+    """The columns of a view of intervals: lo0, hi0, lo1, …"""
+    return f"{'hi' if number % 2 else 'lo'}{number // 2}"
 
 
 def parquet_files(folder: Path) -> list[Path]:

@@ -1,0 +1,165 @@
+"""Which rows of its partition a window's row is computed from: intervals of positions in the partition's order.
+
+One interval per distinct frame over all measures. The row itself may be in an interval or not: it is *own* either way.
+Pure: bounds are values here, and Spark SQL over a few counts that are taken while the measures are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from lineage_service.plan.expressions import WindowCall, window_calls
+from lineage_service.plan.frames import Frame, FrameBound
+from lineage_service.plan.nodes import Window
+
+Kind = Literal["start", "before_peers", "first_peer", "row", "last_peer", "end", "first_read", "last_read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place in the partition's order, of each of its rows.
+
+    row: so many rows after this one (`offset`, negative: before; or `text`, a constant that Spark computes)
+    before_peers, first_peer, last_peer: of the rows that equal this one in the order
+    first_read, last_read: of the rows in the frame `text`, or of those that `call`, which ignores nulls, passes over
+    """
+
+    kind: Kind
+    offset: int = 0
+    text: str | None = None
+    call: WindowCall | None = None
+
+    def is_at_most(self, other: Point) -> bool:
+        """Whether it is surely not behind the other, whatever the row."""
+        if self == other or self.kind == "start" or other.kind == "end":
+            return True
+        if any(each.text is not None or each.call is not None for each in (self, other)):
+            return False
+        ranks = {"before_peers": 0, "first_peer": 1, "last_peer": 3}
+        if self.kind in ranks and other.kind in ranks:
+            return ranks[self.kind] <= ranks[other.kind]
+        if self.kind == "row" and other.kind == "row":
+            return self.offset <= other.offset
+        if other.kind == "row":
+            return other.offset >= {"before_peers": -1, "first_peer": 0}.get(self.kind, other.offset + 1)
+        return self.kind == "row" and other.kind == "last_peer" and self.offset <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Positions from `lo` to `hi`, both included; none where `hi` is before `lo`."""
+
+    lo: Point
+    hi: Point
+
+    def contains(self, other: Interval) -> bool:
+        return self.lo.is_at_most(other.lo) and other.hi.is_at_most(self.hi)
+
+    @property
+    def has_row(self) -> bool:
+        """Whether the row itself is surely in it."""
+        return self.lo.is_at_most(_HERE) and _HERE.is_at_most(self.hi)
+
+    def joined(self, other: Interval) -> Interval | None:
+        """Both as one, where they surely meet and it is known which ends first."""
+        if self.contains(other):
+            return self
+        if not (self.has_row and other.has_row):
+            return None
+        lo = _first(self.lo, other.lo)
+        hi = _last(self.hi, other.hi)
+        return None if lo is None or hi is None else Interval(lo, hi)
+
+
+_START, _HERE, _END = Point("start"), Point("row"), Point("end")
+
+
+def _first(one: Point, other: Point) -> Point | None:
+    return one if one.is_at_most(other) else other if other.is_at_most(one) else None
+
+
+def _last(one: Point, other: Point) -> Point | None:
+    return other if one.is_at_most(other) else one if other.is_at_most(one) else None
+
+
+def window_reads(node: Window) -> tuple[Interval, ...]:
+    """The intervals that a window's measures read of each row's partition; none where each reads its own row alone."""
+    calls = [call for named in node.measures for call in window_calls(named.expression)]
+    found: list[Interval] = []
+    for each in dict.fromkeys(interval for call in calls for interval in _read(call, node)):
+        found = _added(found, _with_own(each))
+    return tuple(each for each in found if each != Interval(_HERE, _HERE))
+
+
+def _with_own(each: Interval) -> Interval:
+    """An interval that ends right before the row, or begins right after it, with the row: it is there anyway."""
+    lo = _HERE if each.lo == Point("row", 1) else each.lo
+    hi = _HERE if each.hi == Point("row", -1) else each.hi
+    return Interval(lo, hi)
+
+
+def _added(found: list[Interval], new: Interval) -> list[Interval]:
+    for place, each in enumerate(found):
+        joined = each.joined(new) or new.joined(each)
+        if joined is not None:
+            return _added([*found[:place], *found[place + 1 :]], joined)
+    return [*found, new]
+
+
+def _read(call: WindowCall, node: Window) -> Iterator[Interval]:
+    """What one function reads, section 4 of the contract."""
+    match call.name:
+        case "row_number":
+            yield Interval(_START, Point("row", -1))
+        case "rank" | "dense_rank":
+            yield Interval(_START, Point("before_peers"))
+        case "ntile" | "percent_rank" | "cume_dist":
+            yield Interval(_START, _END)
+        case "lag" | "lead":
+            yield from _taken(call)
+        case "counter_diff":  # the last value before that is not null
+            yield from _taken(WindowCall("lag", call.arguments[:1], ignores_nulls=True))
+        case _:
+            yield _framed(node.frame, ordered=bool(node.order_by))
+
+
+def _taken(call: WindowCall) -> Iterator[Interval]:
+    offset = call.arguments[1] if len(call.arguments) > 1 else "1"
+    sign = "-" if call.name == "lag" else ""
+    if call.ignores_nulls:
+        plain = WindowCall(call.name, (call.arguments[0], offset), ignores_nulls=True)
+        yield Interval(Point("first_read", call=plain), Point("last_read", call=plain))
+        return
+    number = _whole(offset)
+    point = Point("row", text=f"{sign}({offset})") if number is None else Point("row", -number if sign else number)
+    yield Interval(point, point)
+
+
+def _whole(text: str) -> int | None:
+    bare = text.replace(" ", "")
+    return int(bare) if bare.removeprefix("-").isdecimal() else None
+
+
+def _framed(frame: Frame | None, *, ordered: bool) -> Interval:
+    if frame is None:
+        return Interval(_START, Point("last_peer") if ordered else _END)
+    if not frame.rows and frame.has_offset:
+        return Interval(Point("first_read", text=frame.text), Point("last_read", text=frame.text))
+    here = (_HERE, _HERE) if frame.rows else (Point("first_peer"), Point("last_peer"))
+    return Interval(_bound(frame.lower, here[0]), _bound(frame.upper, here[1]))
+
+
+def _bound(bound: FrameBound, here: Point) -> Point:
+    match bound.kind:
+        case "start":
+            return _START
+        case "end":
+            return _END
+        case "here":
+            return here
+        case _:
+            if bound.number is not None:
+                return Point("row", bound.number)
+            return Point("row", text=f"{'-' if bound.kind == 'before' else ''}({bound.offset})")

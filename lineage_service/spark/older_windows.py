@@ -1,0 +1,55 @@
+"""Windows of runs that an earlier version made: each row has its partition as a handle, and all of it as peers.
+
+Only for reading such a run again, to capture what it left for later: the pairs must be those that it would have kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as Over
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import group_space
+from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.strategies import LATER
+from lineage_service.spark.columns import Names, col, cols, field_types
+from lineage_service.spark.keys import hashable, key_hashes
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.staging import Stage
+
+
+def partition_ids(
+    below: Relation, keys: Sequence[str], stage: Stage, names: Names
+) -> tuple[Relation, dict[str, Column]]:
+    """The ids of a window's partitions as columns over its input: hashes of the keys, else the smallest row number."""
+    types = field_types(below.frame, keys)
+    if all(map(hashable, types)):
+        group, check = key_hashes(below.frame, [col(key) for key in keys], types, stage.salt)
+        return below, {names.group: group, names.check: check}
+    numbered = below.frame.withColumn(names.row, F.monotonically_increasing_id())
+    smallest = F.min(col(names.row)).over(Over.partitionBy(*map(col, keys)))
+    return Relation(numbered, below.columns, below.handles), {names.group: smallest}
+
+
+def rows_with_partitions(
+    each: Instrumented, computed: Relation, below: Relation, keys: Sequence[str], stage: Stage, names: Names
+) -> DataFrame:
+    """A window's rows, with the ids of their partitions; the partitions' members are left."""
+    assert each.choice is not None
+    space, handles = group_space(each.node.id), names.handles(below.handles)
+    if each.choice.strategy in LATER:
+
+        def members(_: DataFrame | None) -> DataFrame:
+            group, check = key_hashes(
+                below.frame, [col(key) for key in keys], field_types(below.frame, keys), stage.salt
+            )
+            rows = below.frame.withColumns({names.group: group, names.check: check})
+            return rows.select(col(names.group), col(names.check), *cols(handles))
+
+        stage.later(space, members, each)
+        return computed.frame
+    staged = stage.once(each.node.id, computed.frame, each.node.position)
+    stage.same_rows(space, each.node.id, handles)
+    return staged

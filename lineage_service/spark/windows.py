@@ -1,0 +1,138 @@
+"""A window's measures, and beside them the bounds of what each row's measures read, taken in the same pass.
+
+Spark evaluates all functions over one partitioning and order in one operator. So a row's number there is its place in
+the very order that gave the measures their values, also among rows that are equal in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.window_reads import Interval, Point, window_reads
+from lineage_service.plan.expressions import SortKey, over_window, quoted, with_stars_expanded
+from lineage_service.plan.nodes import Window
+from lineage_service.spark.columns import Names, col
+from lineage_service.spark.relation import Relation
+
+SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+def window_spec(node: Window, columns: tuple[str, ...]) -> str:
+    """PARTITION BY and ORDER BY of a step, over an input with these columns."""
+    partition = ", ".join(quoted(name) for name in node.partition_by)
+    order = ", ".join(with_stars_expanded(key.expression, columns) + _direction(key) for key in node.order_by)
+    parts = (f"PARTITION BY {partition}" if partition else "", f"ORDER BY {order}" if order else "")
+    return " ".join(part for part in parts if part)
+
+
+def window_measures(node: Window, spec: str) -> dict[str, Column]:
+    frame = node.frame.text if node.frame is not None else ""
+    return {named.name: F.expr(over_window(named.expression, spec, frame)) for named in node.measures}
+
+
+def measured(
+    node: Window, below: Relation, names: Names
+) -> tuple[DataFrame, Mapping[str, Column], Mapping[str, Column]]:
+    """The input with what is computed over it; the measures, and the bounds (as distances from the row, null where
+    nothing is read) as columns over that."""
+    spec, intervals = window_spec(node, below.columns), window_reads(node)
+    counts = _Counts(names, spec)
+    measures = window_measures(node, spec)
+    # Under names of our own: a measure may be called like a column that the order reads.
+    computed = {names.measure(index): column for index, column in enumerate(measures.values())}
+    bounds = [counts.bounds(each) for each in intervals]
+    frame = below.frame.select("*", *[each.alias(name) for name, each in {**computed, **counts.first()}.items()])
+    if counts.second:
+        frame = frame.select("*", *[F.expr(text).alias(name) for name, text in counts.second.items()])
+    shown = {name: col(names.measure(index)) for index, name in enumerate(measures)}
+    distances = {}
+    for index, (lo, hi) in enumerate(bounds):
+        for name, text in zip(names.bounds(index), (lo, hi), strict=True):
+            distances[name] = F.expr(f"CAST(CASE WHEN {lo} <= {hi} THEN {text} - {counts.row} END AS BIGINT)")
+    return frame, shown, distances
+
+
+class _Counts:
+    """Numbers that bounds are made of; only those that some bound needs are computed."""
+
+    def __init__(self, names: Names, spec: str) -> None:
+        self.names, self.spec = names, spec
+        self.row = quoted(names.row)
+        self.second: dict[str, str] = {}  # over the row's number, so one operator later
+        self._first = {names.row: f"count(1) OVER ({spec} {SO_FAR})"}
+
+    def first(self) -> dict[str, Column]:
+        return {name: F.expr(text) for name, text in self._first.items()}
+
+    def bounds(self, each: Interval) -> tuple[str, str]:
+        """The first and the last position in the partition, from 1 on."""
+        if each.lo.call is not None:
+            return self._passed_over(each.lo.call.name, *each.lo.call.arguments)
+        if each.lo.kind == "first_read":
+            return self._over_frame("min", str(each.lo.text)), self._over_frame("max", str(each.lo.text))
+        return self._lower(each.lo), self._upper(each.hi)
+
+    def _lower(self, point: Point) -> str:
+        match point.kind:
+            case "start":
+                return "1"
+            case "first_peer":
+                return self._rank()
+            case _:
+                return f"greatest(1, {self._shifted(point)})"
+
+    def _upper(self, point: Point) -> str:
+        match point.kind:
+            case "end":
+                return self._size()
+            case "last_peer":
+                return self._count("last_peer", f"count(1) OVER ({self.spec})")
+            case "before_peers":
+                return f"({self._rank()} - 1)"
+            case _:
+                shifted = self._shifted(point)
+                return shifted if point.text is None and point.offset <= 0 else f"least({self._size()}, {shifted})"
+
+    def _shifted(self, point: Point) -> str:
+        offset = str(point.offset) if point.text is None else point.text
+        return f"({self.row} + CAST({offset} AS BIGINT))"
+
+    def _passed_over(self, name: str, value: str, offset: str) -> tuple[str, str]:
+        """From the row that is taken to the one beside this one; where none is found, all that were looked at."""
+        taken = f"{name}(CASE WHEN ({value}) IS NOT NULL THEN {self.row} END, {offset}) IGNORE NULLS OVER ({self.spec})"
+        found = self._later(taken)
+        back = f"({offset}) > 0" if name == "lag" else f"({offset}) < 0"
+        ahead = f"({offset}) < 0" if name == "lag" else f"({offset}) > 0"
+        lower = f"CASE WHEN {back} THEN coalesce({found}, 1) ELSE {self.row} END"
+        upper = f"CASE WHEN {ahead} THEN coalesce({found}, {self._size()}) ELSE {self.row} END"
+        return lower, upper
+
+    def _over_frame(self, word: str, frame: str) -> str:
+        return self._later(f"{word}({self.row}) OVER ({self.spec} {frame})")
+
+    def _later(self, text: str) -> str:
+        for name, known in self.second.items():
+            if known == text:
+                return quoted(name)
+        name = f"{self.names.prefix}read{len(self.second)}"
+        self.second[name] = text
+        return quoted(name)
+
+    def _rank(self) -> str:
+        return self._count("first_peer", f"rank() OVER ({self.spec})")
+
+    def _size(self) -> str:
+        return self._count("size", f"count(1) OVER ({self.spec} {ALL})")
+
+    def _count(self, what: str, text: str) -> str:
+        name = f"{self.names.prefix}{what}"
+        self._first[name] = text
+        return quoted(name)
+
+
+def _direction(key: SortKey) -> str:
+    return f" {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"

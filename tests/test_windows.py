@@ -1,0 +1,245 @@
+"""Windows by their frame, through what works on lineage: both index engines, counts, refresh, what-if, erasure, homes of
+earlier versions. What contributes, function by function, is in tests/cases/window and in the oracle."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_service import Home
+from lineage_service.capture.window_reads import Interval, Point, window_reads
+from lineage_service.plan.expressions import ExpressionError
+from lineage_service.plan.frames import frame_clause
+from lineage_service.workflow import validate_workflow
+from tests.made_runs import PEER, Made, MadeHome
+
+BASE = 8_250_170_000
+# Not in the order of t; in partition 'a' t is 1 … 5, in 'b' 1 … 2.
+ROWS = [
+    {"id": BASE + n, "g": g, "t": t, "x": x}
+    for n, (g, t, x) in enumerate([("a", 3, 30), ("b", 2, 8), ("a", 1, 10), ("a", 5, 50), ("b", 1, 7), ("a", 2, 20), ("a", 4, 40)])
+]  # fmt: skip
+STEPS = [
+    ("two", {"m": "lag(x, 2)"}, None, lambda at, _: [at - 2]),
+    ("running", {"m": "sum(x)"}, None, lambda at, _: range(at + 1)),
+    ("moving", {"m": "sum(x)"}, "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", lambda at, _: range(at - 1, at + 2)),
+    ("behind", {"m": "sum(x)"}, "ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING", lambda at, _: range(at - 3, at - 1)),
+    ("ahead", {"m": "lead(x)", "n": "row_number()"}, None, lambda at, _: [*range(at), at + 1]),
+    ("share", {"m": "ntile(2)"}, None, lambda _, size: range(size)),
+]
+
+
+def flow(folder: Path, name: str = "flow.yml") -> Path:
+    pq.write_table(pa.Table.from_pylist(ROWS), folder / "readings.parquet")
+    steps: list[dict[str, object]] = []
+    for step, measures, frame, _ in STEPS:
+        window = {"name": step, "op": "window", "input": "readings", "partition_by": ["g"], "order_by": ["t"]}
+        steps.append({**window, "measures": measures, **({"frame": frame} if frame else {})})
+    steps.append({"name": "late", "op": "filter", "input": "running", "where": "t >= 2"})
+    steps.append({"name": "sorted", "op": "sort", "input": "moving", "by": ["x desc"]})
+    body = {
+        "version": 1,
+        "name": "flow",
+        "sources": {"readings": {"path": "readings.parquet", "subject": {"person": "id"}}},
+        "steps": steps,
+        "outputs": {**{step: {} for step, *_ in STEPS}, "late": {}, "sorted": {}},
+    }
+    path = folder / name
+    path.write_text(json.dumps(body), encoding="utf-8")
+    return path
+
+
+def expected(reads: Callable[[int, int], object], rows: dict[int, dict]) -> dict[int, set[int]]:
+    """Per row (its id of the source) the other rows that are read for it."""
+    found = {}
+    for own, row in rows.items():
+        partition = sorted((each["t"], rid) for rid, each in rows.items() if each["g"] == row["g"])
+        order = [rid for _, rid in partition]
+        at = order.index(own)
+        found[own] = {order[place] for place in reads(at, len(order)) if 0 <= place < len(order)} - {own}
+    return found
+
+
+def peers(home: Home, output: str) -> dict[int, set[int]]:
+    """The same from the lineage; forward must be the inverse, and counts the number of rows."""
+    back = home.backward(output, to="readings", all=True, pairs=True, roles=True).to_pylist()
+    ahead = home.forward("readings", to=output, all=True, pairs=True, roles=True).to_pylist()
+    assert sorted(map(str, back)) == sorted(map(str, ahead))
+    own = {pair["out_rid"]: pair["rid"] for pair in back if pair["role"] == "own"}
+    assert len(own) == sum(pair["role"] == "own" for pair in back) == len(home.rows(output).to_pylist())
+    for out in own:
+        counted = home.backward(output, to="readings", rid=out, count=True).to_pylist()
+        assert counted == [{"count": sum(pair["out_rid"] == out for pair in back)}]
+    for rid in {pair["rid"] for pair in back}:
+        counted = home.forward("readings", to=output, rid=rid, count=True).to_pylist()
+        assert counted == [{"count": sum(pair["rid"] == rid for pair in back)}]
+    reached = home.backward(output, to="readings", all=True, rids=True).to_pylist()
+    assert [row["_rid"] for row in reached] == sorted({pair["rid"] for pair in back})
+    found: dict[int, set[int]] = {rid: set() for rid in own.values()}
+    for pair in back:
+        if pair["role"] == "peer":
+            found[own[pair["out_rid"]]].add(pair["rid"])
+    return found
+
+
+def assert_exact(home: Home, rows: dict[int, dict]) -> None:
+    reads = {step: each for step, _, _, each in STEPS}
+    for step, each in reads.items():
+        assert peers(home, step) == expected(each, rows), step
+    late = {rid: found for rid, found in expected(reads["running"], rows).items() if rows[rid]["t"] >= 2}
+    assert peers(home, "late") == late
+    assert peers(home, "sorted") == expected(reads["moving"], rows)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_both_index_engines_keep_intervals(spark, tmp_path, engine):
+    with Home.open(tmp_path / "home") as home:
+        report = home.run(flow(tmp_path), index_engine=engine)
+        assert_exact(home, dict(enumerate(ROWS)))
+        reads = {step: each for step, _, _, each in STEPS}
+        for step, each in reads.items():
+            pairs = sum(len(found) + 1 for found in expected(each, dict(enumerate(ROWS))).values())
+            assert report.capture[step]["readings"]["pairs"] == pairs, "counted from the bounds"
+        forms = {hop.form for hop in home._catalog.hops(report.run_id) if hop.role == PEER}
+        assert forms <= {"interval", "formula", "column", "pairs"}
+        assert "interval" in {hop.form for hop in home._catalog.hops(report.run_id)}
+
+
+def test_rows_that_span_a_change_are_computed_anew(spark, tmp_path, monkeypatch):
+    """`lag(x, 2)` with the row in between gone: no row is paired with it, and yet another row is taken."""
+    monkeypatch.chdir(tmp_path)
+    rows = dict(enumerate(ROWS))
+    with Home.open(tmp_path / "home") as home:
+        home.run(flow(tmp_path))
+        told = home.what_if(without="readings", on="two", rid=6).to_pylist()  # t = 4
+        shown = [(each["change"], each["t"], each["m"]) for each in told]
+        assert shown == [("vanishes", 4, 20), ("vanishes", 5, 30), ("appears", 5, 20)], "t = 5 takes t = 2 now"
+        home.refresh("readings", removed=[6])
+        del rows[6]
+        assert_exact(home, rows)
+        values = {row["t"]: row["m"] for row in home.rows("two").to_pylist() if row["g"] == "a"}
+        assert values == {1: None, 2: None, 3: 10, 5: 20}
+        added = {"id": BASE + 9, "g": "a", "t": 4, "x": 41}
+        home.refresh("readings", added=pa.Table.from_pylist([added]))
+        assert_exact(home, {**rows, 7: added})
+
+
+def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = dict(enumerate(ROWS))
+    with Home.open(tmp_path / "home") as home:
+        home.run(flow(tmp_path))
+        home.audit.plan_erasure(f"person={BASE + 5}", out=tmp_path / "plan.json")  # t = 2
+        home.audit.apply(tmp_path / "plan.json", out=tmp_path / "certificate.json")
+        assert home.audit.verify(tmp_path / "certificate.json", values=[str(BASE + 5)]).holds
+        del rows[5]
+        assert_exact(home, rows)
+        values = {row["t"]: row["m"] for row in home.rows("two").to_pylist() if row["g"] == "a"}
+        assert values == {1: None, 3: None, 4: 10, 5: 30}
+
+
+def test_windows_of_earlier_versions_say_so(tmp_path):
+    made = MadeHome(tmp_path / "home")
+    rows = pa.table({"x": [1, 2]})
+    window = Made(rows, hops={"t": [(0, 0), (1, 1)]}, peers={"t": [(0, 1), (1, 0)]})
+    plain = Made(rows, hops={"t": [(0, 0), (1, 1)]})
+    run_id = made.run("w", {"t": Made(rows, "source"), "win": window, "plain": plain})
+    with made.home as home:
+        answer = home.backward("win", to="t", rid=0, pairs=True, roles=True)
+        assert [(row["rid"], row["role"]) for row in answer.to_pylist()] == [(0, "own"), (1, "peer")]
+        assert any("captured by partition" in note and run_id in note for note in answer.notes)
+        assert any("captured by partition" in note for note in home.trace("win", rid=0).notes)
+        assert not home.backward("plain", to="t", rid=0).notes
+
+
+# --- what is read, without Spark --------------------------------------------------------------------------------
+
+START, END, HERE = Point("start"), Point("end"), Point("row")
+LAST = Point("last_peer")
+
+
+def node_of(tmp_path: Path, measures: dict[str, str], **more: object):
+    from lineage_service.checked import checked_workflow
+
+    pq.write_table(pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"]}), tmp_path / "t.parquet")
+    step = {"name": "w", "op": "window", "input": "t", "partition_by": ["g"], "order_by": ["t"], "measures": measures}
+    body = {"version": 1, "name": "f", "sources": {"t": {"path": "t.parquet"}}, "steps": [{**step, **more}]}
+    (tmp_path / "f.yml").write_text(json.dumps({**body, "outputs": {"w": {}}}), encoding="utf-8")
+    return checked_workflow(tmp_path / "f.yml", None, lambda _: None)[1].steps["w"]
+
+
+@pytest.mark.parametrize(
+    ("measures", "more", "wanted"),
+    [
+        ({"m": "sum(x)"}, {}, [Interval(START, LAST)]),
+        ({"m": "sum(x)"}, {"order_by": []}, [Interval(START, END)]),
+        ({"m": "sum(x)", "r": "rank()", "n": "row_number()", "l": "lag(x)"}, {}, [Interval(START, LAST)]),
+        ({"n": "row_number()"}, {}, [Interval(START, HERE)]),
+        ({"r": "rank()"}, {}, [Interval(START, Point("before_peers"))]),
+        ({"l": "lag(x, 2)"}, {}, [Interval(Point("row", -2), Point("row", -2))]),
+        ({"l": "lag(x)", "n": "lead(x)"}, {}, [Interval(Point("row", -1), Point("row", 1))]),
+        ({"l": "lag(x, 2)", "n": "lead(x, 3)"}, {}, [Interval(Point("row", n), Point("row", n)) for n in (-2, 3)]),
+        ({"l": "lag(x, -1)"}, {}, [Interval(HERE, Point("row", 1))]),
+        ({"l": "lag(x, 0)"}, {}, []),
+        ({"m": "sum(x) - lag(x, 1)", "c": "cume_dist()"}, {}, [Interval(START, END)]),
+        ({"m": "sum(x)"}, {"frame": "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"}, [Interval(Point("row", -2), HERE)]),
+        ({"m": "sum(x)"}, {"frame": "ROWS 2 PRECEDING"}, [Interval(Point("row", -2), HERE)]),
+        ({"m": "sum(x)"}, {"frame": "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"}, [Interval(Point("first_peer"), END)]),
+        ({"m": "sum(x)", "n": "row_number()"}, {"frame": "ROWS CURRENT ROW"}, [Interval(START, HERE)]),
+    ],
+)  # fmt: skip
+def test_what_measures_read(tmp_path, measures, more, wanted):
+    assert list(window_reads(node_of(tmp_path, measures, **more))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        ("2 PRECEDING", "no frame"),
+        ("GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW", "no frame"),
+        ("ROWS BETWEEN 2 PRECEDING", "two bounds"),
+        ("ROWS BETWEEN 2 AND CURRENT ROW", "no bound of a frame: '2'"),
+        ("ROWS BETWEEN x PRECEDING AND CURRENT ROW", "is a constant"),
+        ("ROWS BETWEEN 1.5 PRECEDING AND CURRENT ROW", "no whole number"),
+        ("ROWS BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW", "no whole number"),
+        ("ROWS BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW", "cannot begin"),
+        ("ROWS BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING", "cannot end"),
+        ("ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING", "ends before it begins"),
+    ],
+)
+def test_frames_that_are_none(frame, told):
+    with pytest.raises(ExpressionError) as error:
+        frame_clause(frame, None)
+    assert told in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"frame": "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", "order_by": ["t", "x"]}, "needs one order"),
+        (
+            {"frame": "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", "order_by": ["s"]},
+            "needs a number, date or timestamp",
+        ),
+        ({"frame": "RANGE CURRENT ROW", "order_by": []}, "needs an order"),
+        ({"frame": "ROWS BETWEEN 2"}, "two bounds"),
+    ],
+)
+def test_frames_that_spark_would_refuse(tmp_path, more, told):
+    from lineage_service.errors import WorkflowError
+
+    with pytest.raises(WorkflowError) as error:
+        node_of(tmp_path, {"m": "sum(x)"}, **more)
+    (problem,) = [each for each in error.value.problems if told in each.message]
+    assert problem.position is not None
+
+
+def test_frames_that_are_taken(tmp_path):
+    for frame in ("ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING", "RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW",
+                  "rows between unbounded preceding and 1 + 1 following", "ROWS BETWEEN CURRENT ROW AND 2 PRECEDING"):  # fmt: skip
+        node_of(tmp_path, {"m": "sum(x)"}, frame=frame)
+    node_of(tmp_path, {"m": "sum(x)"}, frame="ROWS 1 PRECEDING", order_by=[])
+    assert not [each for each in validate_workflow(tmp_path / "f.yml", home=tmp_path / "h") if each.severity == "error"]
