@@ -40,12 +40,15 @@ def flow(folder: Path, name: str = "flow.yml") -> Path:
         steps.append({**window, "measures": measures, **({"frame": frame} if frame else {})})
     steps.append({"name": "late", "op": "filter", "input": "running", "where": "t >= 2"})
     steps.append({"name": "sorted", "op": "sort", "input": "moving", "by": ["x desc"]})
+    window = {"name": "inner", "op": "window", "input": "readings", "partition_by": ["g"], "order_by": ["t"]}
+    steps.append({**window, "measures": {"m": "sum(x)"}})  # no dataset: its rows are staged
+    steps.append({"name": "few", "op": "filter", "input": "inner", "where": "x > 10"})
     body = {
         "version": 1,
         "name": "flow",
         "sources": {"readings": {"path": "readings.parquet", "subject": {"person": "id"}}},
         "steps": steps,
-        "outputs": {**{step: {} for step, *_ in STEPS}, "late": {}, "sorted": {}},
+        "outputs": {**{step: {} for step, *_ in STEPS}, "late": {}, "sorted": {}, "few": {}},
     }
     path = folder / name
     path.write_text(json.dumps(body), encoding="utf-8")
@@ -76,8 +79,14 @@ def peers(home: Home, output: str) -> dict[int, set[int]]:
     for rid in {pair["rid"] for pair in back}:
         counted = home.forward("readings", to=output, rid=rid, count=True).to_pylist()
         assert counted == [{"count": sum(pair["rid"] == rid for pair in back)}]
-    reached = home.backward(output, to="readings", all=True, rids=True).to_pylist()
-    assert [row["_rid"] for row in reached] == sorted({pair["rid"] for pair in back})
+    for starts in (list(own), list(own)[:2]):
+        reached = home.backward(output, to="readings", rid=starts, rids=True).to_pylist()
+        assert [row["_rid"] for row in reached] == sorted({pair["rid"] for pair in back if pair["out_rid"] in starts})
+        counted = home.backward(output, to="readings", rid=starts, count=True).to_pylist()
+        assert counted == [{"count": len(reached)}]
+    assert home.backward(output, to="readings", all=True, count=True).to_pylist() == [
+        {"count": len({pair["rid"] for pair in back})}
+    ]
     found: dict[int, set[int]] = {rid: set() for rid in own.values()}
     for pair in back:
         if pair["role"] == "peer":
@@ -91,6 +100,8 @@ def assert_exact(home: Home, rows: dict[int, dict]) -> None:
         assert peers(home, step) == expected(each, rows), step
     late = {rid: found for rid, found in expected(reads["running"], rows).items() if rows[rid]["t"] >= 2}
     assert peers(home, "late") == late
+    few = {rid: found for rid, found in expected(reads["running"], rows).items() if rows[rid]["x"] > 10}
+    assert peers(home, "few") == few
     assert peers(home, "sorted") == expected(reads["moving"], rows)
 
 
@@ -106,6 +117,17 @@ def test_both_index_engines_keep_intervals(spark, tmp_path, engine):
         forms = {hop.form for hop in home._catalog.hops(report.run_id) if hop.role == PEER}
         assert forms <= {"interval", "formula", "column", "pairs"}
         assert "interval" in {hop.form for hop in home._catalog.hops(report.run_id)}
+
+
+def test_counts_are_lengths_of_intervals(spark, tmp_path, monkeypatch):
+    with Home.open(tmp_path / "home") as home:
+        home.run(flow(tmp_path))
+        listed = "lineage_service.query.hop_sql._positions"
+        monkeypatch.setattr(listed, lambda _: pytest.fail("positions are listed"))
+        for output in ("running", "moving", "ahead", "few"):
+            found = home.backward(output, to="readings", rid=0, count=True).to_pylist()
+            assert found[0]["count"] >= 1
+            assert home.backward(output, rid=[0, 1]).to_pylist()[0]["rows"] >= 2
 
 
 def test_rows_that_span_a_change_are_computed_anew(spark, tmp_path, monkeypatch):

@@ -94,6 +94,7 @@ class Finisher:
     sides: Mapping[str, TableRows] = field(default_factory=dict)
     prepared: list[PreparedFile] = field(default_factory=list)
     kept: dict[tuple[Space, Space], set[Direction]] | None = None
+    countable: dict[tuple[Space, Space], list[list[Space]]] = field(default_factory=dict)
 
     def finish(self) -> list[Hop]:
         graph = graph_of(self.tables, self.rows)
@@ -121,8 +122,15 @@ class Finisher:
             self.prepared.append(preparing.written(self.folder / f"{question.name}.prepared"))
         self._align(tables)  # before hops are kept: those are less what only composed pairs reach
         self._keep_hops(graph, list(kept))
-        self.hops = [replace(hop, only=self._only(hop)) for hop in self.hops]
+        self.hops = [replace(hop, body=self._body(hop), only=self._only(hop)) for hop in self.hops]
         return self.hops
+
+    def _body(self, hop: Hop) -> Mapping[str, Any] | None:
+        """Of intervals also: between which datasets rows are counted by positions alone, and how many there are."""
+        between = self.countable.get((hop.source, hop.target))
+        if hop.form != "interval" or between is None:
+            return hop.body
+        return {**(hop.body or {}), "counts": between, "positions": self.members[hop.target]}
 
     def _align(self, tables: Mapping[Space, Table]) -> None:
         """Keeps which handles belong together: pairs do not tell."""
@@ -372,6 +380,9 @@ class Finisher:
         window = window_way(ways, start, source)
         if window is not None and (window.is_same_row or not self.engine.number(window.count_of_others())):
             nulls = bool(self.engine.number(window.count_of_nulls()))
+            if not nulls:
+                ends = window.frames.source, window.frames.target
+                self.countable.setdefault(ends, []).append([start, source])
             return int(self.engine.number(window.count_of_pairs(nulls=nulls)))
         total = int(self.engine.number(count_of_ways(ways, start, source)))
         if total <= MOST_COUNTED:

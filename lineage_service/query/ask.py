@@ -31,6 +31,7 @@ from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_sources, older_windows, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
+from lineage_service.query.window_counts import window_count
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
@@ -152,12 +153,12 @@ class Questions:
         found = self._looked_up(walked, start, target, direction, shape)
         if found is not None:
             return found
+        if shape.count and not shape.pairs:
+            total = self._total(walked, start, target, direction, shape)
+            return records(["count"], [(total,)]).parts[0]
         sql = self._walk_sql(walked, start, target, direction, shape, pairs=shape.pairs)
         if shape.pairs:
             return self._pairs_part(sql, direction, shape)
-        if shape.count:
-            total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
-            return records(["count"], [(total,)]).parts[0]
         if shape.rids:
             limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
             query = f"SELECT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
@@ -255,9 +256,7 @@ class Questions:
     ) -> Answer:
         counted = []
         for target in targets:
-            sql = self._walk_sql(walked, start, target, direction, shape, pairs=False)
-            total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
-            counted.append((target.full_name, total))
+            counted.append((target.full_name, self._total(walked, start, target, direction, shape)))
         answer = records(["dataset", "rows"], counted)
         answer.kind = "counts"
         contributing = walked.reached(absence=False)
@@ -265,6 +264,17 @@ class Questions:
         if answer.absence and not shape.influence:
             answer.notes.append(f"only by absence of a match: {listed(answer.absence)}")
         return answer
+
+    def _total(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> int:
+        """How many rows of a dataset are reached."""
+        place = Place(target.run_id, target.space)
+        if direction == "backward":
+            ways = walked.toward(place, absence=shape.influence)
+            counted = window_count(ways, start, walked.start, place, self.files)
+            if counted is not None:
+                return self.engine.scalar(*counted)
+        sql = self._walk_sql(walked, start, target, direction, shape, pairs=False)
+        return self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
 
     def _walk_sql(
         self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape, *, pairs: bool
