@@ -14,7 +14,7 @@ from lineage_catalog.reader import CatalogReader
 
 from lineage_service.errors import DamagedFile, StoreError
 from lineage_service.store.aligned import AlignedTables
-from lineage_service.store.checksums import forget, verify, verify_below, verify_groups
+from lineage_service.store.checksums import forget, noted_below, verify, verify_groups
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
@@ -62,15 +62,23 @@ class Comparing:
             self._seen[path] = self._looked(path, Path(self.home.absolute(path)))
         return self._seen[path]
 
+    def _in_folder(self, folder: str) -> str | None:
+        for path in noted_below(folder):
+            try:
+                verify(path)
+            except DamagedFile:
+                return f"'{self.home.relative(Path(path))}' is not as it was written"
+        return None
+
     def _looked(self, path: str, whole: Path) -> str | None:
         if not whole.is_relative_to(self.home.path):
             return None  # a source that is read in place
         try:
             if not path.endswith((".parquet", ".json")):  # an index that Spark made
-                verify_below(str(whole))
-            elif not whole.is_file():
+                return self._in_folder(str(whole))
+            if not whole.is_file():
                 return f"'{path}' is missing"
-            elif self.deep or self.compared + whole.stat().st_size <= MOST_COMPARED:
+            if self.deep or self.compared + whole.stat().st_size <= MOST_COMPARED:
                 self.compared += whole.stat().st_size
                 verify(str(whole))
             else:

@@ -23,6 +23,7 @@ from lineage_service import Home
 from lineage_service.errors import LineageError, LineageInterrupted, StoreError
 from lineage_service.settle import Settling
 from lineage_service.store import checksums
+from lineage_service.store.shared_rows import record_files
 
 CITIES = ("Ulm", "Bonn", "Kiel", "Köln")
 PEOPLE, ORDERS = 40, 400
@@ -183,6 +184,14 @@ WAYS = (("shop.ranked", "shop.people"), ("shop.ranked", "shop.orders"), ("shop.b
         ("pending.ordered", "pending.sold"))  # fmt: skip
 
 
+def _same_rows(home: Home) -> list[Any]:
+    """Which records of files the rows of all sources are: what questions over several runs go by."""
+    graph = home._ask.graph
+    ids = sorted({each.version_id for run in home._ask.reader.runs() for each in graph.sources(run.id)})
+    found = [record_files(graph.version(each), home.layout.absolute) for each in ids]
+    return [{file.path: [ids.tolist() for ids in runs.pairs()] for file, runs in each.items()} for each in found]
+
+
 def questions(home: Home) -> dict[str, Callable[[], Any]]:
     def told(name: str) -> Callable[[], Any]:
         return lambda: home.rows(name, reveal=True).to_pylist()
@@ -212,6 +221,7 @@ def questions(home: Home) -> dict[str, Callable[[], Any]]:
         "how bulk": lambda: home.backward("bulk.ordered", to="sold", rid=0, semantics="how").to_pylist(),
         "how lazy": lambda: home.backward("lazy.summed", to="sold", rid=0, semantics="how").to_pylist(),
         "lazy": lambda: home.backward("lazy.summed", to="sold", rid=0, rids=True).to_pylist(),
+        "same rows": lambda: _same_rows(home),
         "trace": lambda: home.trace("shop.ranked", rid=0, reveal=True).to_json(),
         "query": lambda: home.query(
             "SELECT city, count(*) AS n FROM shop.joined GROUP BY city ORDER BY city"

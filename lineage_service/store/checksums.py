@@ -295,18 +295,19 @@ def _bounds(path: str, column: str) -> list[tuple[int, int]] | None:
 
 def verify_below(folder: str) -> None:
     """Compares all files that were noted in a folder, where who reads them takes whatever is there."""
-    verify(*_noted_below(folder))
+    verify(*noted_below(folder))
 
 
 def refuse_missing(folder: str, files: Iterable[str]) -> None:
     """StoreError where a file that was noted in a folder is not among these."""
     found = set(files)
-    if not found.issuperset(_noted_below(folder)):
-        for path in sorted({*_noted_below(folder, again=True)} - found):
+    if not found.issuperset(noted_below(folder)):
+        for path in sorted({*noted_below(folder, again=True)} - found):
             raise damaged(path, str(getattr(_place(path), "home", "")))
 
 
-def _noted_below(folder: str, *, again: bool = False) -> list[str]:
+def noted_below(folder: str, *, again: bool = False) -> list[str]:
+    """The files in a folder of a run that have sums."""
     place = _place(folder)
     if place is None:
         return []
