@@ -105,7 +105,12 @@ class Catalog:
         if len(parts) > 1:
             steps.append(f"  - {{name: u, op: union, inputs: [{', '.join(parts)}]}}")
         last = "u" if len(parts) > 1 else parts[0]
-        steps.append(f"  - {{name: o, op: aggregate, input: {last}, by: [k], measures: {{n: sum(n)}}}}")
+        if chance.random() < 0.5:
+            steps.append(f"  - {{name: o, op: aggregate, input: {last}, by: [k], measures: {{n: sum(n)}}}}")
+        else:  # rows before a row are behind it too
+            steps.append(f"  - {{name: t, op: aggregate, input: {last}, by: [k], measures: {{m: sum(n)}}}}")
+            steps.append("  - {name: w, op: window, input: t, order_by: [k], measures: {n: sum(m)}}")
+            steps.append("  - {name: o, op: project, input: w, columns: [k, n]}")
         text = ["version: 1", f"name: {name}", "sources:", *sources, "steps:", *steps, "outputs: {o: {}}"]
         (self.folder / f"{name}.yml").write_text("\n".join(text) + "\n")
         self.outputs[name] = reads

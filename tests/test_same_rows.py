@@ -9,6 +9,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError
+from tests.made_runs import Made, MadeHome
 
 A = """version: 1
 name: a
@@ -158,3 +159,22 @@ def test_a_person_is_erased_where_a_source_does_not_declare_them(own):
     assert own.rows("b.j").to_pylist() == []
     assert own.rows("c.g").to_pylist() == []
     assert rids(own.backward("a.tot", all=True, to="b.raw", rids=True)) == {0, 1, 2, 4, 5}
+
+
+def test_what_influences_under_one_name_may_contribute_under_another(tmp_path):
+    """A file that an anti join reads as its right side, and its left side under another name."""
+    made = MadeHome(tmp_path / "home")
+    rows = pa.table({"id": [0, 1, 2]})
+    first = made.run("first", {"s": Made(rows, "source", kind="source")})
+    same = made.versions[first, "s"]
+    left, right = Made(same, "source"), Made(same, "source")
+    made.run("flow", {"l": left, "r": right, "o": Made(rows, hops={"l": [(0, 0), (1, 2)], "r": "everything"})})
+    with made.home as home:
+        for name in ("l", "r", "first.s"):
+            answer = home.backward("flow.o", all=True, to=name, pairs=True)
+            assert [(row["out_rid"], row["rid"]) for row in answer.to_pylist()] == [(0, 0), (1, 2)], name
+            assert answer.absence == [] and answer.notes == [], name
+            assert home.backward("flow.o", all=True, to=name, count=True).count() == 2
+        counts = home.backward("flow.o", all=True)
+        assert {row["dataset"]: row["rows"] for row in counts.to_pylist()} == {"flow.l": 2, "flow.r": 2}
+        assert counts.absence == []

@@ -259,8 +259,7 @@ class Questions:
             counted.append((target.full_name, self._total(walked, start, target, direction, shape)))
         answer = records(["dataset", "rows"], counted)
         answer.kind = "counts"
-        contributing = walked.reached(absence=False)
-        answer.absence = [each.full_name for each in targets if Place(each.run_id, each.space) not in contributing]
+        answer.absence = [each.full_name for each in targets if not self._contributes(walked, each, direction)]
         if answer.absence and not shape.influence:
             answer.notes.append(f"only by absence of a match: {listed(answer.absence)}")
         return answer
@@ -269,7 +268,7 @@ class Questions:
         """How many rows of a dataset are reached."""
         place = Place(target.run_id, target.space)
         if direction == "backward":
-            ways = walked.toward(place, absence=shape.influence)
+            ways = self.toward(walked, place, direction, absence=shape.influence)
             counted = window_count(ways, start, walked.start, place, self.files)
             if counted is not None:
                 return self.engine.scalar(*counted)
@@ -288,6 +287,10 @@ class Questions:
         if direction == "backward":
             walked = walked.ending_at(self.graph, target)
         return walked.toward(target, absence=absence)
+
+    def _contributes(self, walked: Walk, target: DatasetRecord, direction: Direction) -> bool:
+        """Whether a dataset is reached by rows, and not by absence alone."""
+        return bool(self.toward(walked, Place(target.run_id, target.space), direction, absence=False))
 
     def walk_sql(
         self,
@@ -333,12 +336,13 @@ class Questions:
         walked = self.walk_all(begin, direction, to)
         return walked, self._targets(start, walked, direction, to)
 
-    def walk_all(self, begin: Place, direction: Direction, to: Sequence[str] | None = None) -> Walk:
+    def walk_all(
+        self, begin: Place, direction: Direction, to: Sequence[str] | None = None, *, pruned: bool = False
+    ) -> Walk:
         """Everything that can be reached from a place over all runs. Ahead: over the runs behind those that may be
         asked for, the place's own, those that names in `to` may mean, without names each workflow's latest."""
-        if direction == "backward":
-            return walk(self.graph, begin, direction)
-        return walk(self.graph, begin, direction, runs=self.graph.runs_behind([begin.run_id, *self._meant_runs(to)]))
+        runs = None if direction == "backward" else self.graph.runs_behind([begin.run_id, *self._meant_runs(to)])
+        return walk(self.graph, begin, direction, pruned=pruned, runs=runs)
 
     def _meant_runs(self, to: Sequence[str] | None) -> list[str]:
         if to is None or ALL in to:
@@ -463,8 +467,8 @@ class Questions:
     def pruned(self, start: DatasetRecord, direction: Direction) -> list[DatasetRecord]:
         """Datasets that are linked with one, whose lineage was not kept."""
         begin = Place(start.run_id, start.space)
-        kept = walk(self.graph, begin, direction).reached(absence=True)
-        linked = walk(self.graph, begin, direction, pruned=True).reached(absence=True)
+        kept = self.walk_all(begin, direction).reached(absence=True)
+        linked = self.walk_all(begin, direction, pruned=True).reached(absence=True)
         places = sorted(linked - kept)
         return [each for place in places for each in self.graph.datasets_at(place)]
 
@@ -494,8 +498,7 @@ class Questions:
         shape: Shape,
     ) -> bool:
         """Whether the two are linked by absence only; the answer says so."""
-        place = Place(target.run_id, target.space)
-        if place in walked.reached(absence=False):
+        if self._contributes(walked, target, direction):
             return False
         side, result = (target, start) if direction == "backward" else (start, target)
         answer.absence = list(dict.fromkeys([*answer.absence, side.name]))

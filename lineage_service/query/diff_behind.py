@@ -33,7 +33,7 @@ from lineage_service.query.diff_keys import (
 )
 from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
 from lineage_service.query.engine import QueryEngine
-from lineage_service.query.graph import Place, Walk, walk
+from lineage_service.query.graph import LineageGraph, Place, Walk, walk
 from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import Shape
@@ -64,6 +64,7 @@ class SourcePair:
 class Origins:
     """The ways back from one run's dataset, and the sources they lead to, the nearest first."""
 
+    graph: LineageGraph
     walked: Walk
     sources: tuple[DatasetRecord, ...]
 
@@ -78,10 +79,13 @@ class Origins:
             for each in questions.graph.datasets_at(place)
             if each.role == "source"
         ]
-        return cls(walked, tuple(found))
+        return cls(questions.graph, walked, tuple(found))
 
     def contributes(self, source: DatasetRecord | None) -> bool:
-        return source is not None and _place(source) in self.walked.reached(absence=False)
+        if source is None:
+            return False
+        place = _place(source)
+        return bool(self.walked.ending_at(self.graph, place).toward(place, absence=False))
 
     def by_absence(self, source: DatasetRecord | None) -> bool:
         """Does the source influence the dataset by rows that do not match?"""
