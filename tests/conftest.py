@@ -10,12 +10,18 @@ import os
 import pytest
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
-LONGEST = ("test_damage", "test_walk", "test_limits", "test_refresh_by_file", "test_publish", "test_over_workflows",
-           "test_refresh_kept", "test_permissions", "test_direct", "test_cases", "test_capture", "test_properties",
-           "test_refresh", "test_erasure_rules", "test_erasure_chain", "test_workload", "test_erasure_killed", "test_erasure_requests", "test_refresh_random", "test_end_to_end",
-           "test_tutorial", "test_runs", "test_sources", "test_tpch", "test_semantics", "test_why_not", "test_bad_input",
-           "test_examples", "test_java", "test_packaging", "test_erasure_sources", "test_masking_runs", "test_demo",
-           "test_checks", "test_lines", "test_saved", "test_query", "test_access_shop", "test_erasure_page")  # fmt: skip
+LONGEST = ("test_workload", "test_over_workflows", "test_cases", "test_damage", "test_capture", "test_walk",
+           "test_refresh", "test_erasure_killed", "test_refresh_by_file", "test_windows", "test_erasure_rules",
+           "test_direct", "test_snapshots", "test_properties", "test_erasure_chain", "test_limits",
+           "test_refresh_kept", "test_tutorial", "test_end_to_end", "test_erasure_requests", "test_publish",
+           "test_permissions", "test_erasure_sources", "test_why_not", "test_tpch", "test_catalogs",
+           "test_bad_input", "test_refresh_random", "test_semantics", "test_query", "test_audit_log",
+           "test_catalogs_spark", "test_refresh_many", "test_cli_escapes", "test_sources", "test_same_rows",
+           "test_runs", "test_seals", "test_masking", "test_java", "test_pending_questions",
+           "test_failing_expressions", "test_erasure", "test_report_pairs", "test_packaging", "test_examples",
+           "test_erasure_page", "test_demo", "test_survival", "test_refresh_zeros", "test_erasure_reasons",
+           "test_checks", "test_base_query", "test_why_not_properties", "test_why_not_page", "test_saved",
+           "test_cli_query")  # fmt: skip
 
 
 # What the machine at hand sets must not decide: homes and catalogs of its user, how it shows things, its proxies.
@@ -68,12 +74,17 @@ FAST = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "3g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "OFF",
-    # Short-lived plans: compiling them well costs more than running them badly.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Short-lived plans: compiling them well costs more than running them badly. The first compiler alone has a small
+    # code cache, which is full after some hundred plans; and what a plan leaves behind must not grow old.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xmn1500m",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "5",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
