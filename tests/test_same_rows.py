@@ -9,6 +9,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError
+from lineage_service.store.shared_rows import framing
 from tests.made_runs import Made, MadeHome
 
 A = """version: 1
@@ -178,3 +179,30 @@ def test_what_influences_under_one_name_may_contribute_under_another(tmp_path):
         counts = home.backward("flow.o", all=True)
         assert {row["dataset"]: row["rows"] for row in counts.to_pylist()} == {"flow.l": 2, "flow.r": 2}
         assert counts.absence == []
+
+
+CSV_AS_GIVEN = {"format": "csv", "multiline": "true", "sep": ",", "quote": '"', "escape": "\\", "encoding": "UTF-8"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        # What begins a comment or ends a line is told from its capital letter.
+        ({"format": "csv", "comment": "x"}, {"format": "csv", "comment": "X"}, False),
+        ({"format": "csv", "linesep": "x"}, {"format": "csv", "linesep": "X"}, False),
+        # An array is one record then, not one for each element.
+        ({"format": "json"}, {"format": "json", "singlevariantcolumn": "v"}, False),
+        ({"format": "json", "singlevariantcolumn": "v"}, {"format": "json", "singlevariantcolumn": "w"}, True),
+        ({"format": "csv"}, {"format": "csv", "singlevariantcolumn": "v"}, True),
+        # What Spark does anyway may be said.
+        ({"format": "csv", "multiline": "true"}, CSV_AS_GIVEN, True),
+        ({"format": "csv", "charset": "utf-8", "header": "FALSE", "mode": "FAILFAST"}, {"format": "csv"}, True),
+        ({"format": "csv", "encoding": "utf-16", "charset": "utf-8"}, {"format": "csv"}, False),
+        ({"format": "json", "multiline": "true", "encoding": "utf-8"}, {"format": "json", "multiline": "true"}, False),
+        ({"format": "csv", "header": "true"}, {"format": "csv"}, False),
+        ({"format": "csv", "multiline": "TRUE"}, {"format": "csv"}, False),
+        ({"format": "csv", "sep": ";", "nullvalue": "-"}, {"format": "csv", "quote": "'"}, True),
+    ],
+)
+def test_options_that_decide_which_bytes_are_a_record(one, other, same):
+    assert (framing(one) == framing(other)) is same

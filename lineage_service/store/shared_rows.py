@@ -23,9 +23,14 @@ from lineage_service.store.versions import Origin, Version, VersionFile
 Absolute = Callable[[str], str]
 # Options that decide where a record begins and ends, or whether it counts. Without `multiline` a record is a line.
 _FRAMING = ("header", "multiline", "mode", "linesep", "comment", "encoding", "charset")
+_FRAMING_OF_JSON = ("singlevariantcolumn", "explodeembeddedarray")  # whether an array is one record
 _FRAMING_OVER_LINES = ("quote", "escape", "chartoescapequoteescaping", "sep", "delimiter", "unescapedquotehandling",
                        "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
-_DEFAULTS = {"header": "false", "multiline": "false", "mode": "failfast"}
+_IN_ANY_CASE = {"header", "multiline", "mode", "encoding", "charset", "explodeembeddedarray", "unescapedquotehandling",
+                "ignoreleadingwhitespace", "ignoretrailingwhitespace"}  # fmt: skip
+_OTHER_NAMES = {"delimiter": "sep", "charset": "encoding"}  # Spark takes the usual name where both are given
+_DEFAULTS = {"header": "false", "multiline": "false", "mode": "failfast", "sep": ",", "quote": '"', "escape": "\\",
+             "ignoreleadingwhitespace": "false", "ignoretrailingwhitespace": "false"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +228,21 @@ def framing(reading: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """What of a reader's options decides which bytes are a record."""
     if reading.get("format") not in ("csv", "json"):
         return (("format", reading.get("format", "")),)
-    given = {name: reading[name].lower() for name in _FRAMING if name in reading}
-    if given.get("multiline") == "true":
-        given |= {name: reading[name] for name in _FRAMING_OVER_LINES if name in reading}
-    if "delimiter" in given:
-        given["sep"] = given.pop("delimiter")
-    if "charset" in given:
-        given["encoding"] = given.pop("charset")
-    kept = {name: value for name, value in given.items() if _DEFAULTS.get(name) != value}
-    if reading["format"] == "json":
-        kept.pop("header", None)
+    is_json = reading["format"] == "json"
+    names = [*_FRAMING[1:], *_FRAMING_OF_JSON] if is_json else [*_FRAMING]
+    over_lines = reading.get("multiline", "").lower() == "true"
+    if over_lines:
+        names += _FRAMING_OVER_LINES
+    given: dict[str, str] = {}
+    for name in names:
+        if name in reading:
+            value = reading[name].lower() if name in _IN_ANY_CASE else reading[name]
+            given.setdefault(_OTHER_NAMES.get(name, name), value)
+    if "singlevariantcolumn" in given:
+        given["singlevariantcolumn"] = ""  # under whatever name
+    # Of JSON over lines Spark finds the encoding out where none is given.
+    defaults = _DEFAULTS if is_json and over_lines else {**_DEFAULTS, "encoding": "utf-8"}
+    kept = {name: value for name, value in given.items() if defaults.get(name) != value}
     return (("format", reading["format"]), *sorted(kept.items()))
 
 
