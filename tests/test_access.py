@@ -15,6 +15,9 @@ from sqlalchemy import insert, text
 
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.store.versions import Version
+from lineage_service.subjects.finding import rows_of_subjects
+from lineage_service.subjects.given import Subject
+from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
 
@@ -385,3 +388,16 @@ def test_a_case_is_answered(tmp_path):
     with made.home as home:
         (case,) = home.audit.requests(all=True).to_pylist()
     assert (case["status"], case["verified_by"]) == ("done", "Ann")
+
+
+def test_sources_of_one_version_may_declare_persons_in_unlike_columns(tmp_path):
+    """Whose rows they are is known from all of them together, in each of them and where none declares anybody."""
+    made = MadeHome(tmp_path / "home")
+    rows = pa.table({"who": [1, 2, 3], "manager": [2, 3, 4]})
+    run = made.run("a", {"src": Made(rows, "source", {"subject": {"person": "who"}})})
+    same = made.versions[run, "src"]
+    made.run("b", {"src": Made(same, "source", {"subject": {"person": "manager"}})})
+    made.run("c", {"src": Made(same, "source"), "o": Made(rows, hops={"src": [(0, 0), (1, 1), (2, 2)]})})
+    with made.home as home:
+        found = rows_of_subjects(home._ask, home_key(home.layout), [Subject("person", "2")])
+    assert {each.dataset.workflow: each.rids.tolist() for each in found.found} == dict.fromkeys("abc", [0, 1])

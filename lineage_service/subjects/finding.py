@@ -90,7 +90,11 @@ def _found(ask: Questions, finder: _Finder) -> SubjectRows:
 
 def _wherever_read(ask: Questions, found: list[Found]) -> list[Found]:
     """The same rows also in sources that have read them from the same files and do not say whose they are."""
-    by_version = {each.dataset.version_id: each for each in found}
+    # Sources of one version may declare persons in unlike columns, and so know of unlike rows.
+    by_version: dict[str, Found] = {}
+    for each in found:
+        before = by_version.setdefault(each.dataset.version_id, each)
+        by_version[each.dataset.version_id] = replace(before, rids=np.union1d(before.rids, each.rids))
     more: dict[DatasetRecord, Found] = {}
     known = {each.dataset: each for each in found}
     for one in by_version.values():
@@ -101,11 +105,11 @@ def _wherever_read(ask: Questions, found: list[Found]) -> list[Found]:
                 rids = shared.applied(one.rids) if shared is not None else _none()
                 if not len(rids):
                     continue
-                before = more.get(source) or known.get(source)
-                if before is None:
+                there = more.get(source) or known.get(source)
+                if there is None:
                     more[source] = Found(source, rids, one.dataset)
-                elif len(np.setdiff1d(rids, before.rids)):
-                    more[source] = replace(before, rids=np.union1d(before.rids, rids))
+                elif len(np.setdiff1d(rids, there.rids)):
+                    more[source] = replace(there, rids=np.union1d(there.rids, rids))
     return [*(more.pop(each.dataset, each) for each in found), *more.values()]
 
 
