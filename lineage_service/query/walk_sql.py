@@ -143,7 +143,8 @@ def translated_rid(rid: str, shared: SharedRows | None) -> tuple[str, str]:
     if len(runs.first) == 1:
         first, end, shift = int(runs.first[0]), int(runs.end[0]), int(runs.shift[0])
         return f"({rid} + {shift})", f" WHERE {rid} >= {first} AND {rid} < {end}"
-    lists = (f"unnest([{', '.join(map(str, ids.tolist()))}])" for ids in (runs.first, runs.end, runs.shift))
+    # As texts: DuckDB reads one much faster than as many literals.
+    lists = (f"unnest('[{','.join(map(str, ids.tolist()))}]'::BIGINT[])" for ids in (runs.first, runs.end, runs.shift))
     named = ", ".join(f"{ids} AS {name}" for ids, name in zip(lists, ("first", "past", "shift"), strict=True))
     return f"({rid} + s.shift)", f" JOIN (SELECT {named}) s ON {rid} >= s.first AND {rid} < s.past"
 
