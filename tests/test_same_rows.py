@@ -206,3 +206,17 @@ CSV_AS_GIVEN = {"format": "csv", "multiline": "true", "sep": ",", "quote": '"', 
 )
 def test_options_that_decide_which_bytes_are_a_record(one, other, same):
     assert (framing(one) == framing(other)) is same
+
+
+def test_windows_that_were_captured_by_partition_are_told_whatever_the_name(tmp_path):
+    made = MadeHome(tmp_path / "home")
+    rows = pa.table({"id": [0, 1, 2]})
+    first = made.run("first", {"s": Made(rows, "source", kind="source")})
+    same = made.versions[first, "s"]
+    window = Made(rows, hops={"s": [(0, 0), (1, 1), (2, 2)]}, peers={"s": [(1, 0), (2, 0)]})
+    made.run("flow", {"s": Made(same, "source"), "w": window})
+    with made.home as home:
+        for name in ("flow.s", "first.s"):
+            answer = home.backward("flow.w", rid=1, to=name, rids=True)
+            assert rids(answer) == {0, 1}
+            assert any("captured by partition" in note for note in answer.notes), name

@@ -133,7 +133,7 @@ class Questions:
                 self.masks.note_hidden(part.masked)
                 answer.notes += part.notes
                 answer.parts.append(part)
-        answer.notes += self.older_windows(walked, targets)
+        answer.notes += self.older_windows(walked, targets, direction)
         answer.notes += limit_notes(shape, counts=to is None)
         if to is None or ALL in to:
             if direction == "forward":
@@ -476,9 +476,10 @@ class Questions:
         """What to say of ways back that end where a run is past its retention."""
         return cut_sources(self.graph, walked, lambda place: self.scan_at(place).version)
 
-    def older_windows(self, walked: Walk, targets: Sequence[DatasetRecord]) -> list[str]:
+    def older_windows(self, walked: Walk, targets: Sequence[DatasetRecord], direction: Direction) -> list[str]:
         """What to say of windows on the way to these datasets that an earlier version captured."""
-        ways = [way for each in targets for way in walked.toward(Place(each.run_id, each.space), absence=False)]
+        places = [Place(each.run_id, each.space) for each in targets]
+        ways = [way for place in places for way in self.toward(walked, place, direction, absence=False)]
         return older_windows(ways)
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
