@@ -78,16 +78,19 @@ class Derivations:
     def _survey(self) -> None:
         """All places that contribute, each before those behind it."""
         done: list[Place] = []
-
-        def visit(place: Place) -> None:
-            if place in self.steps:
-                return
-            self.steps[place] = step = self._step(place)
-            for below in step.below(place):
-                visit(below)
-            done.append(place)
-
-        visit(self.begin)
+        self.steps[self.begin] = step = self._step(self.begin)
+        # Depth first without recursion: a chain of workflows may be longer than Python's stack.
+        stack = [(self.begin, iter(step.below(self.begin)))]
+        while stack:
+            place, pending = stack[-1]
+            for below in pending:
+                if below not in self.steps:
+                    self.steps[below] = step = self._step(below)
+                    stack.append((below, iter(step.below(below))))
+                    break
+            else:
+                done.append(place)
+                stack.pop()
         self.order = done[::-1]
 
     def _step(self, place: Place) -> Step:

@@ -20,7 +20,7 @@ from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from lineage_service.store.shared_rows import SharedRows
+    from lineage_service.store.shared_rows import Records, SharedRows
 
 Direction = Literal["backward", "forward"]
 
@@ -61,6 +61,7 @@ class LineageGraph:
     versions: dict[str, Version] = field(default_factory=dict)  # by id: what was read, or is to be taken instead
     _makers: dict[Place, list[Place]] = field(default_factory=dict)
     _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
+    _records: dict[str, Records] = field(default_factory=dict)
     _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
     _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
     _places: dict[Place, list[DatasetRecord]] = field(default_factory=dict)
@@ -172,9 +173,12 @@ class LineageGraph:
         first, second = self.version(one), self.version(other)
         if first is None or second is None or first.read_files.isdisjoint(second.read_files):
             return None
-        from lineage_service.store.shared_rows import shared_rows
+        from lineage_service.store.shared_rows import record_files, shared_records
 
-        return shared_rows(first, second, self.absolute)
+        for each in (first, second):
+            if each.id not in self._records:
+                self._records[each.id] = record_files(each, self.absolute)
+        return shared_records((first, self._records[one]), (second, self._records[other]))
 
     def same_rows(self, place: Place, runs: Iterable[str]) -> list[Way]:
         """Ways to all other places of these runs that have rows of this one."""

@@ -120,7 +120,10 @@ def _starts(
         if found.role != "source":
             raise QuestionError(f"'{found.full_name}' is no source: rows are left out of what a workflow reads")
         # Runs since may have read another version; the same one under another run is as good.
-        named = [each for each in sources if each.version_id == found.version_id]
+        place = place_of(found)
+        named = [each for each in sources if each.version_id == found.version_id] or [
+            each for each in sources if (rows := ask.graph.shared(place, place_of(each))) is not None and rows.all
+        ]
         if not named:
             names = list(dict.fromkeys(each.full_name for each in sources))
             made = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]

@@ -146,12 +146,28 @@ def shared_rows(one: Version, other: Version, absolute: Absolute) -> SharedRows 
     """The rows that both versions hold; None where they share no file."""
     if one.id == other.id:
         return SAME
-    mine, its = record_files(one, absolute), record_files(other, absolute)
-    parts = [mine[file].inverse.then(its[file]) for file in mine.keys() & its.keys()]
-    runs = Runs.joined(parts)
+    return shared_records((one, record_files(one, absolute)), (other, record_files(other, absolute)))
+
+
+Records = Mapping[RecordFile, Runs]
+
+
+def shared_records(one: tuple[Version, Records], other: tuple[Version, Records]) -> SharedRows | None:
+    """The same of versions whose records are known."""
+    (first, mine), (second, its) = one, other
+    parts, whole = [], []
+    for file in mine.keys() & its.keys():
+        a, b = mine[file], its[file]
+        if len(a.first) == len(b.first) == 1 and a.first[0] == b.first[0] and a.end[0] == b.end[0]:
+            shift = a.shift[0]
+            whole.append((a.first[0] + shift, a.end[0] + shift, b.shift[0] - shift))
+        else:
+            parts.append(a.inverse.then(b))
+    columns = np.array(whole, np.int64).reshape(len(whole), 3).T
+    runs = Runs.joined([*parts, Runs(columns[0], columns[1], columns[2])])
     if not len(runs.first):
         return None
-    same = len(runs.first) == 1 and not runs.shift[0] and len(runs) == one.rows == other.rows
+    same = not runs.shift.any() and len(runs) == first.rows == second.rows
     return SharedRows(runs, all=same)
 
 
