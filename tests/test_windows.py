@@ -163,6 +163,40 @@ def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
         assert values == {1: None, 3: None, 4: 10, 5: 30}
 
 
+def test_all_functions_see_one_order_of_chance(spark, tmp_path):
+    """Spark evaluates `rand()` in an order once per function; values and lineage must be of one and the same order."""
+    pq.write_table(pa.table({"id": list(range(20))}), tmp_path / "t.parquet")
+    far = {"l": "lag(id, 2)", "n": "lead(id)"}
+    passing = {"l": "lead(id, 2) IGNORE NULLS", "n": "lead(id)"}
+    near = {"c": "collect_list(id)"}
+    steps = [
+        {"name": "far", "order_by": ["rand()"], "measures": far},
+        {"name": "passing", "order_by": ["rand(5) desc"], "measures": passing},
+        {"name": "near", "order_by": ["rand()"], "measures": near, "frame": "RANGE BETWEEN 0.3 PRECEDING AND CURRENT ROW"},
+    ]  # fmt: skip
+    body = {
+        "version": 1,
+        "name": "f",
+        "sources": {"t": {"path": "t.parquet"}},
+        "outputs": {"far": {}, "passing": {}, "near": {}},
+    }
+    steps = [{"op": "window", "input": "t", **step} for step in steps]
+    (tmp_path / "f.yml").write_text(json.dumps({**body, "steps": steps}), encoding="utf-8")
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "f.yml")
+        for step in ("far", "passing", "near"):
+            rows = home.rows(step).to_pylist()
+            ahead = {row["id"]: row.get("n") for row in rows}
+            pairs = home.backward(step, to="t", all=True, pairs=True).to_pylist()
+            for row in rows:
+                read = {row["id"], row.get("l"), row.get("n"), *row.get("c", ())} - {None}
+                assert {pair["rid"] for pair in pairs if pair["out_rid"] == row["_rid"]} == read
+                if step == "passing":
+                    assert row["l"] == ahead.get(row["n"])
+                elif step == "far" and row["l"] is not None:
+                    assert ahead[ahead[row["l"]]] == row["id"]
+
+
 def test_windows_of_earlier_versions_say_so(tmp_path):
     made = MadeHome(tmp_path / "home")
     rows = pa.table({"x": [1, 2]})
@@ -236,6 +270,10 @@ def test_frames_that_are_none(frame, told):
     with pytest.raises(ExpressionError) as error:
         frame_clause(frame, None)
     assert told in error.value.message
+
+
+def test_a_comment_is_no_part_of_a_frame():
+    assert frame_clause("ROWS 2 PRECEDING -- two", None).text == "ROWS 2 PRECEDING"
 
 
 @pytest.mark.parametrize(

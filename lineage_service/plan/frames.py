@@ -89,7 +89,8 @@ def frame_clause(text: str, position: Position | None) -> Frame:
     for bound in (lower, upper) if unit else ():
         if bound.offset is not None and _is_no_count(bound.offset):
             raise ExpressionError(f"ROWS counts rows, and '{bound.offset}' is no whole number", _WRITTEN)
-    return Frame(text, unit, lower, upper, position)
+    # A comment behind it would hide what follows in the text that Spark gets.
+    return Frame(_cut(text, tokens), unit, lower, upper, position)
 
 
 def _middle(tokens: tuple[Token, ...]) -> int | None:

@@ -369,7 +369,8 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
 
 def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
     if not each.tables:
-        return _with_columns(below, window_measures(node, window_spec(node, below.columns)), names)
+        spec, over = window_spec(node, below, names)
+        return _with_columns(over, window_measures(node, spec), names)
     if not any(table.frames for table in each.tables):
         return _older_window(each, node, below, stage, names)
     frame, measures, bounds = measured(node, below, names)
@@ -388,8 +389,9 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
 
 def _older_window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
     """A window of a run that an earlier version made."""
-    numbered, ids = partition_ids(below, node.partition_by, stage, names)
-    measures = window_measures(node, window_spec(node, below.columns))
+    spec, over = window_spec(node, below, names)
+    numbered, ids = partition_ids(over, node.partition_by, stage, names)
+    measures = window_measures(node, spec)
     computed = _with_columns(numbered, {**measures, **ids}, names)
     rows = rows_with_partitions(each, computed, below, node.partition_by, stage, names)
     columns = tuple(name for name in computed.columns if name not in (names.group, names.check))

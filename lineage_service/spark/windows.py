@@ -7,6 +7,7 @@ the very order that gave the measures their values, also among rows that are equ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
@@ -21,12 +22,24 @@ SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 
 
-def window_spec(node: Window, columns: tuple[str, ...]) -> str:
-    """PARTITION BY and ORDER BY of a step, over an input with these columns."""
-    partition = ", ".join(quoted(name) for name in node.partition_by)
-    order = ", ".join(with_stars_expanded(key.expression, columns) + _direction(key) for key in node.order_by)
+def window_spec(node: Window, below: Relation, names: Names) -> tuple[str, Relation]:
+    """PARTITION BY and ORDER BY of a step, and the input that they are over.
+
+    Keys that may have another value when evaluated again, as `rand()`, become columns of it: Spark would evaluate them
+    once per function, and each function would see an order of its own.
+    """
+    columns: list[Column] = []
+    keys: list[str] = []
+    for index, key in enumerate(node.order_by):
+        text = with_stars_expanded(key.expression, below.columns)
+        if not key.expression.repeatable:
+            columns.append(F.expr(text).alias(names.key(index)))
+            text = quoted(names.key(index))
+        keys.append(text + _direction(key))
+    partition, order = ", ".join(quoted(name) for name in node.partition_by), ", ".join(keys)
     parts = (f"PARTITION BY {partition}" if partition else "", f"ORDER BY {order}" if order else "")
-    return " ".join(part for part in parts if part)
+    over = replace(below, frame=below.frame.select("*", *columns)) if columns else below
+    return " ".join(part for part in parts if part), over
 
 
 def window_measures(node: Window, spec: str) -> dict[str, Column]:
@@ -39,7 +52,8 @@ def measured(
 ) -> tuple[DataFrame, Mapping[str, Column], Mapping[str, Column]]:
     """The input with what is computed over it; the measures, and the bounds (as distances from the row, null where
     nothing is read) as columns over that."""
-    spec, intervals = window_spec(node, below.columns), window_reads(node)
+    spec, below = window_spec(node, below, names)
+    intervals = window_reads(node)
     counts = _Counts(names, spec)
     measures = window_measures(node, spec)
     # Under names of our own: a measure may be called like a column that the order reads.
