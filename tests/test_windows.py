@@ -11,6 +11,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.capture.window_reads import Interval, Point, window_reads
+from lineage_service.errors import LineageError
 from lineage_service.plan.expressions import ExpressionError
 from lineage_service.plan.frames import frame_clause
 from lineage_service.workflow import validate_workflow
@@ -303,3 +304,19 @@ def test_frames_that_are_taken(tmp_path):
         node_of(tmp_path, {"m": "sum(x)"}, frame=frame)
     node_of(tmp_path, {"m": "sum(x)"}, frame="ROWS 1 PRECEDING", order_by=[])
     assert not [each for each in validate_workflow(tmp_path / "f.yml", home=tmp_path / "h") if each.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "value", ["lag(CASE WHEN rand() < 0.5 THEN id END) IGNORE NULLS", "lead(id + randn(), 2, 0) IGNORE NULLS"]
+)
+def test_rows_passed_over_by_chance_are_refused(tmp_path, value):
+    (tmp_path / "t.csv").write_text("id\n1\n")
+    flow = {
+        "version": 1, "name": "w",
+        "sources": {"t": {"path": "t.csv", "schema": "id BIGINT", "options": {"header": True}}},
+        "steps": [{"name": "o", "op": "window", "input": "t", "order_by": ["id"], "measures": {"l": value}}],
+        "outputs": {"o": {}},
+    }  # fmt: skip
+    (tmp_path / "w.yml").write_text(json.dumps(flow))
+    with pytest.raises(LineageError, match=r"passes over cannot be traced, since randn?\(\)"):
+        validate_workflow(tmp_path / "w.yml", home=tmp_path / "home")

@@ -41,6 +41,11 @@ NOT_REPEATABLE = frozenset(
     """.split()
 )
 
+# Give another value each time that they are evaluated, also within one query.
+CHANCE = frozenset(
+    "monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid".split()
+)
+
 # Give several rows for one.
 GENERATORS = frozenset(
     """

@@ -24,6 +24,7 @@ from lineage_service.plan.expressions import (
     with_stars_expanded,
 )
 from lineage_service.plan.frames import Frame
+from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.readable import no_predicate, type_in, unreadable
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
@@ -424,6 +425,8 @@ class Window(_Unary):
             if unordered and not measure.expression.windowed:
                 message = f"measure '{measure.name}': {unordered[0]}() needs an order"
                 yield ColumnError(message, "add `order_by` to the step"), measure.expression.position
+        for measure in self.measures:
+            yield from _chance_faults(measure)
         if self.frame is not None:
             yield from self._frame_faults(self.frame)
 
@@ -504,6 +507,20 @@ def _exploded_hint(column: str, kind: str | None) -> str | None:
     if constructor(kind) == "struct":
         return f"its fields are read without explode: {column}.field"
     return split_hint(column) if family(kind) == "text" else None
+
+
+def _chance_faults(measure: Named) -> Iterator[tuple[ColumnError, Position | None]]:
+    """Which rows a function passes over is found by its value, which must be the same when it is evaluated again."""
+    for call in window_calls(measure.expression):
+        passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
+        chance = sorted(CHANCE & set(Expression(call.arguments[0]).called)) if passes_over and call.arguments else []
+        if chance:
+            message = (
+                f"measure '{measure.name}': the rows that {call.name}() passes over cannot be traced, since "
+                f"{chance[0]}() gives another value each time"
+            )
+            hint = "make the value a column first, with a step `with_columns`"
+            yield ColumnError(message, hint), measure.expression.position
 
 
 # Orders that a RANGE frame can be offset from, of the types that are told apart here.
