@@ -32,7 +32,7 @@ layers: venv
 unit: venv
 	$(PYTEST) -m "not slow"
 
-# While you work: no Spark, no server, no wheel, nothing long, under a minute.
+# While you work: no Spark, no server, no wheel, nothing long.
 fast: lint
 	$(PYTEST) -m "not slow and not long and not spark and not server and not wheel"
 
