@@ -88,13 +88,7 @@ class Reach:
             if not len(rids):
                 continue
             try:
-                found = (
-                    self._ahead(way, rids)
-                    if way.hop is not None
-                    else rids
-                    if way.shared is None
-                    else way.shared.applied(rids)
-                )
+                found = rids if way.hop is None else self._ahead(way, rids)
             except DamagedFile:
                 raise
             except LineageError as error:

@@ -2,7 +2,8 @@
 
 A source's row is a record of a file: the file's path, its state when it was read, and the position of the record in it,
 under one framing of records. Whatever else a version reads, and however it names or casts columns, such a row is the
-same row. `shared_rows` says which rids of one version are which rids of another, as runs of consecutive rids.
+same row. `record_files` says which record each row is, and
+`shared_records` which rids of one version are which rids of another, as runs of consecutive rids.
 """
 
 from __future__ import annotations
@@ -142,18 +143,11 @@ class SharedRows:
 SAME = SharedRows(Runs(_empty := np.array([], np.int64), _empty, _empty), all=True)
 
 
-def shared_rows(one: Version, other: Version, absolute: Absolute) -> SharedRows | None:
-    """The rows that both versions hold; None where they share no file."""
-    if one.id == other.id:
-        return SAME
-    return shared_records((one, record_files(one, absolute)), (other, record_files(other, absolute)))
-
-
 Records = Mapping[RecordFile, Runs]
 
 
 def shared_records(one: tuple[Version, Records], other: tuple[Version, Records]) -> SharedRows | None:
-    """The same of versions whose records are known."""
+    """The rows that two versions hold both, by the records that their rows are; None where they share no record."""
     (first, mine), (second, its) = one, other
     parts, whole = [], []
     for file in mine.keys() & its.keys():
