@@ -15,6 +15,11 @@ venv: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	touch .venv/.ready
 
+# Spark's classes for the tests' Java processes, loaded once; without the file they only take longer.
+.venv/spark.jsa: .venv/.ready
+	-$(BIN)/python -m tests.class_archive .venv/spark.jsa
+	touch .venv/spark.jsa
+
 # A story over real data, in the folder demo/: a number that looks wrong, the records behind it, one person's way.
 demo: venv
 	$(BIN)/smoke-lineage demo demo
@@ -29,7 +34,7 @@ types: venv
 layers: venv
 	$(BIN)/lint-imports
 
-unit: venv
+unit: venv .venv/spark.jsa
 	$(PYTEST) -m "not slow"
 
 # While you work: no Spark, no server, no wheel, nothing long.
@@ -40,11 +45,11 @@ fast: lint
 test: lint types layers unit
 
 # Before a release: those too.
-test-all: lint types layers
+test-all: lint types layers .venv/spark.jsa
 	$(PYTEST)
 
 # Does luck decide? Twenty runs of the tests that were once timed, every second one with all cores kept busy.
-soak: venv
+soak: venv .venv/spark.jsa
 	$(BIN)/python -m tests.soak
 
 clean:

@@ -6,8 +6,12 @@ Spark does not start.
 """
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
+
+from tests import class_archive
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
 LONGEST = ("test_workload", "test_over_workflows", "test_cases", "test_damage", "test_capture", "test_walk",
@@ -39,6 +43,8 @@ for name in list(os.environ):
     ) or (name.startswith(("SMOKE_ANCHOR_", "PG")) or name.lower().endswith("_proxy")):
         del os.environ[name]
 
+# All Java processes, also those of programs that a test starts; with the archive that the Makefile makes, if it is there.
+os.environ["SPARK_SUBMIT_OPTS"] = class_archive.options(Path(sys.prefix) / "spark.jsa")
 NO_SPARK = "/a test that starts Spark uses the fixture spark or is marked so: pytest.mark.spark"
 
 
@@ -78,9 +84,8 @@ FAST = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "OFF",
-    # Short-lived plans: compiling them well costs more than running them badly. The first compiler alone has a small
-    # code cache, which is full after some hundred plans; and what a plan leaves behind must not grow old.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xmn1500m",
+    "spark.buffer.pageSize": "1m",  # else each sort and hash table takes 64 MB, for a handful of rows
+    "spark.driver.extraJavaOptions": "-Xmn1500m",  # what a plan leaves behind must not grow old
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
