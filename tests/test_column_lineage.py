@@ -441,6 +441,7 @@ def values_of(evaluation, output: str, column: str) -> set[str]:
     return {repr(canonical(row.values[column])) for row in evaluation[output]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_what_is_not_told_does_not_matter(first):
     """Random plans: other values in a source column that a column neither reads nor is influenced by change nothing."""

@@ -30,12 +30,14 @@ def chained(folder, count, **names):
     return folder / "flow.yml"
 
 
+@pytest.mark.long
 def test_three_thousand_chained_steps_are_refused_with_the_limit(tmp_path):
     (problem,) = load_workflow(chained(tmp_path, 3000)).errors
     assert problem.message == f"step 's{MOST_DEPTH}' is behind more than {MOST_DEPTH} steps that follow each other"
     assert problem.hint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["validate", "explain", "graph"])
 def test_verbs_say_so(tmp_path, verb):
     found = CliRunner().invoke(cli, [verb, str(chained(tmp_path, 3000))])
@@ -43,6 +45,7 @@ def test_verbs_say_so(tmp_path, verb):
     assert "steps that follow each other" in f"{found.output} {found.exception}"
 
 
+@pytest.mark.long
 def test_as_many_as_are_allowed_can_be_explained_and_drawn(tmp_path):
     from lineage_service.workflow import explain_workflow, validate_workflow
 

@@ -237,6 +237,7 @@ def test_a_home_that_goes_by_two_names(tmp_path):
     assert second
 
 
+@pytest.mark.long
 def test_deep_reads_every_file_that_is_needed(tmp_path):
     made, first, second = shared(tmp_path)
     path = made.folder / "runs" / first / "s" / "part-0.parquet"

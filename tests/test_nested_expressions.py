@@ -80,6 +80,7 @@ def test_structs_in_structs_are_read(levels):
     assert Expression("struct(" * levels + "x" + ")" * levels).columns
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     ["x in (" + ", ".join(map(str, range(10_000))) + ")", "y in (" + ", ".join(f"'v{i}'" for i in range(10_000)) + ")",

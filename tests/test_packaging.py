@@ -193,6 +193,7 @@ def distribution_name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
 
 
+@pytest.mark.long
 def test_what_is_imported_is_declared():
     import tomllib
 
@@ -210,6 +211,7 @@ def test_what_is_imported_is_declared():
         assert name in {distribution_name(each) for each in requires(carrier) or []}
 
 
+@pytest.mark.long
 def test_what_is_declared_is_imported():
     import tomllib
 

@@ -49,6 +49,7 @@ def global_aggregates(steps) -> set[str]:
         found |= more
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_the_loss_of_any_row_of_random_plans(first, tmp_path):
     told = 0

@@ -146,6 +146,7 @@ def test_a_failure_inside_leaves_no_entry(home):
     assert home.audit.verify_log().ok
 
 
+@pytest.mark.long
 def test_writers_at_once_give_one_chain(empty_url, tmp_path):
     code = (
         "import sys; from tests.audit_logs import home_with_entries; from pathlib import Path;"

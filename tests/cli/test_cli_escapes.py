@@ -1,23 +1,32 @@
 """Text of workflows and data cannot steer the terminal."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from lineage_cli.main import main
 from lineage_cli.messages import visible
 
 from tests.made_runs import Made, MadeHome
 
 STEERING = "\x1b]0;owned\x07\x1b[2J\r\x08\x7f\x9b31m\u202e\u200b"
-PROGRAM = Path(sys.executable).with_name("smoke-lineage")
 
 
 def raw(text):
     """Characters that would reach the terminal as they are."""
     return [character for character in text if visible(character) != character]
+
+
+@pytest.fixture
+def said(capsys):
+    """What a command writes to its output and to its errors."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit):
+            main([str(argument) for argument in arguments])
+        return capsys.readouterr()
+
+    return call
 
 
 def workflow(folder, **changed):
@@ -53,14 +62,13 @@ def step(**changed):
     ],
 )
 @pytest.mark.parametrize("verb", ["validate", "explain", "graph"])
-def test_what_is_said_of_a_workflow(tmp_path, changed, verb):
-    path = workflow(tmp_path, **changed)
-    done = subprocess.run([PROGRAM, verb, path], capture_output=True, text=True, check=False)
-    assert raw(done.stdout + done.stderr) == []
-    assert "Traceback" not in done.stderr
+def test_what_is_said_of_a_workflow(tmp_path, said, changed, verb):
+    out, err = said(verb, workflow(tmp_path, **changed))
+    assert out + err and raw(out + err) == []
+    assert "Traceback" not in err
 
 
-def test_what_is_said_of_data(tmp_path):
+def test_what_is_said_of_data(tmp_path, said):
     made = MadeHome(tmp_path / "home")
     people = Made(pa.table({"id": [1], "name": [STEERING]}), "source")
     made.run(
@@ -72,9 +80,7 @@ def test_what_is_said_of_data(tmp_path):
         ["rows", STEERING], ["rows", "o", "--where", f"x{STEERING}"], ["query", f"SELECT {STEERING}"],
         ["runs", "--workflow", STEERING], [STEERING],
     ):  # fmt: skip
-        done = subprocess.run([PROGRAM, *verb, "--home", made.folder], capture_output=True, text=True, check=False)
-        assert raw(done.stdout + done.stderr) == [], verb
-    whole = subprocess.run(
-        [PROGRAM, "rows", "o@0001flow", "--json", "--home", made.folder], capture_output=True, text=True, check=True
-    )
-    assert json.loads(whole.stdout)[0]["name"] == STEERING, "data is not changed"
+        out, err = said(*verb, "--home", made.folder)
+        assert out + err and raw(out + err) == [], verb
+    whole, _ = said("rows", "o@0001flow", "--json", "--home", made.folder)
+    assert json.loads(whole)[0]["name"] == STEERING, "data is not changed"

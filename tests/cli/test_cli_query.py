@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.made_home import made_home
 
 
@@ -11,6 +13,7 @@ def asked(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_rows_notes_and_exit_codes(tmp_path):
     home = made_home(tmp_path)
     found = asked(home, "SELECT k, _rid FROM backward('out', 'a', 'k = 1') ORDER BY k", "--json")
@@ -26,6 +29,7 @@ def test_rows_notes_and_exit_codes(tmp_path):
     assert asked(home, "FROM a", "--timeout", "0").returncode == 2
 
 
+@pytest.mark.long
 def test_what_is_stopped_says_one_thing(tmp_path):
     home = made_home(tmp_path)
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"

@@ -253,6 +253,7 @@ def test_help_loads_nothing_heavy() -> None:
             assert all(each in text for each in (*VERBS, *ALIASES))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [
