@@ -9,11 +9,14 @@ from sqlalchemy import text
 
 from lineage_service import Home
 from lineage_service.audit.log import Entry, append
+from tests.empty_catalog import put_empty_catalog
 
 PERSON = "0f" * 16
 
 
 def home_with_entries(folder: Path, count: int, url: str | None = None) -> Home:
+    if url is None and not (folder / "home").exists():
+        put_empty_catalog(folder / "home" / "catalog.db")
     home = Home.open(folder / "home", catalog=url)
     for number in range(count):
         append(home.audit, entry(number))

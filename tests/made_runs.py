@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import tempfile
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lineage_catalog.engine import connect, migrate
+from lineage_catalog.engine import connect
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 from lineage_catalog.writer import commit_run
 
 from lineage_service import Home
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state
+from tests.empty_catalog import put_empty_catalog
 
 OWN, PEER, ABSENCE = 0, 1, 2
 
@@ -48,7 +47,7 @@ class MadeHome:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.url = f"sqlite:///{folder / 'catalog.db'}"
-        (folder / "catalog.db").write_bytes(_empty_catalog())
+        put_empty_catalog(folder / "catalog.db")
         self._numbers = itertools.count(1)
         self.versions: dict[tuple[str, str], Version] = {}
 
@@ -119,15 +118,6 @@ class MadeHome:
             pq.write_table(pa.table({name: pa.array(ids, pa.int64()) for name, ids in columns.items()}), path)
             names.append(str(path.relative_to(self.folder)))
         return HopRecord(run_id, start, end, role, "pairs", len(pairs), 0, *names)
-
-
-@cache
-def _empty_catalog() -> bytes:
-    """A migrated catalog as a file: migrating takes longer than most tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "catalog.db"
-        migrate(f"sqlite:///{path}")
-        return path.read_bytes()
 
 
 def _spark_type(kind: pa.DataType) -> str:

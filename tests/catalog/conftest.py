@@ -42,7 +42,13 @@ def postgresql_url(server):
 @pytest.fixture
 def url(empty_url):
     """A catalog of the current revision."""
-    from lineage_catalog.engine import migrate
+    from lineage_catalog.engine import catalog_file, migrate
 
-    migrate(empty_url)
+    from tests.empty_catalog import put_empty_catalog
+
+    file = catalog_file(empty_url)
+    if file is None:
+        migrate(empty_url)
+    else:
+        put_empty_catalog(file)
     return empty_url
