@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lineage_catalog.reader import CatalogReader
@@ -106,9 +106,7 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
     if run.capture == "query":
         raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
     start = _start_in(questions, run, asked, source, found)
-    asked_for = asked_in_run(home, questions, run, start, found)
-    _refuse_unlinked(asked_for)
-    return asked_for
+    return asked_in_run(home, questions, run, start, found)
 
 
 def asked_in_run(
@@ -142,14 +140,16 @@ def asked_in_run(
 
 
 def is_elsewhere(questions: Questions, source: str, to: str) -> bool:
-    """Whether rows of a source are asked for that the output's own run has not read under that name: other workflows
-    lie between the two."""
+    """Whether rows are asked for that the output's own run has not read under that name: other workflows lie between
+    the two, or another source of it has them."""
     asked, found = DatasetName.parse(source), questions.find(to)
     own = questions.graph.datasets(found.run_id)
     if asked.workflow in (None, found.workflow) and any(each.name == asked.name for each in own):
         return False
     elsewhere = questions.find(source)
-    return elsewhere.role == "source" and elsewhere.workflow != found.workflow
+    if found.role == "source" or elsewhere.workflow == found.workflow:
+        return False
+    return elsewhere.role == "source" or len(_read_in(own, elsewhere)) != 1
 
 
 def _start_in(
@@ -163,8 +163,8 @@ def _start_in(
             return match
     elsewhere = questions.find(source)  # says so where there is no such dataset at all
     sources = [each for each in datasets if each.role == "source"]
-    read = [each for each in sources if each.version_id == elsewhere.version_id and elsewhere.role != "source"]
-    if len(read) == 1:
+    read = _read_in(datasets, elsewhere)
+    if len(read) == 1 and elsewhere.role != "source":
         return read[0]  # another workflow's output, under the name that this one gives it
     raise QuestionError(
         f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
@@ -173,7 +173,13 @@ def _start_in(
     )
 
 
-def _refuse_unlinked(asked: Asked) -> None:
+def _read_in(datasets: Sequence[DatasetRecord], elsewhere: DatasetRecord) -> list[DatasetRecord]:
+    """The sources among these that are a dataset of another run."""
+    return [each for each in datasets if each.role == "source" and each.version_id == elsewhere.version_id]
+
+
+def refuse_unlinked(asked: Asked) -> None:
+    """QuestionError where no row asked for can be in the output by the steps of its run."""
     if asked.target not in asked.plan.steps:
         raise QuestionError(
             f"'{asked.to.full_name}' holds rows that failed checks, and is no step that rows go through"

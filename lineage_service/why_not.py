@@ -7,22 +7,25 @@ over what the run read and wrote, and the rows are followed from step to step.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
 from lineage_service.capture.workload import line_to_add
 from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place, walk
+from lineage_service.query.graph import Direction, Place, Way, is_pruned, walk
 from lineage_service.query.lost import Arrival, WhyNot
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.layout import HomeLayout, new_run_id, storing
-from lineage_service.understood import Asked, is_elsewhere, understood
+from lineage_service.understood import Asked, is_elsewhere, refuse_unlinked, understood
 
 if TYPE_CHECKING:
     from lineage_service.evaluated import Evaluated
@@ -45,11 +48,15 @@ def why_not(
     """Where the rows that a selection takes of a dataset are lost on their way to an output."""
     if not selection.given:
         raise QuestionError("say which rows to start from: rid, key, where or all")
-    if is_elsewhere(questions, source, to):
-        from lineage_service.why_not_over import why_not_over
+    from lineage_service.why_not_over import is_reached_over, why_not_over
 
-        return why_not_over(home, questions, source, to, selection, stages, limit=limit, rids=rids)
+    if is_elsewhere(questions, source, to):
+        target = questions.find(to)
+        return why_not_over(home, questions, source, target, selection, stages, limit=limit, rids=rids)
     asked = understood(home, questions, source, to)
+    if is_reached_over(questions, asked):
+        return why_not_over(home, questions, asked.source, asked.to, selection, stages, limit=limit, rids=rids)
+    refuse_unlinked(asked)
     start = questions.start(asked.source, selection)
     with question_tables(questions) as tables:
         rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
@@ -71,7 +78,7 @@ def why_not(
             shown = SHOWN if limit is None else limit
             answer.arrivals = _arrivals(asked, questions, pairs[asked.target], shown)
         else:
-            answer.notes.append(_unknown_arrivals(asked))
+            answer.notes.append(unknown_arrivals(asked.reader, asked.source, asked.to))
     return answer
 
 
@@ -103,17 +110,25 @@ def question_tables(questions: Questions) -> Iterator[Tables]:
 def _pairs(asked: Asked, questions: Questions, tables: Tables, start: Start, rows: str, step: str) -> str | None:
     """A table (rid, id, role) of the rows asked for and the rows of a step they are in; None where it was not kept."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
-    ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
-    if ways:
+    ways = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
+    kept = direction_kept(ways) if ways else None
+    if kept == "forward":
         sql = questions.walk_sql(ways, start, begin, end, "forward")
         return tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
-    ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
-    if ways:
+    if kept == "backward":
+        ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
         sql = questions.walk_sql(ways, Start(), end, begin, "backward")
         return tables.keep(
             f"SELECT b AS rid, a AS id, role FROM ({sql.text}) WHERE b IN (SELECT b FROM {rows})", sql.parameters
         )
     return None
+
+
+def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Direction | None:
+    """The direction in which all of these ways were kept, `first` where both were; None where some are missing."""
+    directions: tuple[Direction, ...] = ("forward", "backward") if first == "forward" else ("backward", "forward")
+    hops = [way.hop for way in ways if way.hop is not None]
+    return next((each for each in directions if not any(is_pruned(hop, each) for hop in hops)), None)
 
 
 def count_arrivals(answer: WhyNot, questions: Questions, pairs: str) -> None:
@@ -138,13 +153,13 @@ def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> lis
 def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
     """How many rows of the dataset asked for are in each of these rows of the output, as themselves."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
-    ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
-    if ways:
+    ahead = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
+    if direction_kept(ahead, first="backward") == "backward":
+        ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
         sql = questions.walk_sql(ways, Start(rids=ids), end, begin, "backward")
         counted = f"SELECT a, count(*) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
     else:
-        ways = walk(questions.graph, begin, "forward", links=False).toward(end, absence=False)
-        sql = questions.walk_sql(ways, Start(), begin, end, "forward")
+        sql = questions.walk_sql(ahead, Start(), begin, end, "forward")
         wanted = ", ".join(map(str, ids))
         counted = f"SELECT b, count(*) FROM ({sql.text}) WHERE role = {OWN} AND b IN ({wanted}) GROUP BY b"
     table = questions.engine.keep(counted, sql.parameters)
@@ -154,15 +169,14 @@ def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[i
         questions.engine.drop(table)
 
 
-def _unknown_arrivals(asked: Asked) -> str:
+def unknown_arrivals(reader: CatalogReader, source: DatasetRecord, to: DatasetRecord) -> str:
     """Why nothing is said of the output's own rows."""
-    if asked.run.capture == "off":
-        return (
-            f"run '{asked.run.id}' was made with capture off: which rows of '{asked.to.name}' they are in is not known"
-        )
+    run = reader.run(to.run_id)
+    if run is not None and run.capture == "off":
+        return f"run '{run.id}' was made with capture off: which rows of '{to.name}' they are in is not known"
     return (
-        f"which rows of '{asked.to.name}' they are in was pruned; to keep it, add to `lineage: workload:`  "
-        f"{line_to_add('forward', asked.source.name, asked.to.name)}"
+        f"which rows of '{to.name}' they are in was pruned; to keep it, add to `lineage: workload:`  "
+        f"{line_to_add('forward', source.name, to.name)}"
     )
 
 

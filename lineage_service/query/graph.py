@@ -17,6 +17,7 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, HopRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.query.names import pinned_run
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ class LineageGraph:
     def makers(self, place: Place) -> list[Place]:
         """The dataset of another run that a source has read; none of a source that was read from files.
 
-        A refresh that leaves an output as it was makes no new version of it, so that a version may have several
-        makers. The one that was read is the latest that was there when the reader ran.
+        Refreshes of earlier releases made no new version of an output that stayed as it was, so that a version may have
+        several makers, each with lineage of its own. The one that was read is the run that the reader's workflow names,
+        else the latest that was there when the reader ran.
         """
         if place not in self._makers:
             self._makers[place] = self._makers_of(place) if is_source(place) else []
@@ -129,10 +131,25 @@ class LineageGraph:
         }
         if len({each.run_id for each in found}) <= 1:
             return sorted(found)
+        named = self._named_runs(place)
+        if any(each.run_id in named for each in found):
+            found = {each for each in found if each.run_id in named}
         read = self.held_since(place.run_id)
         before = [each for each in found if self.held_since(each.run_id) <= read]
         latest = max(before, key=self._age) if before else min(found, key=self._age)
         return sorted(each for each in found if each.run_id == latest.run_id)
+
+    def _named_runs(self, place: Place) -> set[str]:
+        """The runs that the workflow of a source may name with what it reads; also those put in their place since."""
+        named = pinned_run(self.datasets_at(place)[0])
+        found = self.reader.runs_with_prefix(named) if named is not None else []
+        runs: set[str] = set()
+        while found:
+            run = found.pop()
+            runs.add(run.id)
+            later = self.reader.run(run.superseded_by) if run.superseded_by is not None else None
+            found += [later] if later is not None else []
+        return runs
 
     def _age(self, place: Place) -> tuple[str, str]:
         return self.held_since(place.run_id), place.run_id

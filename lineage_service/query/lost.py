@@ -17,7 +17,7 @@ class ReasonCount:
     """A reason, and the rows that end for it. Rows may have several.
 
     kind: condition, no_partner, partner_lost, has_partner, no_equal_row, equal_row, cut_off, nothing_to_explode,
-    generates_nothing · step: where a partner was lost · rids: the first of the rows; `more` are not shown
+    generates_nothing, not_read · step: where a partner was lost · rids: the first of the rows; `more` are not shown
     examples: of a dropped group its keys and what the predicate reads, with the names of those that are `masked`; of a
     row that was cut off its rank
     """

@@ -110,6 +110,12 @@ def _reads(source: DatasetRecord, other: DatasetRecord) -> bool:
     return other.name == read.name and read.workflow in (None, other.workflow)
 
 
+def pinned_run(source: DatasetRecord) -> str | None:
+    """The run that a workflow names behind the output that a source reads: an id, or the beginning of one."""
+    output = json.loads(source.declared).get("output") if source.role == "source" else None
+    return DatasetName.parse(output).run if isinstance(output, str) else None
+
+
 def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[str], list[DatasetRecord]]) -> RunRecord:
     """The latest run of the one workflow that has a dataset of that name; or that had one, where none has."""
     owners = reader.latest_runs_of_owners(name)

@@ -1,24 +1,26 @@
-"""The runs between rows of a source and datasets that are made from them, over workflows: just the versions that each
+"""The runs between rows of a dataset and datasets that are made from them, over workflows: just the versions that each
 run has read, whatever ran since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, listed
 from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place
+from lineage_service.query.graph import LineageGraph, Place, is_source, walk
 from lineage_service.query.names import DatasetName
+
+Makers = Mapping[str, Mapping[Place, DatasetRecord]]  # by run and source: which dataset of another run it has read
 
 
 @dataclass(frozen=True)
 class RunOnTheWay:
-    """One run: its sources that hold the rows asked for, or rows made from them, and its datasets that others read.
+    """One run: its datasets that hold the rows asked for, or rows made from them, and its datasets that others read.
 
-    starts: sources that have the very rows, or some of them
+    starts: sources that have the very rows, or some of them; kept steps too where those were asked for
     read: sources that read datasets of runs before it, with their makers
     made: datasets that a later run reads, or that are asked about
     """
@@ -34,33 +36,31 @@ def place_of(dataset: DatasetRecord) -> Place:
 
 
 def runs_between(
-    ask: Questions, source: str, targets: Sequence[DatasetRecord], *, by_files: bool = False
+    ask: Questions, source: str | DatasetRecord, targets: Sequence[DatasetRecord], *, steps: bool = False
 ) -> tuple[DatasetRecord, list[RunOnTheWay]]:
-    """The source as the runs behind the targets have read it, and those runs, each behind those that it reads from.
-    With `by_files`, sources start too that read some of its files in another way, or under another name.
+    """The source of a name as the runs behind the targets have read it, else one that has rows of what they have read;
+    and those runs, each behind those that it reads from. All sources start that hold some of the rows, under whatever
+    name; with `steps`, kept steps and outputs may be asked for too.
 
     QuestionError where no target is made from it, and where they are made from several versions of it.
     """
     makers = _makers(ask, targets)
-    sources = [each for run_id in makers for each in ask.graph.datasets(run_id) if each.role == "source"]
-    starts = _starts(ask, source, sources, targets)
-    if by_files:
-        known, named = {place_of(each) for each in starts}, place_of(starts[0])
-        others = [each for each in sources if place_of(each) not in known]
-        starts += [each for each in others if ask.graph.shared(named, place_of(each)) is not None]
-    begin = {place_of(each) for each in starts}
+    behind = [each for run_id in makers for each in ask.graph.datasets(run_id) if steps or each.role == "source"]
+    behind = [each for each in behind if each.role != "failing"]
+    named = _named(ask, source, behind, targets, steps=steps) if isinstance(source, str) else source
+    here = place_of(named)
+    begin = {place for each in behind if ask.graph.shared(here, place := place_of(each)) is not None}
     found: dict[str, RunOnTheWay] = {}
     for run_id in _in_order(makers):
-        own = [each for each in sources if each.run_id == run_id]
-        first = tuple(each for each in own if place_of(each) in begin)
+        first = {place_of(each): each for each in behind if each.run_id == run_id and place_of(each) in begin}
         read = tuple(
             (each, maker)
-            for each in own
+            for each in ask.graph.sources(run_id)
             if place_of(each) not in begin
             if (maker := makers[run_id].get(place_of(each))) is not None and maker.run_id in found
         )
         if first or read:
-            found[run_id] = RunOnTheWay(run_id, first, read, ())
+            found[run_id] = RunOnTheWay(run_id, tuple(first.values()), read, ())
     needed = {place_of(maker) for each in found.values() for _, maker in each.read} | {place_of(t) for t in targets}
     runs = []
     for each in found.values():
@@ -69,8 +69,29 @@ def runs_between(
             runs.append(replace(each, made=tuple(made.values())))
     unlinked = [each.full_name for each in targets if each.run_id not in found]
     if unlinked:
-        raise QuestionError(f"{listed(unlinked)} is not made from '{starts[0].full_name}' in these runs")
-    return starts[0], runs
+        raise QuestionError(f"{listed(unlinked)} is not made from '{named.full_name}' in these runs")
+    return named, runs
+
+
+def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
+    """A place and all that rows of it are made from, over runs: what was pruned counts, and of a run that captured
+    nothing all that it has read."""
+    pending, seen = [place], set[Place]()
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        yield each
+        pending += graph.makers(each) if is_source(each) else places_inside(graph, each)
+
+
+def places_inside(graph: LineageGraph, place: Place) -> set[Place]:
+    """What rows of a place are made from inside its run, as rows and not by absence."""
+    run = graph.reader.run(place.run_id)
+    if run is not None and run.capture == "off":
+        return {place_of(each) for each in graph.datasets(place.run_id)} - {place}
+    return walk(graph, place, "backward", links=False, pruned=True).reached(absence=False)
 
 
 def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[Place, DatasetRecord]]:
@@ -95,7 +116,7 @@ def _is_held(ask: Questions, run_id: str) -> bool:
     return run is not None and run.status == "committed"
 
 
-def _in_order(makers: Mapping[str, Mapping[Place, DatasetRecord]]) -> list[str]:
+def _in_order(makers: Makers) -> list[str]:
     """The runs, those that others read from first."""
     order: list[str] = []
     pending = {run_id: {maker.run_id for maker in read.values()} for run_id, read in makers.items()}
@@ -106,35 +127,46 @@ def _in_order(makers: Mapping[str, Mapping[Place, DatasetRecord]]) -> list[str]:
     return order
 
 
-def _starts(
-    ask: Questions, source: str, sources: Sequence[DatasetRecord], targets: Sequence[DatasetRecord]
-) -> list[DatasetRecord]:
-    """The sources behind the targets that hold the rows of the one named, that one first."""
+def _named(
+    ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
+) -> DatasetRecord:
+    """The dataset of a name among those behind the targets; else one of that name that shares rows with them."""
     asked = DatasetName.parse(source)
     own = {each.run_id for each in targets}
-    named = [each for each in sources if asked.matches(each)]
+    named = [each for each in behind if asked.matches(each)]
     # A bare name means the target's own source, where it has one.
     named = [each for each in named if each.run_id in own] or named
     if not named:
-        found = ask.find(source)  # says so where there is no such dataset at all
-        if found.role != "source":
-            raise QuestionError(f"'{found.full_name}' is no source: rows are left out of what a workflow reads")
-        # Runs since may have read another version; the same one under another run is as good.
-        place = place_of(found)
-        named = [each for each in sources if each.version_id == found.version_id] or [
-            each for each in sources if (rows := ask.graph.shared(place, place_of(each))) is not None and rows.all
-        ]
-        if not named:
-            names = list(dict.fromkeys(each.full_name for each in sources))
-            made = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]
-            raise QuestionError(
-                f"{listed([each.full_name for each in targets])} is not made from '{found.full_name}' as run "
-                f"'{found.run_id}' read it; it is made from: {listed(names)}; that run's outputs: {listed(made)}"
-            )
-    versions = list(dict.fromkeys(each.version_id for each in named))
-    if len(versions) > 1:
+        return _named_elsewhere(ask, source, behind, targets, steps=steps)
+    if len({each.version_id for each in named}) > 1:
+        named = ask.of_same_rows(named)
+    if len({each.version_id for each in named}) > 1:
         names = [f"{each.full_name}@{each.run_id}" for each in named]
         raise QuestionError(f"'{source}' means several versions here: {listed(names)}", hint="name one of them")
-    runs = {each.run_id for each in named}
-    same = [each for each in sources if each.version_id == versions[0] and each.run_id not in runs]
-    return [*named, *same]
+    return named[0]
+
+
+def _named_elsewhere(
+    ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
+) -> DatasetRecord:
+    """A dataset of runs that are not behind the targets, whose rows those have read all the same. Of several runs the
+    latest that has just the rows of one of theirs, else the latest that has some."""
+    found = ask.find(source)  # says so where there is no such dataset at all
+    if found.role != "source" and not steps:
+        raise QuestionError(f"'{found.full_name}' is no source: rows are left out of what a workflow reads")
+    runs = [found.run_id] if DatasetName.parse(source).run else [run.id for run in ask.reader.runs(found.workflow)]
+    known = [each for run_id in runs for each in ask.graph.datasets(run_id) if each.name == found.name]
+    some = []
+    for each in known:
+        shared = [ask.graph.shared(place_of(each), place_of(other)) for other in behind]
+        if any(rows is not None and rows.all for rows in shared):
+            return each
+        some += [each] if any(rows is not None for rows in shared) else []
+    if some:
+        return some[0]
+    names = list(dict.fromkeys(each.full_name for each in behind if each.role == "source"))
+    made = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]
+    raise QuestionError(
+        f"{listed([each.full_name for each in targets])} is not made from '{found.full_name}' as run "
+        f"'{found.run_id}' read it; it is made from: {listed(names)}; that run's outputs: {listed(made)}"
+    )

@@ -45,6 +45,14 @@ class Removed:
         shared = ask.graph.shared(place_of(self.source), place_of(other))
         return np.array([], np.int64) if shared is None else shared.applied(self.rids)
 
+    def known_to(self, ask: Questions, others: Sequence[DatasetRecord]) -> int:
+        """How many of them other sources have."""
+        found = [np.array([], np.int64)]
+        for each in others:
+            shared = ask.graph.shared(place_of(self.source), place_of(each))
+            found += [] if shared is None else [shared.inverse.applied(shared.applied(self.rids))]
+        return len(np.unique(np.concatenate(found)))
+
 
 def what_if(
     home: HomeLayout,
@@ -60,7 +68,7 @@ def what_if(
     if not selection.given:
         raise QuestionError("say which rows are left out: where, key, rid or all")
     targets = [_target(ask, name) for name in dict.fromkeys(on)]
-    source, runs = runs_between(ask, without, targets, by_files=True)
+    source, runs = runs_between(ask, without, targets)
     answer = Answer([], "rows")
     by_spark: list[str] = []
     with ExitStack() as stack:
@@ -80,6 +88,12 @@ def what_if(
     latest = ask.reader.latest_run(source.workflow)
     as_read = "" if latest is None or latest.id == source.run_id else f", as run '{source.run_id}' read it"
     answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'{as_read}")
+    unread = rows - removed.known_to(ask, [one for each in runs for one in each.starts])
+    if unread:
+        answer.notes.append(
+            f"{unread:,} of them {'is' if unread == 1 else 'are'} in no file that these outputs are made from: without "
+            "effect"
+        )
     others = [one.full_name for each in runs for one in each.starts if one != source]
     if others:
         answer.notes.append(f"{listed(list(dict.fromkeys(others)))} reads the same files, and loses the rows too")
