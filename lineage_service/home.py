@@ -412,6 +412,7 @@ class Home:
         selection, stages = Selection.of(rid, key, where, all, reveal), Stages(self.progress)
         with self._masking("why-not") as masks:
             found = why_not(self.layout, self._ask, source, to, selection, stages, limit=limit, rids=rids)
+            found.notes += self._ask.cut_behind([found.run_id])
         found.notes += masks.notes
         return found
 

@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 from lineage_catalog.engine import connect
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 from lineage_catalog.writer import commit_run
+from sqlalchemy import text
 
 from lineage_service import Home
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state
 from tests.empty_catalog import put_empty_catalog
+from tests.sealing import seal_anew
 
 OWN, PEER, ABSENCE = 0, 1, 2
 
@@ -89,6 +91,18 @@ class MadeHome:
         commit_run(engine, Commit(run, content, (), tuple(versions), tuple(records), tuple(hops)))
         engine.dispose()
         return run_id
+
+    def prune(self, workflow: str, target: str, kept: str, start: str | None = None) -> None:
+        """Makes hops to a dataset of a workflow such as are pruned, or kept for one direction alone."""
+        form, body = ("pruned", None) if kept == "pruned" else ("pairs", json.dumps({"only": kept}))
+        where = "run_id LIKE :run AND to_space LIKE :target AND from_space LIKE :start"
+        values = {"run": f"%{workflow}", "target": f"%:{target}", "start": f"%:{start or '%'}"}
+        engine = connect(self.url)
+        with engine.begin() as connection:
+            connection.execute(text(f"UPDATE hops SET form = :form, body = :body WHERE {where}"),
+                               {"form": form, "body": body, **values})  # fmt: skip
+            seal_anew(connection)
+        engine.dispose()
 
     def _version(self, run_id: str, name: str, made: Made) -> Version:
         kind = made.kind or ("snapshot" if made.role == "source" else "output")

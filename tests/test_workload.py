@@ -176,6 +176,43 @@ def test_the_line_that_is_told_keeps_what_was_pruned(everything):
     assert table(home.forward("told.items", to="told.by_kind", rid=3).to_pylist()) == wanted
 
 
+def test_a_declared_question_is_whole_or_refused_where_other_runs_lead_to_the_same_rows(everything):
+    """What was joined was made from the same file by another workflow; windows are pruned as other steps are."""
+    folder, home, _ = everything
+    declared = [
+        {"name": "w", "backward": "o", "to": "lines"},
+        {"name": "air", "backward": "o", "to": "lines", "where": "mode = 'AIR'"},
+        {"name": "places", "backward": "ranked", "to": "lines"},
+    ]
+    body = {"version": 1, "name": "mixed", "outputs": {"o": {}, "ranked": {}}, "lineage": {"workload": declared},
+            "sources": {"lines": {"path": "lines.parquet"}, "flags": {"output": "all.by_flag"}},
+            "steps": [{"name": "few", "op": "filter", "input": "lines", "where": "line < 2"},
+                      {"name": "o", "op": "join", "left": "few", "right": "flags", "using": ["flag"]},
+                      {"name": "ranked", "op": "window", "input": "o", "order_by": ["line"],
+                       "measures": {"place": "row_number()"}}]}  # fmt: skip
+    path = folder / "mixed.yml"
+    path.write_text(json.dumps(body))
+    home.run(path)
+    lost = []
+    for near in ("o", "ranked"):
+        with pytest.raises(QuestionError, match="by way of mixed.flags, was pruned in run") as caught:
+            home.backward(f"mixed.{near}", to="mixed.lines", rid=0, rids=True)
+        lost += YAML(typ="safe").load(str(caught.value).partition("run again:  ")[2])
+    assert [(each["backward"], each["to"]) for each in lost] == [("o", "flags"), ("ranked", "flags")]
+    for name in ("w", "places"):
+        with pytest.raises(QuestionError, match="was pruned in run"):
+            home.query(f"FROM workload('mixed.{name}', 'line = 0')")
+    with pytest.raises(QuestionError, match="are reached over other runs too"):
+        home.query("FROM workload('mixed.air', 'line = 0')")
+    with pytest.raises(QuestionError, match="was pruned in run"):
+        home.backward("mixed.o", to="mixed.lines", rid=0, semantics="how")
+    path.write_text(json.dumps(body | {"lineage": {"workload": declared + lost}}))
+    home.run(path)
+    behind = home.backward("mixed.o", to="mixed.lines", where="line = 0", rids=True).to_pylist()
+    assert [row["_rid"] for row in behind] == list(range(0, 240, 3))
+    assert home.backward("mixed.ranked", to="mixed.lines", where="line = 0", rids=True).count() == 80
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_pruning_keeps_less_and_the_same(everything, capture):
     folder, home, oracle = everything

@@ -25,6 +25,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.graph import Place
 from lineage_service.query.rows import wanted_of
+from lineage_service.query.stale import cut_note
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
@@ -117,7 +118,7 @@ class Asking:
         data = [self._held(places, reach) for places in self._by_version(reach, absence=False)]
         influenced = [self._influenced(place, reach) for (place, *_) in self._by_version(reach, absence=True)]
         unlooked = [(each.dataset.run_id, each.dataset.full_name, each.reason) for each in found.unlooked]
-        unlooked += self._failed()
+        unlooked += [*self._failed(), *self._cut()]
         touched = {run for each in (*data, *influenced) for run in each["runs"]}
         return {
             "document": "access",
@@ -153,6 +154,11 @@ class Asking:
             for dataset in self.ask.graph.datasets(run.id)
             if dataset.role == "source" and kinds & {each.kind for each in declared_of(dataset)}
         ]
+
+    def _cut(self) -> list[tuple[str, str, str]]:
+        """Sources that runs made which are past their retention: whose rows they were is not known any more."""
+        cut = self.ask.cut_sources(self._runs)
+        return [(each.run_id, each.full_name, cut_note(each, run_id)) for each, run_id in cut]
 
     def _hashes(self, found: SubjectRows) -> dict[str, set[str]]:
         """The person as the log knows them: by the hashes that matched, else by that of what was given."""

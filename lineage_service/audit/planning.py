@@ -24,6 +24,7 @@ from lineage_service.audit.superseding import DatasetChange, Made, Superseding, 
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
+from lineage_service.query.stale import cut_note
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import new_run_id
 from lineage_service.store.patching import Ids
@@ -295,6 +296,7 @@ def not_covered(ask: Questions, scope: Scope) -> list[str]:
     if scope.retained:
         grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
         told.append(f"rows that a legal hold retains ({', '.join(grounds)})")
+    told += [cut_note(source, run_id) for source, run_id in ask.cut_sources(run.id for run in ask.reader.runs())]
     told.append("backups and snapshots of disks, earlier versions of files that a file system or bucket keeps")
     told.append("copies that others took of outputs, reports or answers: tell the recipients (Art. 19)")
     told.append("what a database server keeps beside its tables: write-ahead logs, replicas, its own backups")

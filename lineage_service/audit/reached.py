@@ -15,7 +15,7 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place, Way, is_pruned, walk
+from lineage_service.query.graph import UNCAPTURED, Place, Way, is_pruned, walk
 from lineage_service.query.walk_sql import FEW, Start, translated_rid
 from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import Ids
@@ -156,6 +156,8 @@ class Reach:
         ways = []
         for way in hops:
             assert way.hop is not None
+            if way.hop.form == UNCAPTURED:
+                continue  # told below
             if is_pruned(way.hop, "forward"):
                 closed.append("lineage was pruned: the workload of the run declares other questions")
             elif way.hop.form == "lazy":
@@ -210,7 +212,7 @@ class Company:
         walked = walk(graph, place, "backward", pruned=True)
         places = {place, *walked.reached(absence=False)}
         # Persons behind a way that ends too early would not be counted, and their data taken for the asker's.
-        for note in self.ask.cut(walked):
+        for note in self.ask.cut(walked.order):
             return note
         for made in (each for each in places if each.space.startswith("step:")):
             run = self.ask.reader.run(made.run_id)

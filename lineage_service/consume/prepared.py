@@ -87,7 +87,7 @@ class Preparations:
             return True
         begin, direction = Place(prepared.near.run_id, prepared.near.space), prepared.question.direction
         names = [each.qualified for each in prepared.far]
-        walked = self.ask.walk_all(begin, direction, names)
+        walked = self.ask.walk_all(begin, direction, names, pruned=True)
         places = [Place(each.run_id, each.space) for each in prepared.far]
         return all(
             way.hop is not None for place in places for way in self.ask.toward(walked, place, direction, absence=False)

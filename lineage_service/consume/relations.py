@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
@@ -104,8 +104,10 @@ class Relations:
         try:
             reached: dict[tuple[str, str], list[Relation]] = {}
             records: dict[tuple[str, str], DatasetRecord] = {}
+            notes: dict[str, None] = {}
             for found, start in starts:
                 walked, targets = self.ask.walk_to(found, direction, to)
+                notes |= dict.fromkeys(self.ask.not_told(found, walked, direction, targets, to))
                 for target in targets:
                     key = (target.run_id, target.space)
                     records[key] = target
@@ -115,8 +117,10 @@ class Relations:
                 self.ask.engine.drop(table)
         each = {key: _merged(self, records[key], parts) for key, parts in reached.items()}
         if len(each) == 1 and len(to) == 1 and to[0] != "all":
-            return next(iter(each.values()))
-        return _side_by_side([(records[key].full_name, relation) for key, relation in each.items()], called)
+            relation = next(iter(each.values()))
+        else:
+            relation = _side_by_side([(records[key].full_name, part) for key, part in each.items()], called)
+        return replace(relation, notes=(*relation.notes, *notes))
 
     def prepared(self, prepared: Prepared, start: Start, called: str) -> Relation:
         """What was prepared for a declared question, for these near rows."""

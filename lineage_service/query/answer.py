@@ -103,7 +103,7 @@ class Answer:
                 "the datasets reached have unlike columns and make no one table",
                 hint="ask for one dataset at a time, or look at the parts",
             )
-        return pa.concat_tables(tables, promote_options="permissive")
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     def relation(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
         import duckdb

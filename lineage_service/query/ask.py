@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,17 @@ from lineage_service.query.contributors import Contributors, Measure, deciding_c
 from lineage_service.query.engine import QueryEngine, reading_index
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.folder_values import may_hold
-from lineage_service.query.graph import Direction, LineageGraph, Place, Walk, Way, walk
+from lineage_service.query.graph import (
+    UNCAPTURED,
+    Direction,
+    LineageGraph,
+    Place,
+    Walk,
+    Way,
+    is_missing,
+    is_source,
+    walk,
+)
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.masks import NONE, Masks
@@ -29,7 +39,7 @@ from lineage_service.query.names import ALL, DatasetName, find_dataset, without_
 from lineage_service.query.rows import Keyed, Shape, Top, id_part, limit_notes, rows_part
 from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
-from lineage_service.query.stale import cut_sources, older_windows, stale_readers
+from lineage_service.query.stale import cut_note, older_windows, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
 from lineage_service.query.window_counts import window_count
 from lineage_service.store.engine import column
@@ -83,6 +93,7 @@ class Questions:
         self._scans: dict[str, VersionScan] = {}
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: Stamp | None = None
+        self._walked: tuple[Walk, Walk] | None = None  # a walk, and the same over what was not kept
         self._taken: dict[tuple[object, ...], pa.Array] = {}
 
     def _workflow_of(self, run_id: str) -> LoadedWorkflow:
@@ -135,15 +146,10 @@ class Questions:
                 answer.parts.append(part)
         answer.notes += self.older_windows(walked, targets, direction)
         answer.notes += limit_notes(shape, counts=to is None)
-        if to is None or ALL in to:
-            if direction == "forward":
-                answer.notes += stale_readers(self.graph, walked, found)
-            else:
-                answer.notes += self.cut(walked)
-            pruned = list(dict.fromkeys(each.full_name for each in self.pruned(found, direction)))
-            if pruned:
-                answer.notes.append(f"lineage was pruned, since no declared question needs it: {listed(pruned)}")
-        if direction == "backward" and found.role == "source" and not targets and not self.cut(walked):
+        if direction == "forward" and (to is None or ALL in to):
+            answer.notes += stale_readers(self.graph, walked, found)
+        answer.notes += self.not_told(found, walked, direction, targets, to)
+        if direction == "backward" and found.role == "source" and not targets and not self.cut(walked.order):
             answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
         if start.table is not None:
             weakref.finalize(answer, self.engine.drop, start.table)
@@ -283,10 +289,31 @@ class Questions:
         return self.walk_sql(ways, start, walked.start, place, direction, pairs=pairs)
 
     def toward(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
-        """The ways that lead to a place, and to its rows wherever else they were read."""
+        """The ways that lead to a place, and to its rows wherever else they were read. QuestionError where some of them
+        were not kept: what is left would be taken for all; of a walk that shows those, they are given too."""
+        missing = [] if walked.pruned else self._missing(walked, target, direction, absence=absence)
+        if missing:
+            raise self._not_kept(walked, target, direction, missing)
+        return self._leading(walked, target, direction, absence=absence)
+
+    def _leading(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
         if direction == "backward":
             walked = walked.ending_at(self.graph, target)
         return walked.toward(target, absence=absence)
+
+    def _missing(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
+        """The ways to a place over what was not kept, with all that is before and behind; none where all was kept."""
+        ways = self._leading(self._with_missing(walked, direction), target, direction, absence=absence)
+        return ways if any(is_missing(way, direction) for way in ways) else []
+
+    def _with_missing(self, walked: Walk, direction: Direction) -> Walk:
+        """The same walk over what was not kept too."""
+        if self._walked is None or self._walked[0] is not walked:
+            again = walked
+            if any(self.graph.missing_from(place, direction) for place in walked.order):
+                again = walk(self.graph, walked.start, direction, links=walked.links, pruned=True, runs=walked.runs)
+            self._walked = walked, again
+        return self._walked[1]
 
     def _contributes(self, walked: Walk, target: DatasetRecord, direction: Direction) -> bool:
         """Whether a dataset is reached by rows, and not by absence alone."""
@@ -366,7 +393,9 @@ class Questions:
             self._refuse_uncaptured(start, reachable)
             # Sources that have read the same files are no step of the way; they are reached where they are named.
             same = {way.end for way in walked.ways if way.shared is not None and not self.graph.makers(way.end)}
-            return self._each_once([each for each in reachable if Place(each.run_id, each.space) not in same])
+            found = [each for each in reachable if Place(each.run_id, each.space) not in same]
+            partly = self.partly_known(start, walked, direction)
+            return self._each_once([each for each in found if each not in partly])
         return [self._target(name, start, reachable, walked, direction) for name in dict.fromkeys(to)]
 
     def _each_once(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
@@ -412,15 +441,17 @@ class Questions:
         if matches:
             names = [f"{each.full_name}@{each.run_id}" for each in matches]
             raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
-        self._refuse_pruned(start, asked, direction)
+        complete = self._with_missing(walked, direction)
+        self._refuse_pruned(asked, walked, complete, direction)
         named = find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
-        elsewhere = self.read_elsewhere(named, asked, walked) if direction == "backward" else None
-        if elsewhere is not None:
-            return elsewhere
+        if direction == "backward":
+            elsewhere = self.read_elsewhere(named, asked, walked) or self.read_elsewhere(named, asked, complete)
+            if elsewhere is not None:
+                return elsewhere
         if direction == "forward":  # the message tells of all that is linked
             walked = self.walk_all(walked.start, direction)
             reachable = self._reachable(start, walked, direction)
-        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked)
+        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked.order)
         self._refuse_uncaptured(start, reachable)
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
@@ -451,30 +482,103 @@ class Questions:
             some += [each] if same else []
         return some[0] if some else None
 
-    def _refuse_pruned(self, start: DatasetRecord, asked: DatasetName, direction: Direction) -> None:
+    def _refuse_pruned(self, asked: DatasetName, walked: Walk, complete: Walk, direction: Direction) -> None:
         """Says so where the two are linked, and that was not kept."""
-        pruned = [each for each in self.pruned(start, direction) if asked.matches(each)]
-        if not pruned:
-            return
-        target = pruned[0]
-        names = [each.name for each in self.reader.prepared(target.run_id)]
-        raise QuestionError(
-            f"lineage {'from' if direction == 'backward' else 'of'} '{start.full_name}' to '{target.full_name}' was "
-            f"pruned in run '{target.run_id}': its workload declares other questions ({listed(names)})",
-            hint=f"add this to `lineage: workload:` and run again:  {line_to_add(direction, start.name, target.name)}",
+        places = [place for place in complete.order if place != complete.start]
+        for each in (each for place in places for each in self.graph.datasets_at(place) if asked.matches(each)):
+            target = Place(each.run_id, each.space)
+            missing = self._missing(walked, target, direction, absence=True)
+            if missing:
+                raise self._not_kept(walked, target, direction, missing)
+
+    def _not_kept(self, walked: Walk, target: Place, direction: Direction, ways: Sequence[Way]) -> QuestionError:
+        """Names the first of the ways that was not kept, and what keeps all of its run."""
+        missing = [way for way in ways if is_missing(way, direction)]
+        run_id = missing[0].start.run_id
+        start, end = (self.graph.datasets_at(place)[0] for place in (walked.start, target))
+        crossed = dict.fromkeys(_crossed(ways, way) for way in missing if way.start.run_id == run_id)
+        ends = [(self.graph.datasets_at(near)[0], self.graph.datasets_at(far)[0]) for near, far in crossed]
+        beside = [far.full_name for _, far in ends if far != end] if ends[0][0] == start else [ends[0][0].full_name]
+        way = f", by way of {listed(beside)}," if beside else ""
+        what = f"lineage {'from' if direction == 'backward' else 'of'} '{start.full_name}' to '{end.full_name}'{way}"
+        if any(
+            each.hop is not None and each.hop.form == UNCAPTURED and each.start.run_id == run_id for each in missing
+        ):
+            return QuestionError(
+                f"{what} is not known: run '{run_id}' was made with capture off and has no lineage",
+                hint="run it again with --capture auto, and then what reads it",
+            )
+        names = [each.name for each in self.reader.prepared(run_id)]
+        lines = "\n".join(line_to_add(direction, near.name, far.name) for near, far in ends)
+        return QuestionError(
+            f"{what} was pruned in run '{run_id}': its workload declares other questions ({listed(names)})",
+            hint=f"add this to `lineage: workload:` and run again:  {lines}",
         )
 
-    def pruned(self, start: DatasetRecord, direction: Direction) -> list[DatasetRecord]:
-        """Datasets that are linked with one, whose lineage was not kept."""
-        begin = Place(start.run_id, start.space)
-        kept = self.walk_all(begin, direction).reached(absence=True)
-        linked = self.walk_all(begin, direction, pruned=True).reached(absence=True)
-        places = sorted(linked - kept)
-        return [each for place in places for each in self.graph.datasets_at(place)]
+    def partly_known(self, start: DatasetRecord, walked: Walk, direction: Direction) -> dict[DatasetRecord, list[Way]]:
+        """Datasets that are linked with one in ways which were not kept, with those ways."""
+        complete = self._with_missing(walked, direction)
+        if complete is walked:
+            return {}
+        kept, found = walked.reached(absence=True), {}
+        for each in self._reachable(start, complete, direction):
+            place = Place(each.run_id, each.space)
+            missing = self._missing(walked, place, direction, absence=place not in kept)
+            if missing:
+                found[each] = [way for way in missing if is_missing(way, direction)]
+        return found
 
-    def cut(self, walked: Walk) -> list[str]:
+    def not_told(
+        self,
+        start: DatasetRecord,
+        walked: Walk,
+        direction: Direction,
+        targets: Sequence[DatasetRecord] = (),
+        to: Sequence[str] | None = None,
+    ) -> list[str]:
+        """What to say of datasets that an answer leaves out since lineage was not kept, and of what is gone."""
+        everything = to is None or ALL in to
+        if direction == "backward":
+            notes = self.cut(walked.order)
+        else:
+            notes = self.cut_behind([start.run_id, *(walked.runs or ())] if everything else [t.run_id for t in targets])
+        if everything:
+            notes += self.unkept(start, walked, direction)
+        return notes
+
+    def unkept(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[str]:
+        """What to say of linked datasets whose lineage was not kept."""
+        pruned: dict[str, None] = {}
+        off: dict[str, dict[str, None]] = {}
+        for each, missing in self.partly_known(start, walked, direction).items():
+            runs = [way.start.run_id for way in missing if way.hop is not None and way.hop.form == UNCAPTURED]
+            names = off.setdefault(runs[0], {}) if runs else pruned
+            names[each.full_name] = None
+        notes = [f"lineage was pruned, since no declared question needs it: {listed(pruned)}"] if pruned else []
+        return notes + [
+            f"run '{run}' was made with capture off and has no lineage: not told is {listed(names)}"
+            for run, names in off.items()
+        ]
+
+    def cut(self, places: Iterable[Place]) -> list[str]:
         """What to say of ways back that end where a run is past its retention."""
-        return cut_sources(self.graph, walked, lambda place: self.scan_at(place).version)
+        return [cut_note(self.graph.datasets_at(place)[0], run_id) for place, run_id in self._cut_places(places)]
+
+    def cut_behind(self, runs: Iterable[str]) -> list[str]:
+        """The same of all that runs have read, directly or over others."""
+        return [cut_note(source, run_id) for source, run_id in self.cut_sources(self.graph.runs_behind(runs))]
+
+    def cut_sources(self, runs: Iterable[str]) -> list[tuple[DatasetRecord, str]]:
+        """The sources of runs that runs made which are past their retention, with those."""
+        places = dict.fromkeys(Place(each.run_id, each.space) for run_id in runs for each in self.graph.sources(run_id))
+        return [(self.graph.datasets_at(place)[0], run_id) for place, run_id in self._cut_places(places)]
+
+    def _cut_places(self, places: Iterable[Place]) -> list[tuple[Place, str]]:
+        if not self.reader.runs(limit=1, status="expired"):
+            return []
+        sources = [place for place in places if is_source(place)]
+        found = [(place, self.scan_at(place).version.expired) for place in sources]
+        return [(place, run_id) for place, run_id in found if run_id is not None]
 
     def older_windows(self, walked: Walk, targets: Sequence[DatasetRecord], direction: Direction) -> list[str]:
         """What to say of windows on the way to these datasets that an earlier version captured."""
@@ -587,6 +691,19 @@ class Questions:
             raise NotFound(
                 f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
             )
+
+
+def _crossed(ways: Sequence[Way], missing: Way) -> tuple[Place, Place]:
+    """Where ways over one of them come into its run, and where they leave it or end."""
+
+    def inside(place: Place, *, ahead: bool) -> Place:
+        for way in ways:
+            here, there = (way.start, way.end) if ahead else (way.end, way.start)
+            if here == place and way.hop is not None:
+                return inside(there, ahead=ahead)
+        return place
+
+    return inside(missing.start, ahead=False), inside(missing.end, ahead=True)
 
 
 def renamed(version: Version, dataset: DatasetRecord) -> Version:

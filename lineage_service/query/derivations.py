@@ -175,7 +175,7 @@ class Derivations:
             return None
         # Says so where there is no such dataset at all.
         named = find_dataset(self.ask.reader, name, str(self.ask.home.path))
-        elsewhere = self.ask.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward"))
+        elsewhere = self.ask.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward", pruned=True))
         if elsewhere is not None:
             return Place(elsewhere.run_id, elsewhere.space)
         linked = [each for place in self.order[1:] for each in self.ask.graph.datasets_at(place)]
@@ -281,6 +281,7 @@ class Derivations:
 
     def _say(self) -> None:
         """Steps on the way of which only a part has a meaning here."""
+        self.notes += self.ask.cut(self.order)
         peers: dict[str, None] = {}
         absences: dict[str, None] = {}
         for place in self.followed():

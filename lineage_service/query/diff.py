@@ -268,8 +268,9 @@ def _behind(
         notes = [f"run '{run}' was made with capture off: what is behind its rows is not known" for run in off]
         return _Behind(notes=tuple(notes))
     before, after = Origins.of(questions, old), Origins.of(questions, new)
+    unkept = {each.full_name for side in (before, after) for each in side.partly_known}
     pairs = sorted(
-        source_pairs(before, after),
+        (pair for pair in source_pairs(before, after) if not unkept & pair.names),
         key=lambda pair: not (before.contributes(pair.before) or after.contributes(pair.after)),
     )
     keys = wanted_keys(options.source_key, pairs)
@@ -293,6 +294,7 @@ def _behind(
         tuple(sources),
         {n: tuple(each) for n, each in found.items()},
         _workflows_changed(involved),
+        notes=tuple(dict.fromkeys((*before.notes, *after.notes))),
         traced=bool(pairs),
     )
 

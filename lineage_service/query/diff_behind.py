@@ -56,17 +56,25 @@ class SourcePair:
     after: DatasetRecord | None
 
     @property
+    def names(self) -> set[str]:
+        """The full names of both."""
+        return {each.full_name for each in (self.before, self.after) if each is not None}
+
+    @property
     def same_version(self) -> bool:
         return self.before is not None and self.after is not None and self.before.version_id == self.after.version_id
 
 
 @dataclass(frozen=True)
 class Origins:
-    """The ways back from one run's dataset, and the sources they lead to, the nearest first."""
+    """The ways back from one run's dataset, and the sources they lead to, the nearest first. `partly_known`: datasets
+    of which not all ways were kept, so that nothing is told of them but in the notes."""
 
     graph: LineageGraph
     walked: Walk
     sources: tuple[DatasetRecord, ...]
+    partly_known: tuple[DatasetRecord, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, questions: Questions, dataset: DatasetRecord) -> Origins:
@@ -79,7 +87,10 @@ class Origins:
             for each in questions.graph.datasets_at(place)
             if each.role == "source"
         ]
-        return cls(questions.graph, walked, tuple(found))
+        partly_known = tuple(questions.partly_known(dataset, walked, "backward"))
+        return cls(
+            questions.graph, walked, tuple(found), partly_known, tuple(questions.not_told(dataset, walked, "backward"))
+        )
 
     def contributes(self, source: DatasetRecord | None) -> bool:
         if source is None:

@@ -18,12 +18,14 @@ from lineage_catalog.records import DatasetRecord, HopRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.query.names import pinned_run
+from lineage_service.spec.described import StepJson, inputs_of
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.store.shared_rows import Records, SharedRows
 
 Direction = Literal["backward", "forward"]
+UNCAPTURED = "off"  # the capture of a run without lineage, and the form of hops that it may have had
 
 
 @dataclass(frozen=True, order=True)
@@ -67,6 +69,7 @@ class LineageGraph:
     _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
     _places: dict[Place, list[DatasetRecord]] = field(default_factory=dict)
     _alone: dict[str, bool] = field(default_factory=dict)
+    _uncaptured: dict[str, list[HopRecord]] = field(default_factory=dict)
 
     def hops(self, run_id: str) -> list[HopRecord]:
         if run_id not in self._hops:
@@ -94,14 +97,38 @@ class LineageGraph:
     def ways_from(self, place: Place, direction: Direction, *, links: bool = True, pruned: bool = False) -> list[Way]:
         """Steps from a place: over its run's hops and, with `links`, between makers and readers of a version.
 
-        What was not kept for this direction is no way; with `pruned` it is shown all the same.
+        What was not kept for this direction, or not captured at all, is no way; with `pruned` it is shown all the same.
         """
-        hops = [hop for hop in self.hops(place.run_id) if pruned or not is_pruned(hop, direction)]
+        hops = self.hops(place.run_id)
+        hops = [*hops, *self._uncaptured_hops(place.run_id)] if pruned else without_pruned(hops, direction)
         if direction == "backward":
             ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
         else:
             ways = [Way(place, Place(place.run_id, hop.from_space), hop) for hop in hops if hop.to_space == place.space]
         return ways + self.links(place, direction) if links else ways
+
+    def missing_from(self, place: Place, direction: Direction) -> list[Way]:
+        """The steps from a place inside its run that were not kept."""
+        ways = self.ways_from(place, direction, links=False, pruned=True)
+        return [way for way in ways if is_missing(way, direction)]
+
+    def _uncaptured_hops(self, run_id: str) -> list[HopRecord]:
+        """Of a run that was made with capture off: between its datasets, wherever one may be made from another."""
+        if run_id not in self._uncaptured:
+            run = self.reader.run(run_id)
+            off = run is not None and run.capture == UNCAPTURED
+            self._uncaptured[run_id] = self._possible_hops(run_id) if off else []
+        return self._uncaptured[run_id]
+
+    def _possible_hops(self, run_id: str) -> list[HopRecord]:
+        steps = {each["name"]: each for each in json.loads(self.reader.content(run_id) or "{}").get("steps") or ()}
+        spaces = dict.fromkeys(each.space for each in self.datasets(run_id))
+        found = []
+        for start in (space for space in spaces if not is_source(Place(run_id, space))):
+            read = _read_by(steps, start.partition(":")[2])
+            ends = [each for each in spaces if each != start and (read is None or each.partition(":")[2] in read)]
+            found += [HopRecord(run_id, start, end, Role.OWN, UNCAPTURED, 0, 0, None, None) for end in ends]
+        return found
 
     def links(self, place: Place, direction: Direction) -> list[Way]:
         """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
@@ -250,11 +277,15 @@ class LineageGraph:
 
 @dataclass(frozen=True)
 class Walk:
-    """All ways out of a place, each place before those behind it; and what is reached only by absence."""
+    """All ways out of a place, each place before those behind it; and what is reached only by absence. `links`,
+    `pruned` and `runs` tell how it was walked."""
 
     start: Place
     order: tuple[Place, ...]
     ways: tuple[Way, ...]
+    links: bool = True
+    pruned: bool = False
+    runs: Collection[str] | None = None
 
     def reached(self, *, absence: bool) -> set[Place]:
         """Places that contribute (or are contributed to); with `absence`, also those that only influence."""
@@ -300,9 +331,18 @@ def is_source(place: Place) -> bool:
     return place.space.startswith("source:")
 
 
+def is_missing(way: Way, direction: Direction) -> bool:
+    """Whether a way was not kept."""
+    return way.hop is not None and is_pruned(way.hop, direction)
+
+
+def without_pruned(hops: Iterable[HopRecord], direction: Direction) -> list[HopRecord]:
+    return [hop for hop in hops if not is_pruned(hop, direction)]
+
+
 def is_pruned(hop: HopRecord, direction: Direction) -> bool:
-    """Whether a hop is not kept for a direction, since no declared question needs it."""
-    if hop.form == "pruned":
+    """Whether a hop is not kept for a direction, since no declared question needs it, or nothing was captured."""
+    if hop.form in ("pruned", UNCAPTURED):
         return True
     if not hop.body or '"only"' not in hop.body:
         return False
@@ -351,4 +391,18 @@ def walk(
         else:
             reverse.append(place)
             stack.pop()
-    return Walk(start, tuple(reversed(reverse)), tuple(ways))
+    return Walk(start, tuple(reversed(reverse)), tuple(ways), links, pruned, runs)
+
+
+def _read_by(steps: Mapping[str, StepJson], name: str) -> set[str] | None:
+    """The steps and sources that a step is made from, directly or over others; None where that is not told."""
+    found: set[str] = set()
+    pending = [name] if name in steps else []
+    while pending:
+        step = steps[pending.pop()]
+        if step["op"] == "sql":
+            return None
+        new = set(inputs_of(step)) - found
+        found |= new
+        pending += new & steps.keys()
+    return found or None

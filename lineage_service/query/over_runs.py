@@ -74,8 +74,8 @@ def runs_between(
 
 
 def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
-    """A place and all that rows of it are made from, over runs: what was pruned counts, and of a run that captured
-    nothing all that it has read."""
+    """A place and all that rows of it are made from, over runs: what was pruned counts, and what a run without
+    capture may have made them from."""
     pending, seen = [place], set[Place]()
     while pending:
         each = pending.pop()
@@ -88,9 +88,6 @@ def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
 
 def places_inside(graph: LineageGraph, place: Place) -> set[Place]:
     """What rows of a place are made from inside its run, as rows and not by absence."""
-    run = graph.reader.run(place.run_id)
-    if run is not None and run.capture == "off":
-        return {place_of(each) for each in graph.datasets(place.run_id)} - {place}
     return walk(graph, place, "backward", links=False, pruned=True).reached(absence=False)
 
 

@@ -3,13 +3,12 @@ read was made anew, runs past their retention, windows that an earlier version c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from lineage_catalog.records import DatasetRecord, HopRecord
 
 from lineage_service.capture.handles import Role, Space, is_window
-from lineage_service.query.graph import LineageGraph, Place, Walk, Way
-from lineage_service.store.versions import Version
+from lineage_service.query.graph import LineageGraph, Walk, Way
 
 
 def stale_readers(graph: LineageGraph, walked: Walk, start: DatasetRecord) -> list[str]:
@@ -33,17 +32,12 @@ def stale_readers(graph: LineageGraph, walked: Walk, start: DatasetRecord) -> li
     return notes
 
 
-def cut_sources(graph: LineageGraph, walked: Walk, version_at: Callable[[Place], Version]) -> list[str]:
-    """What to say of each source on the way back that a run made which is past its retention: the way ends there."""
-    notes = []
-    for place in walked.order:
-        if place.space.startswith("source:") and (run := version_at(place).expired) is not None:
-            name = graph.datasets_at(place)[0].full_name
-            notes.append(
-                f"lineage is cut at '{name}': run '{run}', which made its rows, is past its retention, and what was "
-                "behind them is gone"
-            )
-    return notes
+def cut_note(source: DatasetRecord, run_id: str) -> str:
+    """What to say of a source that a run made which is past its retention."""
+    return (
+        f"lineage is cut at '{source.full_name}': run '{run_id}', which made its rows, is past its retention, and what "
+        "was behind them is gone"
+    )
 
 
 def older_windows(ways: Iterable[Way]) -> list[str]:

@@ -331,7 +331,12 @@ class Tracer:
         begin = Place(found.run_id, found.space)
         behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
         older = older_windows([*behind.ways, *ahead.ways])
-        return (*self.questions.cut(behind), *older, *stale_readers(self.questions.graph, ahead, found))
+        unkept = [
+            note
+            for walked, way in zip((behind, ahead), DIRECTIONS, strict=True)
+            for note in self.questions.not_told(found, walked, way)
+        ]
+        return (*dict.fromkeys(unkept), *older, *stale_readers(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)

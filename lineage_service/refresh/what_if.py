@@ -100,6 +100,7 @@ def what_if(
     if len(runs) > 1:
         workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
         answer.notes.append(f"over the workflows {listed(workflows)}")
+    answer.notes += ask.cut_behind(each.run_id for each in targets)
     if by_spark:
         answer.notes.append(f"Spark was needed for {listed(by_spark)}: not all of it means the same to DuckDB")
     return answer

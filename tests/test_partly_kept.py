@@ -1,0 +1,194 @@
+"""Lineage of which a part was not kept: pruned by a workload, not captured, or past its retention. What is left of it is
+never given as if it were all. Homes are made by hand: `a` sums a file up, `b` joins the file with those sums."""
+
+import pyarrow as pa
+import pytest
+
+from lineage_service.audit.planning import Scope, not_covered
+from lineage_service.errors import QuestionError
+from lineage_service.subjects.finding import required_key, rows_of_subjects
+from lineage_service.subjects.given import Subject
+from tests.made_runs import Made, MadeHome
+
+ROWS = pa.table({"id": range(5), "k": [0, 1, 1, 3, 3]})
+TOTALS = pa.table({"k": [0, 1, 3]})
+IN_TOTALS = [(0, 0), (1, 1), (1, 2), (2, 3), (2, 4)]
+SUBJECT = {"subject": {"person": "id"}}
+
+
+def home_of(folder, kept=None, *, capture="stage", other=False, spec=None):
+    """The question asked is from b.j to b.raw; `kept` is the direct hop of the other way, `other`: `a` has read some
+    other file."""
+    made = MadeHome(folder / "home")
+    src = Made(ROWS, "source", SUBJECT, kind="source")
+    tot = Made(TOTALS, hops={} if capture == "off" else {"src": IN_TOTALS})
+    first = made.run("a", {"src": src, "tot": tot}, capture=capture, spec=spec)
+    raw = (
+        Made(ROWS, "source", SUBJECT, kind="source") if other else Made(made.versions[first, "src"], "source", SUBJECT)
+    )
+    made.run(
+        "b",
+        {
+            "raw": raw,
+            "tot": Made(made.versions[first, "tot"], "source"),
+            "j": Made(pa.table({"id": [3]}), hops={"raw": [(0, 3)], "tot": [(0, 2)]}),
+        },
+    )
+    if kept is not None:
+        made.prune("b", "tot", kept)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory):
+    with home_of(tmp_path_factory.mktemp("pruned"), "pruned").home as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def off(tmp_path_factory):
+    with home_of(tmp_path_factory.mktemp("off"), capture="off").home as home:
+        yield home
+
+
+def rids(answer):
+    return sorted(row["_rid"] for row in answer.to_pylist())
+
+
+ASKED = {
+    "rows": lambda home, name: home.backward("b.j", rid=0, to=name),
+    "rids": lambda home, name: home.backward("b.j", rid=0, to=name, rids=True),
+    "count": lambda home, name: home.backward("b.j", all=True, to=name, count=True),
+    "pairs": lambda home, name: home.backward("b.j", all=True, to=name, pairs=True),
+    "query": lambda home, name: home.query(f"FROM backward('b.j', '{name}', 'id = 3')"),
+}
+AHEAD = {
+    "rids": lambda home, name: home.forward(name, rid=4, to="b.j", rids=True),
+    "count": lambda home, name: home.forward(name, rid=3, to="b.j", count=True),
+    "pairs": lambda home, name: home.forward(name, all=True, to="b.j", pairs=True),
+    "query": lambda home, name: home.query(f"FROM forward('{name}', 'b.j', 'id = 3')"),
+}
+
+
+@pytest.mark.parametrize("name", ["b.raw", "a.src"])
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        *((ask, "- {name: j_from_tot, backward: j, to: tot}") for ask in ASKED.values()),
+        *((ask, "- {name: tot_to_j, forward: tot, to: j}") for ask in AHEAD.values()),
+    ],
+)
+def test_a_way_that_was_pruned_and_leads_to_the_same_file_is_named(pruned, name, asked, line):
+    with pytest.raises(QuestionError) as caught:
+        asked(pruned, name).to_pylist()
+    told = str(caught.value)
+    assert "was pruned in run '0002b'" in told and "b.tot" in told, told
+    assert told.endswith(f"run again:  {line}"), told
+
+
+def test_what_was_kept_for_one_direction_is_missed_in_the_other(tmp_path):
+    with home_of(tmp_path, "backward").home as home:
+        assert rids(home.backward("b.j", rid=0, to="b.raw", rids=True)) == [3, 4]
+        with pytest.raises(QuestionError, match=r"pruned in run '0002b'.*(?s:.)*forward: tot, to: j"):
+            home.forward("b.raw", rid=3, to="b.j", rids=True)
+
+
+def test_what_leads_elsewhere_may_be_pruned(tmp_path):
+    with home_of(tmp_path, "pruned", other=True).home as home:
+        assert rids(home.backward("b.j", rid=0, to="b.raw", rids=True)) == [3]
+        assert home.backward("b.j", rid=0, to="b.raw", count=True).count() == 1
+        assert rids(home.forward("b.raw", rid=3, to="b.j", rids=True)) == [0]
+        assert home.query("FROM backward('b.j', 'b.raw', 'id = 3')").to_pylist() == [{"_rid": 3, "id": 3, "k": 3}]
+        with pytest.raises(QuestionError, match="pruned in run '0002b'"):
+            home.backward("b.j", rid=0, to="a.src")
+
+
+def test_counts_leave_out_what_is_known_in_part_and_say_so(pruned):
+    for answer in (pruned.backward("b.j", rid=0), pruned.backward("b.j", rid=0, to="all", rids=True)):
+        assert answer.to_pylist() == []
+        (note,) = (note for note in answer.notes if "pruned" in note)
+        assert all(name in note for name in ("b.raw", "b.tot", "a.tot", "a.src")), note
+    ahead = pruned.forward("b.raw", rid=3)
+    assert [row["dataset"] for row in ahead.to_pylist()] == ["a.tot", "b.tot"]
+    assert any("pruned" in note and "b.j" in note for note in ahead.notes)
+    assert any("pruned" in note for note in pruned.trace("b.j", rid=0).notes)
+    assert any("pruned" in note for note in pruned.trace("b.raw", rid=3).notes)
+
+
+def test_a_diff_tells_nothing_of_sources_that_are_known_in_part(tmp_path):
+    made = home_of(tmp_path)
+    raw, tot = made.versions["0002b", "raw"], made.versions["0002b", "tot"]
+    hops = {"raw": [(0, 2)], "tot": [(0, 1)]}
+    changed = Made(pa.table({"id": [2]}), hops=hops)
+    made.run("b", {"raw": Made(raw, "source"), "tot": Made(tot, "source"), "j": changed})
+    with made.home as home:
+        diff = home.diff("b.j@0002b", "b.j@0003b", key=["id"])
+        assert "b.raw" in str(diff.to_json()["changes"])
+    made.prune("b", "tot", "pruned")
+    with made.home as home:
+        diff = home.diff("b.j@0002b", "b.j@0003b", key=["id"])
+        assert "b.raw" not in str(diff.to_json()["changes"])
+        assert any("pruned" in note and "b.raw" in note for note in diff.notes)
+
+
+def test_two_ways_inside_a_run(tmp_path):
+    """Each of two hops was declared, the third that leads there at once was not."""
+    made = MadeHome(tmp_path / "home")
+    hops = {"k": [(0, 0)], "s": [(0, 1)]}
+    step = Made(pa.table({"n": [1]}), "step", hops={"s": [(0, 0)]})
+    made.run("f", {"s": Made(ROWS, "source"), "k": step, "o": Made(pa.table({"n": [1]}), hops=hops)})
+    with made.home as home:
+        assert rids(home.backward("o", rid=0, to="s", rids=True)) == [0, 1]
+    made.prune("f", "s", "pruned", start="o")
+    with made.home as home:
+        with pytest.raises(QuestionError, match=r"was pruned(?s:.)*backward: o, to: s\}"):
+            home.backward("o", rid=0, to="s", rids=True)
+        assert rids(home.backward("o", rid=0, to="k", rids=True)) == [0]
+        assert home.backward("o", rid=0).to_pylist() == [{"dataset": "f.k", "rows": 1}]
+
+
+@pytest.mark.parametrize("asked", [*ASKED.values(), *AHEAD.values()])
+def test_a_way_over_a_run_without_capture_is_named(off, asked):
+    with pytest.raises(QuestionError, match=r"by way of a\.(tot|src), .* run '0001a' was made with capture off"):
+        asked(off, "b.raw").to_pylist()
+
+
+def test_counts_tell_of_a_run_without_capture(off):
+    notes = off.backward("b.j", rid=0).notes
+    assert any("'0001a' was made with capture off" in note and "b.raw" in note for note in notes), notes
+
+
+def test_a_run_without_capture_that_has_read_another_file(tmp_path):
+    with home_of(tmp_path, capture="off", other=True).home as home:
+        for name, asked in (*ASKED.items(), *AHEAD.items()):
+            assert asked(home, "b.raw") is not None, name
+        assert rids(home.backward("b.j", rid=0, to="b.raw", rids=True)) == [3]
+
+
+def test_a_step_of_a_run_without_capture_that_reads_something_else(tmp_path):
+    """Its text tells that the file is not behind what was read of it."""
+    spec = {"steps": [{"name": "tot", "op": "limit", "input": "other", "n": 3}]}
+    with home_of(tmp_path, capture="off", spec=spec).home as home:
+        assert rids(home.backward("b.j", rid=0, to="b.raw", rids=True)) == [3]
+
+
+def test_a_way_that_is_past_its_retention_is_told(tmp_path):
+    made = home_of(tmp_path, spec={"privacy": {"retention_days": 1}})
+    with made.home as home:
+        assert rids(home.backward("b.j", rid=0, to="b.raw", rids=True)) == [3, 4]
+        home.gc(retention=True)
+    with made.home as home:
+        document = home.audit.access("person=4").document
+        assert not document["complete"]
+        assert [each["dataset"] for each in document["not_looked_into"]] == ["b.tot"]
+        rows = rows_of_subjects(home._ask, required_key(home._ask), [Subject("person", "4")])
+        assert any("lineage is cut at 'b.tot'" in each for each in not_covered(home._ask, Scope(rows)))
+        for answer in (
+            home.backward("b.j", rid=0, to="b.raw", rids=True),
+            home.backward("b.j", rid=0, to="b.raw", count=True),
+            home.forward("b.raw", rid=4, to="b.j", rids=True),
+            home.forward("b.raw", rid=4),
+            home.query("FROM backward('b.j', 'b.raw', 'id = 3')"),
+            home.trace("b.raw", rid=4),
+        ):
+            assert any("lineage is cut at 'b.tot'" in note for note in answer.notes), answer
