@@ -195,7 +195,7 @@ def test_a_declared_question_is_whole_or_refused_where_other_runs_lead_to_the_sa
     home.run(path)
     lost = []
     for near in ("o", "ranked"):
-        with pytest.raises(QuestionError, match="by way of mixed.flags, was pruned in run") as caught:
+        with pytest.raises(QuestionError, match=r"by way of mixed\.flags, was pruned in run") as caught:
             home.backward(f"mixed.{near}", to="mixed.lines", rid=0, rids=True)
         lost += YAML(typ="safe").load(str(caught.value).partition("run again:  ")[2])
     assert [(each["backward"], each["to"]) for each in lost] == [("o", "flags"), ("ranked", "flags")]
