@@ -19,7 +19,7 @@ from lineage_catalog.models import HEAD
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.diagnosis import Check, Diagnosis, Status, number, owner
-from lineage_service.errors import DamagedFile, LineageError, SourceError, listed
+from lineage_service.errors import DamagedFile, LineageError, listed
 from lineage_service.integrity import Comparing, in_order, key_fault, unlike
 from lineage_service.progress import in_bytes
 from lineage_service.query.files import index_files
@@ -27,7 +27,7 @@ from lineage_service.settings import catalog_url, command, home_path
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.permissions import VARIABLE, is_private
-from lineage_service.store.versions import Version, file_state, has_changed
+from lineage_service.store.versions import Version, has_changed, is_as_written
 
 PACKAGES = ("smoke-lineage", "duckdb", "pyarrow", "sqlalchemy", "alembic", "sqlglot")
 LITTLE_SPACE = 1 << 30
@@ -314,19 +314,15 @@ def _version(
             return len(found.files), f"'{side}', which says what rows count, is missing"
     if found.expired is not None:  # its rows went when they were to go
         return 0, None
-    if found.kind == "source":
-        if any(has_changed(file, home.absolute(file.path)) for file in found.files):
-            sources.setdefault(dataset.full_name, set()).add(found.id)
-        return 0, None
-    for file in found.files:
-        try:
-            now = file_state(home.absolute(file.path))
-        except SourceError:
-            return len(found.files), f"'{file.path}' is missing or cannot be read"
-        # Not its time: a home may be copied.
-        if (now.size, now.fingerprint) != (file.size, file.fingerprint):
-            return len(found.files), f"'{file.path}' is not as it was written"
-    return len(found.files), None
+    if found.kind == "source" and any(has_changed(file, home.absolute(file.path)) for file in found.files):
+        sources.setdefault(dataset.full_name, set()).add(found.id)
+    ours = [file for file in found.files if file.is_ours]
+    for file in ours:
+        if not os.access(home.absolute(file.path), os.R_OK):
+            return len(ours), f"'{file.path}' is missing or cannot be read"
+        if not is_as_written(file, home.absolute(file.path)):
+            return len(ours), f"'{file.path}' is not as it was written"
+    return len(ours), None
 
 
 def _index(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> list[str]:
@@ -335,7 +331,7 @@ def _index(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> l
     import pyarrow.parquet as pq
 
     found, wrong = 0, []
-    for path in paths:
+    for path in dict.fromkeys(paths):  # one file may be sorted both ways
         try:
             files = [Path(each) for each in index_files(home.absolute(path))]
         except DamagedFile:

@@ -122,6 +122,8 @@ class Home:
         from lineage_service.run import run_workflow
 
         check_index_engine(index_engine)
+        if not Path(file).exists():  # a mistake in its name must not leave a home behind
+            raise NotFound(f"workflow file '{file}' does not exist")
         self._prepare()
         access = Access(
             self.version_of, self._known_version, self.sizes, self._committing("run"), self._settle,

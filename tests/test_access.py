@@ -13,10 +13,11 @@ from lineage_catalog.engine import connect
 from lineage_cli.main import cli
 from sqlalchemy import insert, text
 
-from lineage_service.errors import LineageError, NotFound
+from lineage_service import Home
+from lineage_service.errors import LineageError, NotFound, QuestionError
 from lineage_service.store.versions import Version
 from lineage_service.subjects.finding import rows_of_subjects
-from lineage_service.subjects.given import Subject
+from lineage_service.subjects.given import Subject, subjects_in_file
 from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
@@ -401,3 +402,15 @@ def test_sources_of_one_version_may_declare_persons_in_unlike_columns(tmp_path):
     with made.home as home:
         found = rows_of_subjects(home._ask, home_key(home.layout), [Subject("person", "2")])
     assert {each.dataset.workflow: each.rids.tolist() for each in found.found} == {name: [0, 1] for name in "abc"}
+
+
+def test_nobody_is_declared_and_there_never_was_a_key(tmp_path):
+    made = MadeHome(tmp_path / "home")
+    made.run("flow", {"a": Made(pa.table({"id": [1]}), "source")})
+    with Home.open(made.folder) as home, pytest.raises(NotFound, match="declares a subject of the kind 'customer'"):
+        home.audit.plan_erasure([Subject("customer", "1")])
+
+
+def test_a_file_of_persons_that_is_not_there(tmp_path):
+    with pytest.raises(QuestionError, match=r"nobody\.csv' cannot be read: no such file"):
+        subjects_in_file(tmp_path / "nobody.csv")

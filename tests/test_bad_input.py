@@ -541,3 +541,20 @@ def test_questions_that_cannot_be_asked(asked):
     said(lambda: asked.backward("flow.out", to="other.nothing", all=True), "nothing", kind=NotFound)
     said(lambda: asked.backward("flow.out", to="s"), "which rows")
     said(lambda: asked.datasets(run="zzz"), "no run 'zzz'", kind=NotFound)
+
+
+def test_files_without_columns(spark, tmp_path):
+    for name in ("empty.csv", "empty.json"):
+        (tmp_path / name).touch()
+        refused(tmp_path, flow(tmp_path, {"path": name}), "source 's' has no columns: its files are empty", "`schema:")
+    pq.write_table(pa.table({}), tmp_path / "none.parquet")
+    refused(tmp_path, flow(tmp_path, {"path": "none.parquet"}), "none.parquet' has no columns", kind=SourceError)
+
+
+def test_a_workflow_that_is_not_there_makes_no_home(tmp_path):
+    with (
+        Home.open(tmp_path / "home") as home,
+        pytest.raises(NotFound, match=r"workflow file '.*nope\.yml' does not exist"),
+    ):
+        home.run(tmp_path / "nope.yml")
+    assert not (tmp_path / "home").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lineage_service import Home
+from lineage_service.doctor import examine
 from tests.generate import Plan
 from tests.harness import absence_of, merged_flow, traced_rows
 from tests.judging import same_as_expected
@@ -66,6 +67,8 @@ def test_cases(folder: str, capture: str, spark, request, tmp_path: Path):
     with both_layouts() as hops:
         home = Home.open(tmp_path / "home")
         run_id = home.run(merged_flow(list(plans.values()), "cases").write(tmp_path), capture=capture).run_id
+    broken = [check.detail for check in examine(tmp_path / "home", deep=True).checks if check.status == "problem"]
+    assert not broken, "the doctor finds fault with a run that nothing has happened to"
     composed = [text for prefix in cases for text in failures_of(home, run_id, prefix, cases[prefix], plans[prefix])]
     assert not composed, "\n".join(composed)
     home = lay_out(home, run_id, hops[run_id])

@@ -1,5 +1,6 @@
 """Nobody but the owner may read what is written, whatever the umask of the shell, unless SMOKE_UMASK allows more."""
 
+import os
 import shutil
 import stat
 import subprocess
@@ -9,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lineage_service.audit.kept_values import keep_values
 from lineage_service.doctor import examine
 from lineage_service.errors import StoreError
+from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.permissions import make_private, mask
 from tests.made_runs import Made, MadeHome
 
@@ -62,6 +65,19 @@ def test_every_file_after_each_verb(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, (verb, done.stderr)
         assert loose(tmp_path / "home", tmp_path / "published", tmp_path / "out") == [], verb
+
+
+def test_what_python_begins_to_write_is_reached_by_nobody(tmp_path):
+    """A program has the umask that it has: also what it leaves behind when it is killed lies in folders of ours alone."""
+    home = HomeLayout(tmp_path / "home")
+    before = os.umask(0o022)
+    try:
+        with working_folder(home) as folder:
+            assert not folder.path.stat().st_mode & 0o077
+        keep_values(home, "0123", {"name": "Ada"})
+    finally:
+        os.umask(before)
+    assert loose(home.path / "plans") == []
 
 
 @pytest.fixture

@@ -321,6 +321,7 @@ def test_a_folder_with_a_mark_of_an_earlier_version(two):
         ("t.parquet", "a file is there|source 't' is read from there"),
         ("t.parquet/out", "is a file|source 't' is read from there"),
         ("out/small/deeper", "is a published copy, which is replaced as a whole"),
+        ("s3://bucket/out", "only local folders are written"),
     ],
 )
 def test_paths_that_are_refused(two, path, reason):

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.errors import LineageError, NotFound, QuestionError, RunError, SourceError
+from lineage_service.doctor import examine
+from lineage_service.errors import DamagedFile, LineageError, NotFound, QuestionError, RunError, SourceError
 
 ORDERS = {"id": [1, 2, 3, 4, 5], "c": ["a", "a", "b", "b", "c"], "x": [1, 2, 3, 4, 5]}
 PEOPLE = {"who": ["a", "b", "d"], "name": ["Ada", "Bo", "Di"]}
@@ -406,3 +407,19 @@ def test_the_callers_session_stays_the_active_one(spark, home):
         assert SparkSession.active().conf.get("spark.sql.session.timeZone") == "America/New_York"
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_rows_that_came_are_in_a_file_of_ours_and_its_damage_is_told(spark, home):
+    home.run("flow.yml")
+    home.refresh("orders", added=[{"id": 9, "c": "a", "x": 7}])
+    assert (9, "a", 7) in rows(home, "orders", "id", "c", "x")
+    home.close()
+    (came,) = Path("home/runs").glob("*/sources/orders/came-*.parquet")
+    written = bytearray(came.read_bytes())
+    written[len(written) // 3] ^= 1
+    came.write_bytes(written)
+    with Home.open("home") as opened, pytest.raises(DamagedFile, match=r"came-00000\.parquet"):
+        opened.rows("orders").arrow()
+    assert "came-00000.parquet" in str(
+        [each for each in examine(Path("home"), deep=True).checks if each.status == "problem"]
+    )

@@ -296,9 +296,12 @@ def row_options(function: Callable[..., None]) -> Callable[..., None]:
     @limit_option
     @wraps(function)
     def with_lists(*args: Any, columns: tuple[str, ...], order_by: tuple[str, ...], **options: Any) -> None:
+        names = [name for text in columns for name in split_names(text)]
+        if columns and not names:
+            raise click.UsageError("--columns names no column.")
         function(
             *args,
-            columns=[name for text in columns for name in split_names(text)] or None,
+            columns=names or None,
             order_by=[term for text in order_by for term in split_terms(text)] or None,
             **options,
         )

@@ -29,9 +29,9 @@ from lineage_service.query.stale import cut_note
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
-from lineage_service.subjects.finding import SubjectRows, declared_of, required_key, rows_of_subjects
+from lineage_service.subjects.finding import SubjectRows, declared_of, rows_of_subjects, subject_key
 from lineage_service.subjects.given import Subject
-from lineage_service.subjects.key import Key, existing_key, home_key
+from lineage_service.subjects.key import Key
 
 VERSION = 1
 MIN_GROUP = 5
@@ -84,18 +84,6 @@ def access(
 def _asked(audit: Audit, subjects: Sequence[Subject], min_group: int) -> tuple[Asking, Document]:
     asking = Asking(audit.ask, subject_key(audit.ask), subjects, min_group)
     return asking, asking.document()
-
-
-def subject_key(ask: Questions) -> Key:
-    """The home's key; made where nobody was ever noted with one, StoreError where it is lost."""
-    if existing_key(ask.home) is None and not any(
-        ask.reader.subjects(each.version_id)
-        for run in ask.reader.runs()
-        for each in ask.graph.datasets(run.id)
-        if each.role == "source"
-    ):
-        return home_key(ask.home)
-    return required_key(ask)
 
 
 @dataclass

@@ -17,7 +17,8 @@ PLANS, VALUES = "plans", "values.json"
 def keep_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]) -> None:
     folder = _folder(home, plan_id)
     with storing(home.path):
-        folder.mkdir(parents=True, mode=0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(mode=0o700)
         handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(note_text(dict(values)))

@@ -256,9 +256,8 @@ class Finisher:
         bounds = Bounds(self.versions[own.source].end, target.end) if target is not None else None
         backward = self._written(pairs_of(edge), "backward", bounds, distinct=False)
         forward = own.forward or backward  # a column that only grows is sorted both ways
-        self.hops.append(
-            Hop(edge.source, edge.target, edge.role, "pairs", own.rows, _size(backward), backward, forward)
-        )
+        size = sum(_size(path) for path in {backward, forward})
+        self.hops.append(Hop(edge.source, edge.target, edge.role, "pairs", own.rows, size, backward, forward))
 
     def _turned(self, edge: Edge, files: list[str], name: str, shape: Shape) -> Path:
         if self.engine.is_near and fits(shape.count):

@@ -63,6 +63,14 @@ def open_text(
     with analysing(position, f"source '{source}'"):
         reader = spark.read.options(**rest).option("basePath", base).format(format)
         declared = _parsed(schema) if schema is not None else reader.load(paths).schema
+        if not declared.fields:
+            raise SourceError(
+                Problem(
+                    f"source '{source}' has no columns: its files are empty",
+                    position,
+                    "say what columns there will be: `schema: a INT, b STRING`",
+                )
+            )
         names = Names.apart_from(declared.names)
         strict = mode != "PERMISSIVE"
         if not strict:

@@ -35,6 +35,7 @@ from lineage_service.store.versions import (
     VersionFile,
     file_state,
     has_changed,
+    is_as_written,
     parquet_footer,
     version_id,
 )
@@ -167,7 +168,7 @@ class SourceOpener:
         return self._from_home(name, version, position, source if is_copy else None)
 
     def _still_there(self, version: Version) -> bool:
-        return not any(has_changed(file, self._path(file)) for file in version.files)
+        return all(is_as_written(file, self._path(file)) for file in version.files)
 
     def _path(self, file: VersionFile) -> str:
         return self.folder.home.absolute(file.path)

@@ -200,9 +200,12 @@ def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
 
 
 def refuse_unlike(files: Sequence[str], footers: Sequence[Footer]) -> None:
-    """SourceError where a column has one kind of type in one file and another in the next: Spark fails midway."""
+    """SourceError where a file has no columns, or a column has one kind of type in one file and another in the next:
+    Spark fails midway."""
     first: dict[str, tuple[str, str]] = {}
     for file, footer in zip(files, footers, strict=True):
+        if not footer.types:
+            raise SourceError(f"file '{file}' has no columns", hint="write it with columns, or leave it out")
         for name, kind in footer.types.items():
             known, where = first.setdefault(name.lower(), (kind, file))
             if _family(known) != _family(kind):

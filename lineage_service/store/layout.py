@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
+from lineage_service.store.permissions import mask
 
 COMMITTED = ".committed"
 PUBLICATIONS = "publications.json"  # copies that a run has announced, until they are in their place
@@ -180,7 +181,9 @@ def _made_with_lock(folder: RunFolder) -> int:
     begun = folder.home.spill / f"new-{folder.run_id}"
     try:
         with sharing(folder.home):
-            (begun / folder.temporary.name).mkdir(parents=True)
+            # Nobody reaches what is written in it, whatever it is written with.
+            begun.mkdir(parents=True, mode=0o777 & ~mask())
+            (begun / folder.temporary.name).mkdir()
             lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
             folder.home.runs.mkdir(parents=True, exist_ok=True)

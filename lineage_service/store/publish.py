@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
@@ -45,7 +46,8 @@ class Publication:
 def target_path(folder: str | Path, path: str) -> Path:
     """The folder that a `path` of an output means, seen from the workflow's folder; links are followed, so that the
     same place has one name, and a link to a folder stays when the folder is replaced."""
-    return Path(os.path.realpath(Path(folder).absolute() / path))
+    given = Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
+    return Path(os.path.realpath(Path(folder).absolute() / given))
 
 
 def waiting_path(target: Path, mark: str) -> Path:
@@ -68,7 +70,8 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
         target = target_path(loaded.path.parent, output.path)
         at = loaded.marks.at("outputs", name, "path")
         refused = (
-            _refused_by_home(target, home)
+            _refused_by_scheme(output.path)
+            or _refused_by_home(target, home)
             or _refused_by_sources(target, loaded)
             or _refused_by_place(target)
             or _refused_by_others(target, loaded)
@@ -90,6 +93,12 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
 def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
     """Why nothing can be published to a folder, and what to do; None where it can."""
     return _refused_by_home(target, home) or _refused_by_place(target)
+
+
+def _refused_by_scheme(path: str) -> tuple[str, str] | None:
+    if "://" in path and not path.startswith("file://"):
+        return f"cannot publish to '{path}': only local folders are written", "publish here, and copy it there"
+    return None
 
 
 def _refused_by_home(target: Path, home: HomeLayout) -> tuple[str, str] | None:

@@ -53,6 +53,11 @@ class VersionFile:
         return self.base + self.rows if self.top is None else self.top
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it lies in the home, where nobody else writes."""
+        return not Path(self.path).is_absolute()
+
+    @property
     def is_patched(self) -> bool:
         return self.without is not None or self.only is not None
 
@@ -221,15 +226,26 @@ def file_state(path: str) -> FileState:
 
 
 def has_changed(file: VersionFile | Origin, path: str) -> bool:
-    """Whether the file is no longer what it was when its version was made."""
+    """Whether the file of a user is no longer what it was when its version was made. One in the home does not change:
+    it is as it was written, or damaged."""
+    if isinstance(file, VersionFile) and file.is_ours:
+        return False
     try:
         now = file_state(path)
     except SourceError:
         return True
-    if isinstance(file, VersionFile) and file.only is not None:  # a file of ours, which nobody else writes
-        return (now.size, now.fingerprint) != (file.size, file.fingerprint)
     # A changed time alone counts: the end of a file cannot prove that the rows before it are the same.
     return (now.size, now.mtime_ns, now.fingerprint) != (file.size, file.mtime_ns, file.fingerprint)
+
+
+def is_as_written(file: VersionFile, path: str) -> bool:
+    """Whether a file in the home has the size and the end that it was written with. Its time may differ: a home may be
+    copied."""
+    try:
+        now = file_state(path)
+    except SourceError:
+        return False
+    return (now.size, now.fingerprint) == (file.size, file.fingerprint)
 
 
 def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:

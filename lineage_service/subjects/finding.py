@@ -19,7 +19,7 @@ from lineage_service.store.versions import has_changed
 from lineage_service.subjects.given import Subject
 from lineage_service.subjects.hashing import canonical, canonical_of_text, hashed
 from lineage_service.subjects.index import Declared, Layer, declared_subjects, layers_of
-from lineage_service.subjects.key import VARIABLE, Key, existing_key
+from lineage_service.subjects.key import VARIABLE, Key, existing_key, home_key
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,18 @@ def required_key(ask: Questions) -> Key:
             hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
         )
     return key
+
+
+def subject_key(ask: Questions) -> Key:
+    """The home's key; made where nobody was ever noted with one, StoreError where it is lost."""
+    if existing_key(ask.home) is None and not any(
+        ask.reader.subjects(each.version_id)
+        for run in ask.reader.runs()
+        for each in ask.graph.datasets(run.id)
+        if each.role == "source"
+    ):
+        return home_key(ask.home)
+    return required_key(ask)
 
 
 def _refuse_unknown(subjects: Sequence[Subject], kinds: set[str], home: str) -> None:

@@ -75,8 +75,14 @@ def subjects_in_file(path: Path) -> list[Subject]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             return subjects_in(stream, str(path))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise QuestionError(f"the persons in '{path}' cannot be read ({type(error).__name__})") from None
+    except OSError as error:
+        reason = (error.strerror or "it cannot be opened").lower()
+        raise QuestionError(f"the persons in '{path}' cannot be read: {reason}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise QuestionError(
+            f"the persons in '{path}' cannot be read: the file is no CSV in UTF-8",
+            hint="lines KIND=VALUE, or CSV: columns kind and value, or one column named by a kind",
+        ) from None
 
 
 def _row(row: Sequence[str], width: int, where: str, number: int) -> Subject:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from lineage_cli.commands.audit import AUDIT_VERBS
-from lineage_cli.main import ALIASES, VERBS
+from lineage_cli.main import ALIASES, VERBS, main
 
 from lineage_service.errors import ChecksFailed, NotFound, Position, Problem, WorkflowError
 from lineage_service.progress import Began, Ended, Moved
@@ -306,3 +306,9 @@ def test_the_shell_can_ask_for_completions() -> None:
         check=True,
     )
     assert done.stdout == "plain,backward\n"
+
+
+def test_columns_that_name_none(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["rows", "o", "--columns", " , "])
+    assert left.value.code == 2 and "--columns names no column" in capsys.readouterr().err
