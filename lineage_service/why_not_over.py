@@ -23,10 +23,10 @@ from lineage_service.query.graph import Place, Walk, Way, walk
 from lineage_service.query.lost import Arrival, StepLoss, WhyNot
 from lineage_service.query.over_runs import RunOnTheWay, place_of, runs_between
 from lineage_service.query.selection import Selection
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, own_ways
 from lineage_service.store.layout import HomeLayout, new_run_id, storing
 from lineage_service.understood import Asked, asked_in_run
-from lineage_service.why_not import SHOWN, Tables, count_arrivals, question_tables
+from lineage_service.why_not import SHOWN, Arrived, Tables, arrived_rows, count_arrivals, question_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,12 +48,16 @@ class Following:
     rows: str
     starts: tuple[DatasetRecord, ...]  # all sources that hold the rows
     _ahead: Walk | None = None
-    _found: dict[Place, str | None] = field(default_factory=dict)
+    _found: dict[Place, Arrived | None] = field(default_factory=dict)
 
     def at(self, place: Place) -> str | None:
         """The rows of a place that are made from the rows asked for; None where none can be, absence left out."""
+        arrived = self.arrived(place)
+        return None if arrived is None else arrived.pairs
+
+    def arrived(self, place: Place) -> Arrived | None:
         if place not in self._found:
-            self._found[place] = self._pairs(place)
+            self._found[place] = self._arrived(place)
         return self._found[place]
 
     def places_toward(self, place: Place) -> set[Place]:
@@ -73,16 +77,15 @@ class Following:
         starts = {place_of(each) for each in self.starts}
         return replace(walked, ways=tuple(way for way in walked.ways if way.shared is None or way.end in starts))
 
-    def _pairs(self, place: Place) -> str | None:
+    def _arrived(self, place: Place) -> Arrived | None:
         begin = place_of(self.source)
         if place == begin:
-            return self.tables.keep(f"SELECT b AS rid, b AS id, {OWN} AS role FROM {self.rows}")
+            return Arrived(self.tables.keep(f"SELECT b AS rid, b AS id, {OWN} AS role FROM {self.rows}"))
         ways = self._toward(place)
         if not ways:
             self._refuse_unknown(place)
             return None
-        sql = self.questions.walk_sql(ways, self.start, begin, place, "forward")
-        return self.tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
+        return arrived_rows(self.questions, self.tables, ways, self.start, self.rows, peers=False)
 
     def _refuse_unknown(self, place: Place) -> None:
         """QuestionError where the lineage up to a place was not kept: nobody knows which rows come there."""
@@ -96,7 +99,7 @@ class Following:
         """How many rows of the source are in each of these rows of a place, as themselves."""
         behind, parts = walk(self.questions.graph, place, "backward"), []
         for end in map(place_of, self.starts):
-            ways = behind.toward(end, absence=False)
+            ways = own_ways(behind.toward(end, absence=False))
             if ways and ids:
                 sql = self.questions.walk_sql(ways, Start(rids=tuple(ids)), place, end, "backward")
                 kept = self.tables.keep(f"SELECT a, b FROM ({sql.text}) WHERE role = {OWN}", sql.parameters)
@@ -144,14 +147,15 @@ def why_not_over(
         starts = tuple(one for each in runs for one in each.starts)
         following = Following(questions, tables, named, target, start, rows, starts)
         records = [_run(questions, each) for each in runs]
-        arrived = following.at(place_of(target))
-        if arrived is None:
+        found = following.arrived(place_of(target))
+        if found is None:
             raise QuestionError(
                 f"no row of '{named.full_name}' can be in '{target.full_name}': it only influences it by the absence "
                 "of a match",
                 hint="forward --influence tells which rows that concerns",
             )
-        count_arrivals(answer, questions, arrived)
+        count_arrivals(answer, questions, found)
+        arrived = found.pairs
         if answer.reached < total:
             place, reveal = place_of(target), selection.reveal
             _follow(answer, home, following, runs, records, place, arrived, stages, shown, limit, rids, reveal)

@@ -221,7 +221,10 @@ LAST = Point("last_peer")
 def node_of(tmp_path: Path, measures: dict[str, str], **more: object):
     from lineage_service.checked import checked_workflow
 
-    pq.write_table(pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}),
+        tmp_path / "t.parquet",
+    )
     step = {"name": "w", "op": "window", "input": "t", "partition_by": ["g"], "order_by": ["t"], "measures": measures}
     step = {key: value for key, value in {**step, **more}.items() if value is not None}
     body = {"version": 1, "name": "f", "sources": {"t": {"path": "t.parquet"}}, "steps": [step]}

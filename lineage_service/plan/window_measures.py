@@ -1,4 +1,4 @@
-"""What Spark, or exact lineage, refuses of a window's measures, told before Spark starts and in the user's own words."""
+"""What Spark, or exact lineage, refuses of a window's measures: told before Spark starts, in the user's own words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from lineage_service.plan.schema import ColumnError
 
 # Ranking and offset functions: Spark refuses them over a window without an order.
 NEED_AN_ORDER = frozenset(
-    """
-    row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value counter_diff
-    """.split()
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
+    | {"lag", "lead", "nth_value", "counter_diff"}
 )
 
 # Aggregates with an order of their own: Spark takes neither `order_by` nor `frame` beside it.

@@ -1,0 +1,213 @@
+"""The rows behind one row after another, as what comes and goes from each to the next.
+
+The rows behind all rows of a window, as pairs, may be as many as rows squared. But frames of neighbouring rows differ
+in few positions. So a set is kept of what is behind one row; moving on to the next row changes just what differs.
+What is behind a row is told exactly whatever the order of the rows: only the time that a move takes depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Place, Way
+from lineage_service.query.hop_sql import positions_in, way_ranges
+from lineage_service.query.walk_sql import Start, way_pairs
+from lineage_service.store.patching import Ids
+
+Range = tuple[int, int, int]  # from, to before, and by how much the count of each place in it changes
+
+
+@dataclass(frozen=True)
+class _Links:
+    """What is behind each row of a place over one way, by numbers of rows: others, or ranges of them."""
+
+    end: Place
+    first: Ids  # where the entries of a row begin; one more at the end
+    low: Ids
+    past: Ids | None  # None: no ranges
+
+
+@dataclass
+class _Rows:
+    """The rows of a place that can be reached: their ids in order, and over how many ways each is reached now."""
+
+    ids: Ids
+    counts: Ids
+    links: list[_Links] = field(default_factory=list)
+
+
+class MovingRows:
+    """The rows of `target` behind one row of `begin` at a time. `ways` lead back from the one to the other."""
+
+    def __init__(self, questions: Questions, ways: Sequence[Way], start: Start, begin: Place, target: Place) -> None:
+        if any(way.hop is not None and way.hop.form == "lazy" for way in ways):
+            ways = questions.lazy(ways, start, begin, "backward")
+        self._questions, self._target = questions, target
+        self._here: int | None = None
+        self._places: dict[Place, _Rows] = {}
+        self._reads: Ids | None = None
+        self._load(ways, start, begin)
+
+    @property
+    def rids(self) -> Ids:
+        """The rows of the target that are behind any of the rows."""
+        return self._places[self._target].ids
+
+    def ranks(self, rows: Ids) -> Ids:
+        """By which to sort rows so that moves are short: the places that they have in a window."""
+        begin = next(iter(self._places.values()))
+        numbers = np.searchsorted(begin.ids, rows)
+        return numbers if self._reads is None else self._reads[numbers]
+
+    def move_to(self, row: int | None) -> tuple[list[int], list[int]]:
+        """Goes to another row, or away from all. The numbers (in `rids`) of rows that came, and of those that went."""
+        begin = next(iter(self._places))
+        number = None if row is None else int(np.searchsorted(self._places[begin].ids, row))
+        if number == self._here:
+            return [], []
+        came, gone = ([] if each is None else [each] for each in (number, self._here))
+        self._here = number
+        points: dict[Place, dict[int, int]] = {}
+        ranges: dict[Place, list[Range]] = {}
+        for place, rows in self._places.items():
+            if place != begin:
+                came, gone = _changed(rows.counts, points.get(place), ranges.get(place))
+            if not came and not gone:
+                continue
+            if place == self._target:
+                return came, gone
+            for link in rows.links:
+                for numbers, weight in ((came, 1), (gone, -1)):
+                    for each in numbers:
+                        first, past = int(link.first[each]), int(link.first[each + 1])
+                        if link.past is None:
+                            found = points.setdefault(link.end, {})
+                            for other in link.low[first:past].tolist():
+                                found[other] = found.get(other, 0) + weight
+                        elif first < past:
+                            ranges.setdefault(link.end, []).extend(
+                                (low, end, weight)
+                                for low, end in zip(
+                                    link.low[first:past].tolist(), link.past[first:past].tolist(), strict=True
+                                )
+                            )
+        return [], []
+
+    # --- what is read once ------------------------------------------------------------------------------------
+
+    def _load(self, ways: Sequence[Way], start: Start, begin: Place) -> None:
+        questions, engine = self._questions, self._questions.engine
+        files, tables = questions.files, list[str]()
+
+        def keep(query: str, parameters: Sequence[object] = ()) -> str:
+            tables.append(engine.keep(query, parameters))
+            return tables[-1]
+
+        try:
+            everything = start.rids is None and start.table is None
+            relation, parameters = start.relation(files.rids(begin) if everything else "")
+            ids = {begin: keep(f"SELECT DISTINCT b FROM ({relation})", parameters)}
+            incoming: dict[Place, list[str]] = {}
+            kept: list[tuple[Way, str, bool]] = []
+            for way in ways:
+                if way.start not in ids:
+                    ids[way.start] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(incoming[way.start])})")
+                is_interval = way.hop is not None and way.hop.form == "interval"
+                if way.hop is not None and is_interval:
+                    table = keep(way_ranges(way.hop, ids[way.start], files))
+                    incoming.setdefault(way.end, []).append(positions_in(table))
+                else:
+                    pairs = way_pairs(way, ids[way.start], "backward", files)
+                    table = keep(f"SELECT DISTINCT a, b FROM ({pairs})")
+                    incoming.setdefault(way.end, []).append(f"SELECT b FROM {table}")
+                kept.append((way, table, is_interval))
+            ids[self._target] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(incoming[self._target])})")
+            for place, table in ids.items():
+                (found,) = self._arrays(f"SELECT b FROM {table} ORDER BY b", 1)
+                self._places[place] = _Rows(found, np.zeros(len(found), np.int64))
+            for way, table, is_interval in kept:
+                self._link(way, table, is_interval=is_interval)
+        finally:
+            for table in tables:
+                engine.drop(table)
+
+    def _link(self, way: Way, table: str, *, is_interval: bool) -> None:
+        near, far = self._places[way.start], self._places[way.end]
+        if is_interval:
+            a, low, high = self._arrays(f"SELECT a, lo, hi FROM {table} ORDER BY a, lo", 3)
+            low, past = np.searchsorted(far.ids, low), np.searchsorted(far.ids, high, side="right")
+        else:
+            a, low = self._arrays(f"SELECT a, b FROM {table} ORDER BY a, b", 2)
+            low, past = np.searchsorted(far.ids, low), None
+        first = np.searchsorted(a, np.append(near.ids, np.iinfo(np.int64).max))
+        if self._reads is None and is_interval:
+            self._reads = self._places_in(way.start)
+        near.links.append(_Links(way.end, first, low, past))
+
+    def _places_in(self, window: Place) -> Ids:
+        """Per row of the start its place in a window; from one to the next moves are short."""
+        begin, rows = next(iter(self._places.items()))
+        behind = len(self._places[window].ids)
+        found = np.arange(behind) if window == begin else np.full(len(rows.ids), behind)
+        for link in rows.links:
+            if link.end == window and link.past is None:
+                some = link.first[:-1] < link.first[1:]
+                found[some] = link.low[link.first[:-1][some]]
+        return found
+
+    def _arrays(self, query: str, columns: int) -> list[Ids]:
+        table = self._questions.engine.stream(query).read_all()
+        return [
+            np.asarray(table.column(index).to_numpy(zero_copy_only=False), np.int64) if table.num_rows else _NONE
+            for index in range(columns)
+        ]
+
+
+_NONE: Ids = np.array([], np.int64)
+
+
+def _changed(counts: Ids, points: dict[int, int] | None, ranges: Iterable[Range] | None) -> tuple[list[int], list[int]]:
+    """Counts with what is added to them: the rows that were not reached and are now, and the other way round."""
+    came: list[int] = []
+    gone: list[int] = []
+    for low, past, weight in _summed(ranges) if ranges else ():
+        part = counts[low:past]
+        if weight > 0:
+            came += (np.flatnonzero(part == 0) + low).tolist()
+            part += weight
+        else:
+            part += weight
+            gone += (np.flatnonzero(part == 0) + low).tolist()
+    for number, weight in points.items() if points else ():
+        if weight:
+            before = int(counts[number])
+            counts[number] = before + weight
+            if before == 0:
+                came.append(number)
+            elif before + weight == 0:
+                gone.append(number)
+    if came and gone:  # by ranges it may have come, and by points gone
+        both = set(came).intersection(gone)
+        if both:
+            came, gone = [each for each in came if each not in both], [each for each in gone if each not in both]
+    return came, gone
+
+
+def _summed(ranges: Iterable[Range]) -> list[Range]:
+    """Ranges that do not overlap, with the sum of what is added there; none where that is nothing."""
+    changes: dict[int, int] = {}
+    for low, past, weight in ranges:
+        changes[low] = changes.get(low, 0) + weight
+        changes[past] = changes.get(past, 0) - weight
+    found: list[Range] = []
+    weight = begun = 0
+    for at in sorted(changes):
+        if changes[at]:
+            if weight:
+                found.append((begun, at, weight))
+            weight, begun = weight + changes[at], at
+    return found
