@@ -18,6 +18,7 @@ from lineage_service.query.hop_sql import positions_in, way_ranges
 from lineage_service.query.walk_sql import Start, way_pairs
 from lineage_service.store.patching import Ids
 
+BLOCK = 512
 Range = tuple[int, int, int]  # from, to before, and by how much the count of each place in it changes
 
 
@@ -36,7 +37,7 @@ class _Rows:
     """The rows of a place that can be reached: their ids in order, and over how many ways each is reached now."""
 
     ids: Ids
-    counts: Ids
+    counts: _Counts
     links: list[_Links] = field(default_factory=list)
 
 
@@ -75,7 +76,7 @@ class MovingRows:
         ranges: dict[Place, list[Range]] = {}
         for place, rows in self._places.items():
             if place != begin:
-                came, gone = _changed(rows.counts, points.get(place), ranges.get(place))
+                came, gone = rows.counts.add(points.get(place, {}), ranges.get(place, ()))
             if not came and not gone:
                 continue
             if place == self._target:
@@ -128,7 +129,8 @@ class MovingRows:
             ids[self._target] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(incoming[self._target])})")
             for place, table in ids.items():
                 (found,) = self._arrays(f"SELECT b FROM {table} ORDER BY b", 1)
-                self._places[place] = _Rows(found, np.zeros(len(found), np.int64))
+                has_ranges = any(is_interval and way.end == place for way, _, is_interval in kept)
+                self._places[place] = _Rows(found, _Counts(len(found), has_ranges=has_ranges))
             for way, table, is_interval in kept:
                 self._link(way, table, is_interval=is_interval)
         finally:
@@ -170,31 +172,69 @@ class MovingRows:
 _NONE: Ids = np.array([], np.int64)
 
 
-def _changed(counts: Ids, points: dict[int, int] | None, ranges: Iterable[Range] | None) -> tuple[list[int], list[int]]:
-    """Counts with what is added to them: the rows that were not reached and are now, and the other way round."""
-    came: list[int] = []
-    gone: list[int] = []
-    for low, past, weight in _summed(ranges) if ranges else ():
-        part = counts[low:past]
-        if weight > 0:
-            came += (np.flatnonzero(part == 0) + low).tolist()
-            part += weight
+class _Counts:
+    """Over how many ways each of some rows is reached. In blocks, of each of which it is known what its counts are at
+    least: a long range that is added touches just the blocks in which a row may come or go."""
+
+    def __init__(self, rows: int, *, has_ranges: bool) -> None:
+        blocks = -(-rows // BLOCK) if has_ranges else 0
+        self._plain = None if has_ranges else [0] * rows
+        self._cells = np.zeros(rows if has_ranges else 0, np.int64)  # without what was added to the whole block
+        self._added, self._least = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
+
+    def add(self, points: dict[int, int], ranges: Iterable[Range]) -> tuple[list[int], list[int]]:
+        """The rows that were not reached and are now, and the other way round."""
+        came: list[int] = []
+        gone: list[int] = []
+        if self._plain is not None:
+            for number, weight in points.items():
+                before = self._plain[number]
+                self._plain[number] = before + weight
+                if weight and before == 0:
+                    came.append(number)
+                elif weight and before + weight == 0:
+                    gone.append(number)
+            return came, gone
+        for low, past, weight in _summed([*ranges, *((each, each + 1, points[each]) for each in points)]):
+            self._add_range(low, past, weight, came if weight > 0 else gone)
+        return came, gone
+
+    def _add_range(self, low: int, past: int, weight: int, found: list[int]) -> None:
+        first, last = -(-low // BLOCK), past // BLOCK  # whole blocks, from the first to before the last
+        if first >= last:
+            for block in range(low // BLOCK, -(-past // BLOCK)):
+                self._add_inside(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight, found)
+            return
+        if low < first * BLOCK:
+            self._add_inside(first - 1, low, first * BLOCK, weight, found)
+        least = self._least[first:last]
+        touched = least <= 0 if weight > 0 else least + weight <= 0
+        least += weight
+        self._added[first:last] += weight
+        now = max(weight, 0)  # what a row counts that has just come, or gone
+        for block in (np.flatnonzero(touched) + first).tolist():
+            counts = self._cells[block * BLOCK : (block + 1) * BLOCK] + self._added[block]
+            self._least[block] = counts.min()
+            found += (np.flatnonzero(counts == now) + block * BLOCK).tolist()
+        if last * BLOCK < past:
+            self._add_inside(last, last * BLOCK, past, weight, found)
+
+    def _add_inside(self, block: int, low: int, past: int, weight: int, found: list[int]) -> None:
+        """Adds to some rows of a block."""
+        added, now = int(self._added[block]), max(weight, 0)
+        if past - low == 1:
+            new = int(self._cells[low]) + weight
+            self._cells[low] = new
+            least = new + added
+            if least == now:
+                found.append(low)
         else:
+            part = self._cells[low:past]
             part += weight
-            gone += (np.flatnonzero(part == 0) + low).tolist()
-    for number, weight in points.items() if points else ():
-        if weight:
-            before = int(counts[number])
-            counts[number] = before + weight
-            if before == 0:
-                came.append(number)
-            elif before + weight == 0:
-                gone.append(number)
-    if came and gone:  # by ranges it may have come, and by points gone
-        both = set(came).intersection(gone)
-        if both:
-            came, gone = [each for each in came if each not in both], [each for each in gone if each not in both]
-    return came, gone
+            least = int(part.min()) + added
+            if least == now:
+                found += (np.flatnonzero(part == now - added) + low).tolist()
+        self._least[block] = min(self._least[block], least)
 
 
 def _summed(ranges: Iterable[Range]) -> list[Range]:
