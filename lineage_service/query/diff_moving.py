@@ -89,7 +89,8 @@ class MovingDifference:
             moving = self._sides[place - 1].moving
             if moving is not None:
                 there = np.array([-1 if each[place] is None else each[place] for each in changes], np.int64)
-                ranks = np.where(there < 0, -1, moving.ranks(np.maximum(there, 0)))
+                ranks = np.full(len(there), -1)
+                ranks[there >= 0] = moving.ranks(there[there >= 0])
                 return [changes[index] for index in np.argsort(ranks, kind="stable").tolist()]
         return list(changes)
 
