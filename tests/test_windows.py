@@ -163,7 +163,9 @@ def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
         values = {row["t"]: row["m"] for row in home.rows("two").to_pylist() if row["g"] == "a"}
         assert values == {1: None, 3: None, 4: 10, 5: 30}
         (run_id,) = [run["run_id"] for run in home.runs().to_pylist()]
-        kept = [hop for hop in home._catalog.hops(run_id) if hop.form == "interval" and hop.from_space.startswith("step:")]
+        kept = [
+            hop for hop in home._catalog.hops(run_id) if hop.form == "interval" and hop.from_space.startswith("step:")
+        ]
         assert kept, "rows of partition b were left as they are"
         for hop in kept:
             known = {row["_rid"] for row in home.rows(hop.from_space.removeprefix("step:")).to_pylist()}
