@@ -171,6 +171,11 @@ def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
             known = {row["_rid"] for row in home.rows(hop.from_space.removeprefix("step:")).to_pylist()}
             read = pq.read_table(home.layout.absolute(hop.backward)).column("a").to_pylist()
             assert known >= set(read), "nothing is told of rows that went"
+        home.audit.plan_rectification(f"person={BASE + 6}", {"x": "44"}, out=tmp_path / "correction.json")  # t = 4
+        home.audit.apply(tmp_path / "correction.json", out=tmp_path / "corrected.json")
+        assert_exact(home, rows)
+        values = {row["t"]: row["m"] for row in home.rows("running").to_pylist() if row["g"] == "a"}
+        assert values == {1: 10, 3: 40, 4: 84, 5: 134}
 
 
 def test_all_functions_see_one_order_of_chance(spark, tmp_path):
