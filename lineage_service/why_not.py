@@ -23,7 +23,7 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Way, is_pruned, walk
 from lineage_service.query.lost import Arrival, WhyNot
 from lineage_service.query.selection import Selection
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, has_intervals, own_ways, turned_ways
 from lineage_service.store.layout import HomeLayout, new_run_id, storing
 from lineage_service.understood import Asked, is_elsewhere, refuse_unlinked, understood
 
@@ -65,11 +65,17 @@ def why_not(
         if not total:
             answer.notes.append(f"no row of '{asked.source.full_name}' matches")
             return answer
-        pairs = {
-            step: table for step in asked.on_the_way if (table := _pairs(asked, questions, tables, start, rows, step))
+        found = _arrived(asked, questions, tables, start, rows, asked.target, peers=False)
+        # Where the output's own lineage was not kept, peers are told from that of the datasets before it.
+        known = {
+            step: _arrived(asked, questions, tables, start, rows, step, peers=found is None)
+            for step in asked.on_the_way
+            if step != asked.target
         }
-        if asked.target in pairs:
-            count_arrivals(answer, questions, pairs[asked.target])
+        known[asked.target] = found
+        pairs = {step: each.pairs for step, each in known.items() if each is not None}
+        if found is not None:
+            count_arrivals(answer, questions, found)
         if asked.target not in pairs or answer.reached < total:
             _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
         else:
@@ -107,21 +113,40 @@ def question_tables(questions: Questions) -> Iterator[Tables]:
             questions.engine.drop(name)
 
 
-def _pairs(asked: Asked, questions: Questions, tables: Tables, start: Start, rows: str, step: str) -> str | None:
-    """A table (rid, id, role) of the rows asked for and the rows of a step they are in; None where it was not kept."""
+@dataclass(frozen=True)
+class Arrived:
+    """Where rows come to. pairs: a table (rid, id, role); where `reached` is given, a table of all rids that come
+    there, pairs are those of rows that come as themselves: a window's peers are not multiplied out."""
+
+    pairs: str
+    reached: str | None = None
+
+
+def arrived_rows(
+    questions: Questions, tables: Tables, ways: Sequence[Way], start: Start, rows: str, *, peers: bool
+) -> Arrived:
+    """The rows asked for, at the end of ways ahead. With `peers` also the pairs of rows that a window read."""
+    begin, end = ways[0].start, ways[-1].end
+    if peers or not has_intervals(ways) or any(way.hop is not None and way.hop.form == "lazy" for way in ways):
+        sql = questions.walk_sql(ways, start, begin, end, "forward")
+        return Arrived(tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters))
+    sql = questions.walk_sql(own_ways(ways), start, begin, end, "forward")
+    pairs = tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
+    sql = questions.walk_sql(turned_ways(ways), Start(), end, begin, "backward", pairs=False)
+    reached = f"SELECT DISTINCT b AS rid FROM ({sql.text}) WHERE b IN (SELECT b FROM {rows})"
+    return Arrived(pairs, tables.keep(reached, sql.parameters))
+
+
+def _arrived(
+    asked: Asked, questions: Questions, tables: Tables, start: Start, rows: str, step: str, *, peers: bool
+) -> Arrived | None:
+    """The rows asked for in the rows of a step; None where it was not kept."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
     ways = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
     kept = direction_kept(ways) if ways else None
-    if kept == "forward":
-        sql = questions.walk_sql(ways, start, begin, end, "forward")
-        return tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
     if kept == "backward":
-        ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
-        sql = questions.walk_sql(ways, Start(), end, begin, "backward")
-        return tables.keep(
-            f"SELECT b AS rid, a AS id, role FROM ({sql.text}) WHERE b IN (SELECT b FROM {rows})", sql.parameters
-        )
-    return None
+        ways = turned_ways(walk(questions.graph, end, "backward", links=False).toward(begin, absence=False))
+    return arrived_rows(questions, tables, ways, start, rows, peers=peers) if kept is not None else None
 
 
 def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Direction | None:
@@ -131,10 +156,13 @@ def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Dire
     return next((each for each in directions if not any(is_pruned(hop, each) for hop in hops)), None)
 
 
-def count_arrivals(answer: WhyNot, questions: Questions, pairs: str) -> None:
-    best = f"(SELECT rid, min(role) AS role FROM {pairs} GROUP BY rid)"
+def count_arrivals(answer: WhyNot, questions: Questions, arrived: Arrived) -> None:
+    best = f"(SELECT rid, min(role) AS role FROM {arrived.pairs} GROUP BY rid)"
     answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role = {OWN}")
-    answer.peers = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role <> {OWN}")
+    if arrived.reached is None:
+        answer.peers = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role <> {OWN}")
+    else:
+        answer.peers = questions.engine.scalar(f"SELECT count(*) FROM {arrived.reached}") - answer.reached
     answer.lost = answer.asked - answer.reached - answer.peers
 
 
@@ -155,11 +183,11 @@ def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[i
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
     ahead = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
     if direction_kept(ahead, first="backward") == "backward":
-        ways = walk(questions.graph, end, "backward", links=False).toward(begin, absence=False)
+        ways = own_ways(walk(questions.graph, end, "backward", links=False).toward(begin, absence=False))
         sql = questions.walk_sql(ways, Start(rids=ids), end, begin, "backward")
         counted = f"SELECT a, count(*) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
     else:
-        sql = questions.walk_sql(ahead, Start(), begin, end, "forward")
+        sql = questions.walk_sql(own_ways(ahead), Start(), begin, end, "forward")
         wanted = ", ".join(map(str, ids))
         counted = f"SELECT b, count(*) FROM ({sql.text}) WHERE role = {OWN} AND b IN ({wanted}) GROUP BY b"
     table = questions.engine.keep(counted, sql.parameters)

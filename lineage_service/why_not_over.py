@@ -24,12 +24,14 @@ from lineage_service.query.graph import Place, Walk, Way, is_source, walk
 from lineage_service.query.lost import Arrival, ReasonCount, StepLoss, WhyNot
 from lineage_service.query.over_runs import RunOnTheWay, place_of, places_behind, places_inside, runs_between
 from lineage_service.query.selection import Selection
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, own_ways, turned_ways
 from lineage_service.store.layout import HomeLayout, new_run_id, storing
 from lineage_service.understood import Asked, asked_in_run
 from lineage_service.why_not import (
     SHOWN,
+    Arrived,
     Tables,
+    arrived_rows,
     count_arrivals,
     direction_kept,
     question_tables,
@@ -58,22 +60,27 @@ class Following:
     start: Start
     rows: str
     _ahead: Walk | None = None
-    _found: dict[Place, str | None] = field(default_factory=dict)
+    _found: dict[Place, Arrived | None] = field(default_factory=dict)
 
     @property
     def begin(self) -> Place:
         return place_of(self.source)
 
     def at(self, place: Place) -> str | None:
-        """The rows of a place that are made from the rows asked for; None where none can be, absence left out.
-        QuestionError where the lineage up to it was not kept: nobody knows which rows come there."""
+        """The rows of a place that are made from the rows asked for; None where none can be, absence left out."""
+        arrived = self.arrived(place)
+        return None if arrived is None else arrived.pairs
+
+    def arrived(self, place: Place) -> Arrived | None:
+        """The same, and which rows come there at all. QuestionError where the lineage up to it was not kept: nobody
+        knows which rows come there."""
         if not self.is_kept(place):
             raise QuestionError(
                 f"lineage on the way from '{self.source.full_name}' to another workflow was pruned",
                 hint="ask workflow by workflow, or leave `workload` empty and run again",
             )
         if place not in self._found:
-            self._found[place] = self._pairs(place)
+            self._found[place] = self._arrived(place)
         return self._found[place]
 
     def is_kept(self, place: Place) -> bool:
@@ -95,18 +102,15 @@ class Following:
         behind = walk(self.questions.graph, place, "backward")
         return self.questions.toward(behind, self.begin, "backward", absence=False)
 
-    def _pairs(self, place: Place) -> str | None:
+    def _arrived(self, place: Place) -> Arrived | None:
         if place == self.begin:
-            return self.tables.keep(f"SELECT b AS rid, b AS id, {OWN} AS role FROM {self.rows}")
+            return Arrived(self.tables.keep(f"SELECT b AS rid, b AS id, {OWN} AS role FROM {self.rows}"))
         ways = self._toward(place)
         if not ways:
             return None
-        if direction_kept(ways) == "forward":
-            sql = self.questions.walk_sql(ways, self.start, self.begin, place, "forward")
-            return self.tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
-        sql = self.questions.walk_sql(self._back(place), Start(), place, self.begin, "backward")
-        wanted = f"b IN (SELECT b FROM {self.rows})"
-        return self.tables.keep(f"SELECT b AS rid, a AS id, role FROM ({sql.text}) WHERE {wanted}", sql.parameters)
+        if direction_kept(ways) != "forward":
+            ways = turned_ways(self._back(place))
+        return arrived_rows(self.questions, self.tables, ways, self.start, self.rows, peers=False)
 
     def members(self, place: Place, ids: Sequence[int]) -> dict[int, int]:
         """How many rows of the dataset asked for are in each of these rows of a place, as themselves."""
@@ -114,10 +118,13 @@ class Following:
             return {}
         ways = self._toward(place)
         if direction_kept(ways, first="backward") == "backward":
-            sql = self.questions.walk_sql(self._back(place), Start(rids=tuple(ids)), place, self.begin, "backward")
+            back = own_ways(self._back(place))
+            if not back:
+                return {}
+            sql = self.questions.walk_sql(back, Start(rids=tuple(ids)), place, self.begin, "backward")
             counted = f"SELECT a, count(DISTINCT b) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
         else:
-            sql = self.questions.walk_sql(ways, Start(), self.begin, place, "forward")
+            sql = self.questions.walk_sql(own_ways(ways), Start(), self.begin, place, "forward")
             wanted = ", ".join(map(str, ids))
             counted = f"SELECT b, count(DISTINCT a) FROM ({sql.text}) WHERE role = {OWN} AND b IN ({wanted}) GROUP BY b"
         table = self.tables.keep(counted, sql.parameters)
@@ -174,16 +181,17 @@ def why_not_over(
         following = Following(questions, tables, named, target, start, rows)
         records = [_run(questions, each, target) for each in runs]
         place = place_of(target)
-        arrived = following.at(place) if following.is_kept(place) else None
-        if not runs or (arrived is None and following.is_kept(place)):
+        found = following.arrived(place) if following.is_kept(place) else None
+        arrived = None if found is None else found.pairs
+        if not runs or (found is None and following.is_kept(place)):
             raise QuestionError(
                 f"no row of '{named.full_name}' can be in '{target.full_name}': it only influences it by the absence "
                 "of a match",
                 hint="forward --influence tells which rows that concerns",
             )
-        if arrived is not None:
-            count_arrivals(answer, questions, arrived)
-        if arrived is not None and answer.reached == total:
+        if found is not None:
+            count_arrivals(answer, questions, found)
+        if found is not None and answer.reached == total:
             answer.notes.append("all of them arrive, as the index tells: no step had to be evaluated again")
         else:
             unread = _unread(following, runs)
@@ -309,7 +317,7 @@ def _follow(
         if arrived is None:
             last = segments[-1]  # no run behind the output's own reads what that makes
             arrived = last.arrived
-            count_arrivals(answer, following.questions, arrived)
+            count_arrivals(answer, following.questions, Arrived(arrived))
             answer.peers = last.found.peers()
             answer.lost -= answer.peers
         tables = _last_edges(following, segments, arrived, unread)

@@ -162,6 +162,20 @@ def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
         assert_exact(home, rows)
         values = {row["t"]: row["m"] for row in home.rows("two").to_pylist() if row["g"] == "a"}
         assert values == {1: None, 3: None, 4: 10, 5: 30}
+        (run_id,) = [run["run_id"] for run in home.runs().to_pylist()]
+        kept = [
+            hop for hop in home._catalog.hops(run_id) if hop.form == "interval" and hop.from_space.startswith("step:")
+        ]
+        assert kept, "rows of partition b were left as they are"
+        for hop in kept:
+            known = {row["_rid"] for row in home.rows(hop.from_space.removeprefix("step:")).to_pylist()}
+            read = pq.read_table(home.layout.absolute(hop.backward)).column("a").to_pylist()
+            assert known >= set(read), "nothing is told of rows that went"
+        home.audit.plan_rectification(f"person={BASE + 6}", {"x": "44"}, out=tmp_path / "correction.json")  # t = 4
+        home.audit.apply(tmp_path / "correction.json", out=tmp_path / "corrected.json")
+        assert_exact(home, rows)
+        values = {row["t"]: row["m"] for row in home.rows("running").to_pylist() if row["g"] == "a"}
+        assert values == {1: 10, 3: 40, 4: 84, 5: 134}
 
 
 def test_all_functions_see_one_order_of_chance(spark, tmp_path):
@@ -221,9 +235,13 @@ LAST = Point("last_peer")
 def node_of(tmp_path: Path, measures: dict[str, str], **more: object):
     from lineage_service.checked import checked_workflow
 
-    pq.write_table(pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"]}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}),
+        tmp_path / "t.parquet",
+    )
     step = {"name": "w", "op": "window", "input": "t", "partition_by": ["g"], "order_by": ["t"], "measures": measures}
-    body = {"version": 1, "name": "f", "sources": {"t": {"path": "t.parquet"}}, "steps": [{**step, **more}]}
+    step = {key: value for key, value in {**step, **more}.items() if value is not None}
+    body = {"version": 1, "name": "f", "sources": {"t": {"path": "t.parquet"}}, "steps": [step]}
     (tmp_path / "f.yml").write_text(json.dumps({**body, "outputs": {"w": {}}}), encoding="utf-8")
     return checked_workflow(tmp_path / "f.yml", None, lambda _: None)[1].steps["w"]
 
@@ -304,6 +322,53 @@ def test_frames_that_are_taken(tmp_path):
         node_of(tmp_path, {"m": "sum(x)"}, frame=frame)
     node_of(tmp_path, {"m": "sum(x)"}, frame="ROWS 1 PRECEDING", order_by=[])
     assert not [each for each in validate_workflow(tmp_path / "f.yml", home=tmp_path / "h") if each.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "told"),
+    [
+        ("measure(x)", {}, "measure() reads a measure of a metric view"),
+        ("grouping(g)", {}, "grouping() tells of grouping sets"),
+        ("count(DISTINCT x)", {}, "no DISTINCT over a window"),
+        ("counter_diff(DISTINCT x)", {}, "no DISTINCT over a window"),
+        ("counter_diff(x)", {"order_by": []}, "counter_diff() needs an order"),
+        ("median(x)", {}, "no `order_by` beside median()"),
+        ("percentile_cont(0.5) WITHIN GROUP (ORDER BY x)", {"order_by": [], "frame": "ROWS 1 PRECEDING"}, "no `frame`"),
+        ("listagg(s) WITHIN GROUP (ORDER BY s)", {}, "no `order_by` beside listagg()"),
+        ("sum(max(x))", {}, "max() stands inside of sum()"),
+        ("lag(row_number())", {}, "row_number() stands inside of lag()"),
+        ("lag(x, t)", {}, "lag() takes a constant as its offset, and 't' is none"),
+        ("lead(x, - t) IGNORE NULLS", {}, "lead() takes a constant as its offset, and '- t' is none"),
+        ("lag(x, 0.5)", {}, "the offset of lag() is a whole number, and '0.5' is none"),
+        ("lead(x, NULL)", {}, "the offset of lead() is a whole number, and 'NULL' is none"),
+        ("nth_value(x, t)", {}, "nth_value() takes a constant as its offset, and 't' is none"),
+        ("ntile(t)", {}, "ntile() takes a constant as its number of groups, and 't' is none"),
+    ],
+)
+def test_measures_that_spark_would_refuse(tmp_path, measure, more, told):
+    from lineage_service.errors import WorkflowError
+
+    with pytest.raises(WorkflowError) as error:
+        node_of(tmp_path, {"m": measure}, **more)
+    (problem,) = error.value.problems
+    assert told in problem.message
+    assert problem.position is not None
+
+
+@pytest.mark.parametrize("measure", ["measure(x)", "grouping(g)", "grouping_id()"])
+def test_aggregates_that_no_step_takes(tmp_path, measure):
+    from lineage_service.errors import WorkflowError
+
+    with pytest.raises(WorkflowError):
+        node_of(tmp_path, {"m": measure}, op="aggregate", by=["g"], partition_by=None, order_by=None)
+
+
+def test_measures_that_are_taken(tmp_path):
+    for measure in ("lag(x, -1)", "lag(x, 1 + 1)", "lag(x, length('ab')) IGNORE NULLS", "any(x > 1)", "mode(x)",
+                    "sum(x) FILTER (WHERE t > 1)", "nth_value(x, 2)", "ntile(3)", "listagg(s)", "count(*) - lag(x)"):  # fmt: skip
+        node_of(tmp_path, {"m": measure})
+    node_of(tmp_path, {"m": "median(x)", "n": "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"}, order_by=[])
+    node_of(tmp_path, {"m": "vector_sum(v)"}, op="aggregate", by=["g"], partition_by=None, order_by=None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ shared files are written anew without them, before anything is committed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,14 +22,17 @@ from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Place, Way
-from lineage_service.query.hop_sql import masked_by, pairs_relation
+from lineage_service.query.hop_sql import masked_by, pairs_relation, positions_in, unmasked, way_ranges
+from lineage_service.query.walk_sql import way_pairs
 from lineage_service.store.checksums import verify
 from lineage_service.store.compacting import compacted
+from lineage_service.store.engine import literal
 from lineage_service.store.layout import RunFolder, storing
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.versions import Version
 from lineage_service.subjects.noted import scan_of
 
+_NO_IDS = "SELECT 0::BIGINT AS b WHERE false"
 PAIRED = ("pairs", "column", "keyed")
 
 
@@ -51,6 +55,8 @@ class Purging:
         for hop in dict.fromkeys(hops):
             if hop.form in PAIRED and self._speaks_of_more(hop):
                 paired.setdefault((hop.from_space, hop.to_space, hop.role), []).append(hop)
+            elif hop.form == "interval":
+                found.append(hop)
             elif (kept := self._with_one_mask(hop)) is not None:
                 found.append(kept)
         # Pairs of the same two spaces that are right as they are join those that are written anew.
@@ -58,6 +64,9 @@ class Purging:
             same = [hop for hop in found if hop.form == "pairs" and (hop.from_space, hop.to_space, hop.role) == key]
             found = [hop for hop in found if hop not in same]
             found.append(self._paired(key, [*same, *group]))
+        found = _reachable(_without_doubles(found))
+        with self._reached_ids(found) as reached:
+            found = [self._intervals(hop, reached) if hop.form == "interval" else hop for hop in found]
         return _reachable(_without_doubles(found))
 
     def _speaks_of_more(self, hop: HopRecord) -> bool:
@@ -69,7 +78,7 @@ class Purging:
     def _paired(self, key: tuple[str, str, int], hops: Sequence[HopRecord]) -> HopRecord:
         run_id = self.folder.run_id
         ends = Place(run_id, key[0]), Place(run_id, key[1])
-        files = HomeFiles(self.folder.home.absolute, lambda place: scan_of(self.folder, self.versions[place.space]))
+        files = self._files()
         parts = [f"SELECT a, b FROM ({pairs_relation(Way(*ends, hop), 'backward', files)})" for hop in hops]
         text = " UNION ALL ".join(parts)
         for space, side in ((key[0], "a"), (key[1], "b")):
@@ -94,6 +103,64 @@ class Purging:
         size = sum(path.stat().st_size for path in paths)
         inside = [self.folder.home.relative(path) for path in paths]
         return HopRecord(run_id, *key, "pairs", rows, size, *inside)
+
+    def _intervals(self, hop: HopRecord, reached: Callable[[str], str]) -> HopRecord:
+        """What rows of a window read, of the rows that are still there, or that such a row is made of."""
+        rows = self._unmasked(hop)
+        left = f"SELECT i.* FROM ({rows}) i SEMI JOIN {reached(hop.from_space)} r ON r.b = i.a"
+        number = self.engine.scalar(f"SELECT count(*) FROM ({left})")
+        # Positions are no longer all there: what is counted from them alone would be too many.
+        body = json.dumps({"frames": body_of(hop)["frames"]})
+        if number == self.engine.scalar(f"SELECT count(*) FROM {self._files().index(hop.backward)}"):
+            return replace(hop, body=body) if masked_by(hop) else hop
+        if not number:
+            return HopRecord(hop.run_id, hop.from_space, hop.to_space, hop.role, "empty", 0, 0, None, None)
+        with storing(self.folder.home.path):
+            self.folder.index.mkdir(parents=True, exist_ok=True)
+            path = self.folder.index / f"kept-{self._written}.intervals.parquet"
+            options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}"
+            self.engine.connection.execute(f"COPY ({left} ORDER BY a) TO {literal(str(path))} ({options})")
+        self._written += 1
+        inside, size = self.folder.home.relative(path), path.stat().st_size
+        return replace(hop, rows=number, bytes=size, backward=inside, body=body)
+
+    def _unmasked(self, hop: HopRecord) -> str:
+        files = self._files()
+        return unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+
+    def _files(self) -> HomeFiles:
+        return HomeFiles(self.folder.home.absolute, lambda place: scan_of(self.folder, self.versions[place.space]))
+
+    @contextmanager
+    def _reached_ids(self, hops: Sequence[HopRecord]) -> Iterator[Callable[[str], str]]:
+        """Per space a table (column b) of its ids that rows of datasets lead to."""
+        tables: dict[str, str] = {}
+        kept: list[str] = []
+
+        def keep(query: str) -> str:
+            kept.append(self.engine.keep(query))
+            return kept[-1]
+
+        def reached(space: str) -> str:
+            if space not in tables:
+                rids = scan_of(self.folder, self.versions[space]).all_rids() if space in self.versions else None
+                leading = [hop for hop in hops if hop.to_space == space and hop.form != "empty"]
+                parts = [ids_behind(hop) for hop in leading] if rids is None else [rids]
+                tables[space] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts or [_NO_IDS])})")
+            return tables[space]
+
+        def ids_behind(hop: HopRecord) -> str:
+            before = reached(hop.from_space)
+            if hop.form == "interval":
+                return positions_in(keep(way_ranges(hop, before, self._files())))
+            way = Way(Place(self.folder.run_id, hop.from_space), Place(self.folder.run_id, hop.to_space), hop)
+            return f"SELECT b FROM ({way_pairs(way, before, 'backward', self._files())})"
+
+        try:
+            yield reached
+        finally:
+            for table in kept:
+                self.engine.drop(table)
 
     def _with_one_mask(self, hop: HopRecord) -> HopRecord | None:
         """A hop that follows from row numbers: what it is silent about, in one file; None where that is everything."""

@@ -15,8 +15,10 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
+from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import UNCAPTURED, Place, Way, is_pruned, walk
-from lineage_service.query.walk_sql import FEW, Start, translated_rid
+from lineage_service.query.moving_rows import MovingRows
+from lineage_service.query.walk_sql import FEW, Start, has_intervals, own_ways, translated_rid
 from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
@@ -221,6 +223,7 @@ class Company:
         start = started(self.ask, rids)
         tables: list[str] = [] if start.table is None else [start.table]
         parts: list[str] = []
+        moving: list[_Persons] = []
         try:
             for target in sorted(each for each in places if each.space.startswith("source:")):
                 dataset = graph.datasets_at(target)[0]
@@ -233,6 +236,12 @@ class Company:
                 if target == place:
                     relation, parameters = start.relation("")
                     query = f"SELECT b AS a, b, 0 AS role FROM ({relation})"
+                elif has_intervals(ways):
+                    # Rows that a window read are counted as they come and go: as pairs they may be rows squared.
+                    rows = MovingRows(self.ask, ways, start, place, target)
+                    moving.append(_Persons(rows, self._kept_owners(persons, tables)))
+                    sql = self.ask.walk_sql(own_ways(ways), start, place, target, "backward")
+                    query, parameters = sql.text, sql.parameters
                 else:
                     sql = self.ask.walk_sql(ways, start, place, target, "backward")
                     query, parameters = sql.text, sql.parameters
@@ -247,15 +256,49 @@ class Company:
                     parts.append(f"SELECT * FROM {tables[-1]}")
             if not parts:
                 return "no source behind it declares a subject"
+            others = f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._is_asked()}"
+            if moving:
+                return self._moved(rids, others, moving)
             query = (
                 f"SELECT a, count(DISTINCT (kind, hash)), count(DISTINCT (kind, hash)) FILTER (role = 0) "
-                f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._is_asked()} GROUP BY a"
+                f"{others} GROUP BY a"
             )
             counted = {int(a): Others(int(all_), int(own)) for a, all_, own in engine.rows(query)}
         finally:
             for table in tables:
                 engine.drop(table)
         return {int(rid): counted.get(int(rid), Others(0, 0)) for rid in rids}
+
+    def _kept_owners(self, persons: Iterable[tuple[str, tuple[str, list[object]]]], tables: list[str]) -> str:
+        """A query (kind, hash, rid) of the persons other than who asks, and their rows."""
+        kept = []
+        for kind, (relation, bound) in persons:
+            query = f"SELECT {literal(kind)} AS kind, hash, rid FROM ({relation})"
+            tables.append(self.ask.engine.keep(f"SELECT * FROM ({query}) WHERE NOT {self._is_asked()}", bound))
+            kept.append(f"SELECT * FROM {tables[-1]}")
+        return " UNION ".join(kept)
+
+    def _moved(self, rids: Ids, others: str, moving: Sequence[_Persons]) -> dict[int, Others]:
+        """Counts of other persons where some of them are behind rows that a window read. `others` are the others that
+        are behind a row without that: (a, kind, hash, role)."""
+        engine = self.ask.engine
+        known: dict[tuple[str, bytes], int] = {}
+        beside: dict[int, dict[int, bool]] = {}  # by row the numbers of persons, and whether they are more than peers
+        for a, kind, digest, role in engine.rows(f"SELECT a, kind, hash, min(role) {others} GROUP BY a, kind, hash"):
+            number = known.setdefault((kind, digest), len(known))
+            beside.setdefault(int(a), {})[number] = role == 0
+        for each in moving:
+            each.number(engine, known)
+        rows = [0] * len(known)  # behind the row at hand, by person
+        behind = 0
+        found = {}
+        for rid in rids[np.argsort(moving[0].rows.ranks(rids), kind="stable")].tolist():
+            for each in moving:
+                behind += each.move_to(rid, rows)
+            near = beside.get(rid, {})
+            alone = sum(rows[person] == 0 for person in near)
+            found[rid] = Others(behind + alone, sum(near.values()))
+        return {int(rid): found[int(rid)] for rid in rids}
 
     def _is_asked(self) -> str:
         alike = [
@@ -302,3 +345,34 @@ class Company:
         text = canonical(column(own.name), own.type)
         query = f"SELECT {hashed(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
         return f"{query} WHERE {text} IS NOT NULL", list(self.key.pads)
+
+
+@dataclass
+class _Persons:
+    """The persons that rows behind one row after another are of, by number. `owners`: a query (kind, hash, rid)."""
+
+    rows: MovingRows
+    owners: str
+    _of: dict[int, list[int]] = field(default_factory=dict)
+
+    def number(self, engine: QueryEngine, known: dict[tuple[str, bytes], int]) -> None:
+        """Gives each person a number, in `known`."""
+        places = {rid: place for place, rid in enumerate(self.rows.rids.tolist())}
+        for kind, digest, rid in engine.rows(f"SELECT kind, hash, rid FROM ({self.owners})"):
+            place = places.get(rid)
+            if place is not None:
+                self._of.setdefault(place, []).append(known.setdefault((kind, digest), len(known)))
+
+    def move_to(self, rid: int, counts: list[int]) -> int:
+        """Counts the rows behind the next row to persons; by how much the number of persons has changed."""
+        came, gone = self.rows.move_to(rid)
+        change = 0
+        for place in came:
+            for person in self._of.get(place, ()):
+                change += counts[person] == 0
+                counts[person] += 1
+        for place in gone:
+            for person in self._of.get(place, ()):
+                counts[person] -= 1
+                change -= counts[person] == 0
+        return change

@@ -356,11 +356,14 @@ def _is_count_of_all(tokens: tuple[Token, ...], star: int, after: Token | None) 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """An aggregate or window function in a measure: its arguments as written, and whether it passes over nulls."""
+    """An aggregate or window function in a measure: its arguments as written (without DISTINCT), and whether it passes
+    over nulls. has_order: whether it has a WITHIN GROUP."""
 
     name: str
     arguments: tuple[str, ...]
     ignores_nulls: bool
+    is_distinct: bool = False
+    has_order: bool = False
 
     @property
     def takes_a_frame(self) -> bool:
@@ -394,11 +397,13 @@ def _window_calls(expression: Expression) -> list[tuple[WindowCall, Token]]:
         name = tokens[index].text.lower()
         if name in wanted and _opens(tokens[index + 1]) and not _is_quantifier(tokens, index):
             closing, last = _closing(tokens, index + 1), _end_of_call(tokens, index + 1)
-            arguments = _arguments(text, tokens[index + 2 : closing])
+            is_distinct = closing > index + 3 and tokens[index + 2].token_type.name == "DISTINCT"
+            arguments = _arguments(text, tokens[index + 2 + is_distinct : closing])
             behind = [token.text.lower() for token in tokens[closing + 1 : last + 1]]
             # lag(x, 1, NULL, true) is lag(x, 1, NULL) IGNORE NULLS.
             flag = name in ("lag", "lead") and len(arguments) > 3 and arguments[3].lower() == "true"
-            found.append((WindowCall(name, arguments, "ignore" in behind or flag), tokens[last]))
+            ignores = "ignore" in behind or flag
+            found.append((WindowCall(name, arguments, ignores, is_distinct, "within" in behind), tokens[last]))
             index = last
         index += 1
     return found

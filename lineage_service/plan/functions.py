@@ -14,10 +14,10 @@ AGGREGATES = frozenset(
     kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg
     max max_by mean measure median min min_by mode percentile percentile_approx percentile_cont
     percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-    regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg
-    theta_sketch_agg theta_union_agg try_avg try_sum tuple_intersection_agg_double
+    regr_syy schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum
+    theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum tuple_intersection_agg_double
     tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
-    tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance
+    tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     """.split()
 )
 
@@ -144,6 +144,7 @@ _STORAGE = ("depends on how the data is stored and would change under capture", 
 _SPLIT = ("depends on how Spark splits the data and would change under capture", "number rows with a window step")
 _PLACE = ("depends on settings of the session that runs it", "pass it as a variable: `vars:` and --var")
 _FILES = ("can read files by its options", "parse it before, and read the result as a source")
+_METRIC = ("reads a measure of a metric view, and a workflow has none", "call an aggregate such as sum, max or count")
 _TABLE = ("gives a table, not a value", "read it as a source")
 
 # Functions of Spark that an expression may not call: why not, and what to do instead.
@@ -155,6 +156,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf", "from_xml", "schema_of_xml"), _FILES
     ),
+    "measure": _METRIC,
     **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations", "range"), _TABLE),
 }
 

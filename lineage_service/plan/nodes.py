@@ -24,10 +24,10 @@ from lineage_service.plan.expressions import (
     with_stars_expanded,
 )
 from lineage_service.plan.frames import Frame
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.readable import no_predicate, type_in, unreadable
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
+from lineage_service.plan.window_measures import GROUPING, window_call_faults
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 
@@ -224,6 +224,9 @@ class Aggregate(_Unary):
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         keys = {ref.parts[0].lower() for named in self.keys for ref in named.expression.columns if len(ref.parts) == 1}
         for measure in self.measures:
+            for name in sorted(GROUPING & set(measure.expression.called)):
+                message = f"measure '{measure.name}': {name}() tells of grouping sets, and `by` is one set"
+                yield ColumnError(message), measure.expression.position
             for ref in measure.expression.bare_columns:
                 if ref.parts[0].lower() not in keys:
                     yield (
@@ -420,13 +423,12 @@ class Window(_Unary):
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing(self.partition_by, self.input.schema)
-        for measure in self.measures if not self.order_by else ():
-            unordered = sorted(set(measure.expression.called) & NEED_AN_ORDER)
-            if unordered and not measure.expression.windowed:
-                message = f"measure '{measure.name}': {unordered[0]}() needs an order"
-                yield ColumnError(message, "add `order_by` to the step"), measure.expression.position
         for measure in self.measures:
-            yield from _chance_faults(measure)
+            # An OVER of its own is refused elsewhere, and its functions are none of this window's.
+            for call in window_calls(measure.expression) if not measure.expression.windowed else ():
+                ordered, framed = bool(self.order_by), self.frame is not None
+                for fault in window_call_faults(measure.name, call, ordered=ordered, framed=framed):
+                    yield fault, measure.expression.position
         if self.frame is not None:
             yield from self._frame_faults(self.frame)
 
@@ -509,27 +511,8 @@ def _exploded_hint(column: str, kind: str | None) -> str | None:
     return split_hint(column) if family(kind) == "text" else None
 
 
-def _chance_faults(measure: Named) -> Iterator[tuple[ColumnError, Position | None]]:
-    """Which rows a function passes over is found by its value, which must be the same when it is evaluated again."""
-    for call in window_calls(measure.expression):
-        passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
-        chance = sorted(CHANCE & set(Expression(call.arguments[0]).called)) if passes_over and call.arguments else []
-        if chance:
-            message = (
-                f"measure '{measure.name}': the rows that {call.name}() passes over cannot be traced, since "
-                f"{chance[0]}() gives another value each time"
-            )
-            hint = "make the value a column first, with a step `with_columns`"
-            yield ColumnError(message, hint), measure.expression.position
-
-
 # Orders that a RANGE frame can be offset from, of the types that are told apart here.
 _RANGED = ("number", "date")
-
-# Ranking and offset functions: Spark refuses them over a window without an order.
-NEED_AN_ORDER = frozenset(
-    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"}
-)
 
 Node = (
     Source | Filter | Project | WithColumns | Aggregate | Distinct | Join | Union | Intersect | Difference

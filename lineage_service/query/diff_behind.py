@@ -6,12 +6,13 @@ are matched by what identifies a row of that source in both versions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
@@ -33,15 +34,19 @@ from lineage_service.query.diff_keys import (
 )
 from lineage_service.query.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
 from lineage_service.query.engine import QueryEngine
-from lineage_service.query.graph import LineageGraph, Place, Walk, walk
+from lineage_service.query.graph import LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.names import DatasetName
 from lineage_service.query.rows import Shape
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, has_intervals
 from lineage_service.store.checksums import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from lineage_service.query.diff_moving import Elsewhere
+    from lineage_service.query.moving_rows import MovingRows
+    from lineage_service.store.patching import Ids
 
 NO_LONGER_THERE = "rows of this version are no longer there (snapshot: true keeps them)"
 ONE_RUN_ONLY = "only the run {} reads it"
@@ -175,6 +180,8 @@ class BehindChanges:
                 identity = replace(identity, masked=NONE.union(*map(self.questions.masks.of, sides)))
             if not contributes:
                 return identity, {}
+            if self._over_windows(pair):
+                return identity, self._moving(pair, identity, versions, tables)
             pairs = (
                 tables.keep(self._pairs(pair.before, self.before, "rid_before", tables)),
                 tables.keep(self._pairs(pair.after, self.after, "rid_after", tables)),
@@ -183,7 +190,9 @@ class BehindChanges:
             if identity.identity is None and pair.before is not None and pair.after is not None:
                 return identity, {n: Behind(identity, None, both) for n, both in contributing.items()}
             behind = tables.keep(self._behind(pair, identity, versions, pairs, tables))
-            return identity, self._collected(pair, identity, versions, behind, contributing, tables)
+            shown = tables.keep(sql.shown_behind_sql(behind, self.rows))
+            counts = tuples(self.engine, sql.behind_counts_sql(behind))
+            return identity, self._collected(pair, identity, versions, shown, counts, contributing)
 
     # --- who is who -------------------------------------------------------------------------------------------
 
@@ -302,6 +311,97 @@ class BehindChanges:
         )
         return sql.behind_sql(matched, sides, elsewhere, width, tests, unique=unique)
 
+    # --- through windows ----------------------------------------------------------------------------------------
+
+    def _ways(self, source: DatasetRecord | None, origins: Origins) -> list[Way]:
+        if source is None:
+            return []
+        return self.questions.toward(origins.walked, _place(source), "backward", absence=False)
+
+    def _over_windows(self, pair: SourcePair) -> bool:
+        ways = [*self._ways(pair.before, self.before), *self._ways(pair.after, self.after)]
+        return has_intervals(ways)
+
+    def _moving(
+        self, pair: SourcePair, identity: SourceIdentity, versions: Versions | None, tables: Tables
+    ) -> dict[int, Behind]:
+        """What is behind each change, where a window may have read as many rows as there are for each of them."""
+        from lineage_service.query.diff_moving import MovingDifference, Side
+
+        moving = (
+            self._moving_rows(pair.before, self.before, "rid_before", tables),
+            self._moving_rows(pair.after, self.after, "rid_after", tables),
+        )
+        one_sided = pair.before is None or pair.after is None
+        told = identity.identity is not None or one_sided
+        changed: Ids = np.array([], np.int64)
+        texts, tests = None, list[str]()
+        if versions is None:
+            # A row is its rid, in each version for itself where they cannot be compared.
+            reached = [np.array([], np.int64) if each is None else each.rids for each in moving]
+            known = np.union1d(*reached)
+            sides = Side(moving[0], known, np.arange(len(known))), Side(moving[1], known, np.arange(len(known)))
+            classes = len(known)
+        else:
+            keys = identity.key if identity.identity == "key" else tuple(versions.names)
+            texts, tests = (
+                versions.sides(keys, [each.name for each in versions.values(keys)]),
+                self._tests(versions, keys),
+            )
+            numbered = tables.keep(sql.classes_sql(*texts, len(keys)))
+            rows = [self._two_columns(sql.class_rows_sql(each, numbered, len(keys))) for each in texts]
+            sides = Side(moving[0], *rows[0]), Side(moving[1], *rows[1])
+            classes = self.engine.scalar(f"SELECT count(*) FROM {numbered}")
+            if identity.identity == "key":
+                query = sql.changed_classes_sql(*texts, numbered, len(keys), tests)
+                changed = np.array(self.engine.ids(query), np.int64)
+        elsewhere: Elsewhere = "unknown" if one_sided else "there" if versions is None else "looked up"
+        named = identity.identity == "key"
+        difference = MovingDifference(sides, classes, changed, elsewhere, named=named)
+        listed = tuples(self.engine, f"SELECT n, rid_before, rid_after FROM {self.changes} ORDER BY n")
+        counts, contributing, shown = [], dict[int, tuple[int, int]](), []
+        for n, tally, behind in difference.counted(listed, self.rows if told else 0):
+            if any(behind):
+                contributing[n] = behind
+                counts.append((n, *tally.counts))
+                shown += [
+                    (n, turn, each.kind, each.before, each.after, each.known) for turn, each in enumerate(tally.shown)
+                ]
+        if not told:
+            return {n: Behind(identity, None, both) for n, both in sorted(contributing.items())}
+        table = tables.keep(
+            sql.shown_with_differences_sql(self._kept_shown(shown, tables), texts if named else None, tests)
+        )
+        return self._collected(pair, identity, versions, table, sorted(counts), contributing)
+
+    def _moving_rows(
+        self, source: DatasetRecord | None, origins: Origins, rid: str, tables: Tables
+    ) -> MovingRows | None:
+        ways = self._ways(source, origins)
+        if source is None or not ways:
+            return None
+        from lineage_service.query.moving_rows import MovingRows
+
+        start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
+        return MovingRows(self.questions, ways, start, origins.walked.start, _place(source))
+
+    def _two_columns(self, query: str) -> tuple[Ids, Ids]:
+        table = self.engine.stream(query).read_all()
+        first, second = (np.array(each.to_pylist(), np.int64) for each in table.columns)
+        return first, second
+
+    def _kept_shown(self, rows: Sequence[tuple[object, ...]], tables: Tables) -> str:
+        import pyarrow as pa
+
+        schema = pa.schema(
+            [("n", pa.int64()), ("turn", pa.int64()), ("kind", pa.string()), ("rid_before", pa.int64()),
+             ("rid_after", pa.int64()), ("known", pa.bool_())]
+        )  # fmt: skip
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        batch = pa.record_batch([pa.array(each, kind.type) for each, kind in zip(columns, schema, strict=True)], schema)
+        tables.names.append(self.engine.keep_rows(schema, [batch]))
+        return tables.names[-1]
+
     def _tests(self, versions: Versions, keys: Sequence[str]) -> list[str]:
         """How values are compared: within the tolerance only where a run computed them, as another workflow's output
         is. What files hold is compared exactly: a change there is one, however small."""
@@ -314,11 +414,10 @@ class BehindChanges:
         pair: SourcePair,
         identity: SourceIdentity,
         versions: Versions | None,
-        behind: str,
+        shown: str,
+        counts: Iterable[Sequence[int]],
         contributing: Mapping[int, tuple[int, int]],
-        tables: Tables,
     ) -> dict[int, Behind]:
-        shown = tables.keep(sql.shown_behind_sql(behind, self.rows))
         old = self._rows(pair.before, shown, "rid_before")
         new = self._rows(pair.after, shown, "rid_after")
         compared = [] if versions is None else [each.name for each in versions.values(identity.key)]
@@ -336,7 +435,7 @@ class BehindChanges:
                 contributing[n],
                 tuple(rows.get(n, ())),
             )
-            for n, added, recent, removed, gone, changed, same in tuples(self.engine, sql.behind_counts_sql(behind))
+            for n, added, recent, removed, gone, changed, same in counts
         }
 
     def _rows(self, source: DatasetRecord | None, shown: str, rid: str) -> Callable[[int | None], Row | None]:

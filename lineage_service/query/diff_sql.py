@@ -235,6 +235,38 @@ def shown_behind_sql(behind: str, rows: int) -> str:
     )
 
 
+def classes_sql(before: str, after: str, keys: int) -> str:
+    """Every key of two whole versions, with a number c from 0."""
+    by = ", ".join(f"k{index}" for index in range(max(1, keys)))
+    both = f"SELECT {by} FROM ({before}) UNION SELECT {by} FROM ({after})"
+    return f"SELECT *, row_number() OVER () - 1 AS c FROM ({both})"
+
+
+def class_rows_sql(side: str, classes: str, keys: int) -> str:
+    """(rid, c): the key of each row."""
+    return f"SELECT s.rid, c.c FROM ({side}) s JOIN {classes} c ON {same_key(keys, 's', 'c')} ORDER BY s.rid"
+
+
+def changed_classes_sql(before: str, after: str, classes: str, keys: int, tests: Sequence[str]) -> str:
+    """Keys, each of one row in both versions, whose rows differ."""
+    return (
+        f"SELECT c.c FROM ({before}) b JOIN ({after}) a ON {same_key(keys)} "
+        f"JOIN {classes} c ON {same_key(keys, 'b', 'c')} WHERE {any_differs(tests)} ORDER BY 1"
+    )
+
+
+def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests: Sequence[str]) -> str:
+    """Rows to show (n, turn, kind, rid_before, rid_after, known), with the columns in which they differ."""
+    columns = "s.n, s.kind, s.rid_before, s.rid_after, s.known"
+    if sides is None:
+        return f"SELECT {columns}, NULL::INTEGER[] AS differs FROM {shown} s ORDER BY s.n, s.turn"
+    return (
+        f"SELECT {columns}, CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
+        f"FROM {shown} s LEFT JOIN ({sides[0]}) b ON b.rid = s.rid_before "
+        f"LEFT JOIN ({sides[1]}) a ON a.rid = s.rid_after ORDER BY s.n, s.turn"
+    )
+
+
 def version_counts_sql(before: str, after: str, keys: int, tests: Sequence[str], *, unique: bool) -> str:
     """How many rows of a whole version were added, removed, changed."""
     sides = [f"(SELECT s.*, {copies(keys, unique=unique)} AS copy FROM ({side}) s)" for side in (before, after)]

@@ -63,7 +63,8 @@ def _pairs_relation(
     nearer, farther = ends(way, direction)
     if hop.form == "pairs":
         path, near = (hop.backward, "a") if direction == "backward" else (hop.forward, "b")
-        return f"SELECT a, b FROM {files.index(path, near, rids)}"
+        # Kept for the other direction only: the same pairs in another order.
+        return f"SELECT a, b FROM {files.index(path or hop.forward or hop.backward, near, rids)}"
     if hop.form == "column":
         if direction == "forward" and hop.forward is not None:
             return f"SELECT a, b FROM {files.index(hop.forward, 'b', rids)}"
@@ -166,6 +167,22 @@ def interval_part(
         f"ON q.role = h.wanted AND q.b >= h.lo{n} WHERE q.b <= h.hi{n}"
         for n in range(frames)
     )
+
+
+def way_ranges(hop: HopRecord, ids: str, files: HomeFiles) -> str:
+    """(a, lo, hi): the intervals of a window that the ids (column b) of a relation read."""
+    stored = unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+    return " UNION ALL ".join(
+        f"SELECT h.a, h.lo{n} AS lo, h.hi{n} AS hi FROM ({stored}) h SEMI JOIN {ids} r ON r.b = h.a "
+        f"WHERE h.lo{n} IS NOT NULL"
+        for n in range(int(body_of(hop)["frames"]))
+    )
+
+
+def positions_in(ranges: str) -> str:
+    """(b): every position in a relation (lo, hi), once."""
+    islands = merged_intervals(f"SELECT 0 AS a, 0 AS role, lo, hi FROM {ranges}", ["a", "role"])
+    return f"SELECT b FROM ({_positions(islands)})"
 
 
 def _positions(intervals: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import HopRecord
 
+from lineage_service.capture.handles import Role
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.hop_sql import formula_part, interval_part, masked_by, pairs_relation, unmasked
@@ -85,6 +86,32 @@ def walk_sql(
     return WalkSql(f"WITH {', '.join(ctes)} {final}", parameters, False)
 
 
+def own_ways(ways: Sequence[Way]) -> list[Way]:
+    """Those of the ways from a place to another on which rows go as themselves, and not as what a window read."""
+    own, reached = [], set[Place]()
+    ends = {ways[-1].end} if ways else set()
+    for way in reversed(ways):
+        if way.role is Role.OWN and way.end in ends:
+            own.append(way)
+            ends.add(way.start)
+    for way in reversed(own):
+        if way.start == ways[0].start or way.start in reached:
+            reached.add(way.end)
+    return [way for way in reversed(own) if way.start == ways[0].start or way.start in reached]
+
+
+def turned_ways(ways: Sequence[Way]) -> list[Way]:
+    """The same ways from their end to their start, whatever direction they were kept for."""
+    return [
+        Way(way.end, way.start, way.hop, None if way.shared is None else way.shared.inverse) for way in reversed(ways)
+    ]
+
+
+def has_intervals(ways: Sequence[Way]) -> bool:
+    """Whether pairs are multiplied out of a window's intervals on the way: they may be as many as rows squared."""
+    return any(way.hop is not None and way.hop.form == "interval" for way in ways)
+
+
 def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, pairs: bool) -> WalkSql | None:
     """One hop that is pairs: they are distinct already, and in files sorted by the side that is looked up."""
     if way.hop is None:
@@ -107,6 +134,11 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
         return WalkSql(select, [], presorted)
     rows, parameters = start.relation("")
     return WalkSql(f"{select} SEMI JOIN ({rows}) s ON s.b = h.{near}", parameters, False)
+
+
+def way_pairs(way: Way, ids: str, direction: Direction, files: HomeFiles) -> str:
+    """Pairs (a, b, role) of one way that is no intervals, a among the ids (column b) of a relation."""
+    return _part(way, f"(SELECT b AS a, b, 0 AS role FROM {ids})", direction, files, None, pairs=True)
 
 
 def _part(

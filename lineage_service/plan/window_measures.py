@@ -1,0 +1,100 @@
+"""What Spark, or exact lineage, refuses of a window's measures: told before Spark starts, in the user's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lineage_service.plan.expressions import Expression, ExpressionError, WindowCall, shortened
+from lineage_service.plan.functions import AGGREGATES, CHANCE, WINDOW_ONLY
+from lineage_service.plan.schema import ColumnError
+
+# Ranking and offset functions: Spark refuses them over a window without an order.
+NEED_AN_ORDER = frozenset(
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
+    | {"lag", "lead", "nth_value", "counter_diff"}
+)
+
+# Aggregates with an order of their own: Spark takes neither `order_by` nor `frame` beside it.
+_ORDERED_INSIDE = frozenset({"median", "percentile_cont", "percentile_disc"})
+
+# Tell of grouping sets, which neither an aggregate step nor a window has.
+GROUPING = frozenset({"grouping", "grouping_id"})
+
+# The place of an argument that must be a constant, and whether it counts rows.
+_CONSTANTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
+
+
+def window_call_faults(name: str, call: WindowCall, *, ordered: bool, framed: bool) -> Iterator[ColumnError]:
+    """What is wrong with one function of the measure `name`, in a window that has an order, or a frame, or not."""
+    what = f"measure '{name}': "
+    if call.name in NEED_AN_ORDER and not ordered:
+        yield ColumnError(f"{what}{call.name}() needs an order", "add `order_by` to the step")
+    if call.name in GROUPING:
+        yield ColumnError(f"{what}{call.name}() tells of grouping sets, and a window has none")
+    if call.is_distinct:
+        hint = "count or sum distinct values in a step with `op: aggregate`, and join it"
+        yield ColumnError(f"{what}Spark takes no DISTINCT over a window", hint)
+        return
+    inside = call.name in _ORDERED_INSIDE or (call.has_order and call.name in ("listagg", "string_agg"))
+    if inside and (ordered or framed):
+        key = "order_by" if ordered else "frame"
+        hint = "give it a step of its own, with partition_by alone"
+        yield ColumnError(f"{what}Spark takes no `{key}` beside {call.name}(), which has an order of its own", hint)
+    arguments = list(_read(call.arguments))
+    nested = [each for one in arguments for each in one.called if each in AGGREGATES | WINDOW_ONLY]
+    if nested:
+        hint = "compute the inner one in a step of its own, before this one"
+        yield ColumnError(f"{what}{nested[0]}() stands inside of {call.name}()", hint)
+    yield from _no_constant(what, call)
+    yield from _passed_over_by_chance(what, call, arguments)
+
+
+def _read(arguments: Sequence[str]) -> Iterator[Expression]:
+    """Arguments that are expressions; a `*`, say, is none."""
+    for text in arguments:
+        try:
+            expression = Expression(text)
+            _ = expression.called, expression.columns
+        except ExpressionError:
+            continue
+        yield expression
+
+
+def _no_constant(what: str, call: WindowCall) -> Iterator[ColumnError]:
+    place = _CONSTANTS.get(call.name)
+    if place is None or len(call.arguments) <= place:
+        return
+    text = call.arguments[place]
+    for expression in _read([text]):
+        if expression.columns or CHANCE & set(expression.called):
+            which = "its number of groups" if call.name == "ntile" else "its offset"
+            yield ColumnError(
+                f"{what}{call.name}() takes a constant as {which}, and '{shortened(text)}' is none",
+                "write a number, such as 2",
+            )
+        elif call.name in ("lag", "lead") and _is_no_count(expression):
+            yield ColumnError(
+                f"{what}the offset of {call.name}() is a whole number, and '{shortened(text)}' is none",
+                "write a number, such as 2",
+            )
+
+
+def _is_no_count(expression: Expression) -> bool:
+    """Whether a constant is surely no INT; what is computed is left to Spark."""
+    kinds = [token.token_type.name for token in expression.tokens if token.token_type.name != "DASH"]
+    if len(kinds) != 1:
+        return False
+    bare = expression.text.replace(" ", "").removeprefix("-")
+    return kinds[0] in ("STRING", "NULL", "TRUE", "FALSE") or (kinds[0] == "NUMBER" and not bare.isdecimal())
+
+
+def _passed_over_by_chance(what: str, call: WindowCall, arguments: Sequence[Expression]) -> Iterator[ColumnError]:
+    """Which rows a function passes over is found by its value, which must be the same when it is evaluated again."""
+    passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
+    chance = sorted(CHANCE & set(arguments[0].called)) if passes_over and arguments else []
+    if chance:
+        yield ColumnError(
+            f"{what}the rows that {call.name}() passes over cannot be traced, since {chance[0]}() gives another value "
+            "each time",
+            "make the value a column first, with a step `with_columns`",
+        )
