@@ -274,4 +274,6 @@ def test_snapshots_of_older_homes_are_placed_in_their_copy(tmp_path):
     old = Version.from_json("v", json.dumps(body))
     assert old == replace(now, origins=(), reading={})
     copy = str(tmp_path / "runs/r/sources/s/part-0.parquet")
-    assert places(old, [1], lambda inside: str(tmp_path / inside)) == [RowPlace(copy, 1, None, True)]
+    assert places(old, [1], lambda inside: str(tmp_path / inside)) == [RowPlace(copy, 1, None, False)], (
+        "ours: it does not change"
+    )
