@@ -23,6 +23,7 @@ FILES = (
     "tests/test_capture.py",
     "tests/test_lookup.py",
 )
+WORKERS = ("-n", "2", "--dist", "loadfile")  # as `make test` runs them
 # Ends with its standard input: also where this program is killed, nothing is left running.
 BURN = "import threading, sys, os\nthreading.Thread(target=lambda: (sys.stdin.read(), os._exit(0))).start()\nwhile True: pass"
 
@@ -51,7 +52,7 @@ def main() -> int:
         began = time.monotonic()
         with busy((os.cpu_count() or 1) if occupied else 0):
             done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", given.marks, *files],
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WORKERS, "-m", given.marks, *files],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             )  # fmt: skip
         failed[occupied] += done.returncode != 0
