@@ -159,6 +159,7 @@ def totals_of(items, least, with_id):
     return rows, lineage, shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(16))
 def test_random_versions_against_the_oracle(made, seed):
     rng = random.Random(seed)

@@ -130,6 +130,7 @@ def test_only_what_is_shown_is_noted(home):
     assert home.rows("products").to_pylist() == [{"_rid": 0, "id": 1, "name": "lamp"}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "ask",
     [
@@ -230,6 +231,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ask", REFUSED)
 def test_predicates_on_masked_columns_are_refused(made, home, ask):
     before = entries(made)
@@ -277,6 +279,7 @@ def test_questions_of_two_threads_are_told_apart(home):
 # --- SQL ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sql",
     [

@@ -173,6 +173,7 @@ def test_doctor_finds_nothing_wrong_afterwards(tmp_path):
     assert {each for each in told() - before if old not in each[1]} == set()
 
 
+@pytest.mark.long
 def test_a_published_copy_goes_and_what_others_put_there_stays(tmp_path):
     made = MadeHome(tmp_path / "home")
     declared = {"path": "out", "folder": str(tmp_path)}

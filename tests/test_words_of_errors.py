@@ -39,6 +39,7 @@ def test_a_mapping_is_not_said_to_be_no_mapping():
         Asked().ask(key={1: 2})
 
 
+@pytest.mark.long
 def test_an_access_report_is_shown_without_the_person():
     summary = {"rows": 3, "datasets": 2}
     shown = repr(Access({"subject": [{"kind": "customer", "value": "Ada"}], "summary": summary}, []))

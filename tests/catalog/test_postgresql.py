@@ -67,6 +67,7 @@ def test_a_server_that_is_down_is_told(tmp_path):
     assert "sesame" not in str(down.value)
 
 
+@pytest.mark.long
 def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
     monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
     monkeypatch.setattr("lineage_catalog.engine.CONNECT_WAIT", 2)  # libpq waits no less

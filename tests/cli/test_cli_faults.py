@@ -168,6 +168,7 @@ def start(*arguments: str, **more: object) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_", ["csv", "json", "ndjson", "table"])
 def test_a_reader_who_has_enough_is_no_error(format_: str) -> None:
     with start("many", "backward", "t", "--all", "--to", "s", "--pairs", "--format", format_) as process:
