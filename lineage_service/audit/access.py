@@ -29,7 +29,7 @@ from lineage_service.query.stale import cut_note
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
-from lineage_service.subjects.finding import SubjectRows, declared_of, rows_of_subjects, subject_key
+from lineage_service.subjects.finding import SubjectRows, declared_of, key_for_persons, rows_of_subjects
 from lineage_service.subjects.given import Subject
 from lineage_service.subjects.key import Key
 
@@ -82,7 +82,7 @@ def access(
 
 
 def _asked(audit: Audit, subjects: Sequence[Subject], min_group: int) -> tuple[Asking, Document]:
-    asking = Asking(audit.ask, subject_key(audit.ask), subjects, min_group)
+    asking = Asking(audit.ask, key_for_persons(audit.ask), subjects, min_group)
     return asking, asking.document()
 
 

@@ -19,11 +19,11 @@ from lineage_service.progress import Stages, Tell
 from lineage_service.settings import IndexOptions
 from lineage_service.subjects.finding import (
     SubjectRows,
+    key_for_persons,
     refuse_nobody,
     required_key,
     rows_of_hashes,
     rows_of_subjects,
-    subject_key,
 )
 from lineage_service.subjects.given import MOST_SUBJECTS, subjects_of
 
@@ -44,7 +44,7 @@ def plan(
     """A sealed plan. It is logged, and noted in its case, before it is given."""
     persons = subjects_of(subjects, most)
     ask = audit.ask
-    key = subject_key(ask)
+    key = key_for_persons(ask)
     rows = rows_of_subjects(ask, key, persons)
     refuse_nobody(rows, persons)
     if not rows.unlooked:

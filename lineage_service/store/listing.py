@@ -36,11 +36,21 @@ class Listing:
         return values
 
 
+def is_elsewhere(path: str) -> bool:
+    """Whether a path of a workflow is a URL of another file system."""
+    return "://" in path and not path.startswith("file://")
+
+
+def local_path(path: str) -> Path:
+    """What a path of a workflow means here: `file://` and `~` are known."""
+    return Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
+
+
 def listing(path: str, folder: Path) -> Listing:
     """The files that `path`, relative to `folder`, means now. SourceError where there are none."""
-    if "://" in path and not path.startswith("file://"):
+    if is_elsewhere(path):
         raise SourceError(f"cannot read '{path}': only local paths are read", hint="copy or mount the files")
-    given = Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
+    given = local_path(path)
     whole = Path(folder / given)
     try:
         if whole.is_file():

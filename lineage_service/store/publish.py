@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
+from lineage_service.store.listing import is_elsewhere, local_path
 from lineage_service.store.notes import note_body, note_text
 from lineage_service.store.published_folder import (
     foreign_file,
@@ -46,8 +46,7 @@ class Publication:
 def target_path(folder: str | Path, path: str) -> Path:
     """The folder that a `path` of an output means, seen from the workflow's folder; links are followed, so that the
     same place has one name, and a link to a folder stays when the folder is replaced."""
-    given = Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
-    return Path(os.path.realpath(Path(folder).absolute() / given))
+    return Path(os.path.realpath(Path(folder).absolute() / local_path(path)))
 
 
 def waiting_path(target: Path, mark: str) -> Path:
@@ -96,7 +95,7 @@ def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
 
 
 def _refused_by_scheme(path: str) -> tuple[str, str] | None:
-    if "://" in path and not path.startswith("file://"):
+    if is_elsewhere(path):
         return f"cannot publish to '{path}': only local folders are written", "publish here, and copy it there"
     return None
 

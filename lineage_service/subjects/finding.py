@@ -129,7 +129,7 @@ def required_key(ask: Questions) -> Key:
     return key
 
 
-def subject_key(ask: Questions) -> Key:
+def key_for_persons(ask: Questions) -> Key:
     """The home's key; made where nobody was ever noted with one, StoreError where it is lost."""
     if existing_key(ask.home) is None and not any(
         ask.reader.subjects(each.version_id)
