@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import class_archive
+from tests.faster_py4j import remember_classes
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
 LONGEST = ("test_workload", "test_over_workflows", "test_cases", "test_damage", "test_capture", "test_walk",
@@ -84,6 +85,7 @@ FAST = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "OFF",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no .crc beside each file
     "spark.buffer.pageSize": "1m",  # else each sort and hash table takes 64 MB, for a handful of rows
     "spark.driver.extraJavaOptions": "-Xmn1500m",  # what a plan leaves behind must not grow old
     "spark.ui.retainedJobs": "10",
@@ -98,6 +100,7 @@ FAST = {
 def spark():
     from pyspark.sql import SparkSession
 
+    remember_classes()
     builder = SparkSession.builder.master("local[2]").appName("smoke-lineage-tests")
     for key, value in FAST.items():
         builder = builder.config(key, value)

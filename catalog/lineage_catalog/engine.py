@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Index, create_engine, event, inspect, text
+from sqlalchemy import URL, Connection, Dialect, Engine, Index, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
 
 from lineage_catalog.models import HEAD, run_datasets, runs
 
@@ -41,6 +42,24 @@ class DamagedCatalog(CatalogError):
     """What the catalog holds is not what was written."""
 
 
+class _SharedStatements(LRUCache[Any, Any]):
+    """Compiled statements, shared by all engines of one dialect. Every write opens an engine of its own, and SQLAlchemy
+    would compile its statements anew: its keys begin with the dialect, of which each engine has an instance."""
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        return super().get(self._shared(key), default)
+
+    def __setitem__(self, key: tuple[Any, ...], value: Any) -> None:
+        super().__setitem__(self._shared(key), value)
+
+    def _shared(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(type(part) if isinstance(part, Dialect) else part for part in key)
+
+
+# SQLite's dialect has no settings that differ between engines. PostgreSQL's learns them from its server.
+_SQLITE_STATEMENTS = _SharedStatements(1000)
+
+
 def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     """An engine for the catalog at `url`, SQLite or PostgreSQL; nothing is opened yet.
 
@@ -52,7 +71,10 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     try:
         if sqlite:
             # One connection for each question that is being answered; a file has no limit of them.
-            engine = create_engine(parsed, poolclass=QueuePool, max_overflow=-1, connect_args={"timeout": wait})
+            engine = create_engine(
+                parsed, poolclass=QueuePool, max_overflow=-1, connect_args={"timeout": wait},
+                execution_options={"compiled_cache": _SQLITE_STATEMENTS},
+            )  # fmt: skip
         else:
             engine = create_engine(parsed, pool_pre_ping=True, connect_args=_server_settings(parsed))
     except ImportError:

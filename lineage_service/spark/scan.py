@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lineage_service.errors import SourceError
 from lineage_service.spark.columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
+from lineage_service.spark.file_schema import schema_of_files
 from lineage_service.spark.session import local_frame
 from lineage_service.store.checksums import verify
 from lineage_service.store.patched import AS, AT
@@ -48,9 +49,16 @@ def read_files(
     reader = spark.read.options(**dict(options or {}))
     if base is not None:
         reader = reader.option("basePath", base)
+    if schema is None and not options and not _in_folders(files, base):
+        schema = schema_of_files(files)
     if schema is not None:
         reader = reader.schema(schema)
     return reader.parquet(*[escaped(file) for file in files])
+
+
+def _in_folders(files: Sequence[str], base: str | None) -> bool:
+    """Whether names of folders may give columns of their own."""
+    return base is not None and any("=" in file.removeprefix(base) for file in files)
 
 
 def with_row_index(schema: StructType, files: Sequence[str]) -> StructType:
