@@ -132,6 +132,12 @@ def test_a_person_that_is_spelled_wrong(refused, text):
     assert "a subject is KIND=VALUE" in refused("plan-erasure", "--subject", text, "--out", "other.json")
 
 
+def test_a_new_value_that_is_none_of_the_columns_type(refused):
+    told = refused("plan-rectification", "--subject", WHO, "--set", "id=abc", "--out", "other.json")
+    assert "error: --set: 1 value of column 'id' of '" in told and "' is no bigint" in told
+    assert "--changed" not in told and "abc" not in told
+
+
 # --- the plan -------------------------------------------------------------------------------------------------
 
 
