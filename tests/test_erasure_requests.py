@@ -141,6 +141,14 @@ def test_a_new_value_that_is_none_of_the_columns_type(refused):
 # --- the plan -------------------------------------------------------------------------------------------------
 
 
+def test_a_file_in_a_folder_that_is_not_there(refused, shop):
+    for verb in (["plan-erasure", "--subject", WHO], ["plan-rectification", "--subject", WHO, "--set", "name=A"],
+                 ["apply", "plan.json"]):  # fmt: skip
+        told = refused(*verb, "--out", "no/such/file.json")
+        assert "error: cannot write 'no/such/file.json': the folder 'no/such' does not exist" in told
+    assert not (shop.folder / "no").exists()
+
+
 def edited_count(raw: bytes) -> bytes:
     return raw.replace(b'"delete": 3,', b'"delete": 2,', 1)
 
