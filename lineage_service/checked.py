@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from lineage_service.capture.answerable import unanswerable
 from lineage_service.capture.instrument import capture_problems
+from lineage_service.capture.partly_kept import partly_kept
 from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Schema
 from lineage_service.spec.loader import LoadedWorkflow, load_workflow
-from lineage_service.spec.models import BrokenSource
+from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.known import UNKNOWN, known_schema
+from lineage_service.store.listing import is_vast, listing
 from lineage_service.store.versions import Version
 
 VersionOf = Callable[[str], Version]
@@ -41,13 +44,61 @@ def checked_workflow(
     refused = [*capture_problems(plan, capture or loaded.spec.lineage.capture), *_unanswerable(loaded, plan)]
     if refused:
         raise WorkflowError([*loaded.problems, *refused])
-    return loaded, plan, plan.warnings
+    if (capture or loaded.spec.lineage.capture) == "off":
+        return loaded, plan, plan.warnings
+    return loaded, plan, (*plan.warnings, *_partly_kept(loaded, plan))
 
 
 def _unanswerable(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:
     places = {query.name: index for index, query in enumerate(loaded.spec.lineage.workload)}
     for name, reason in unanswerable(plan):
         yield Problem(f"workload '{name}': {reason}", loaded.marks.at("lineage", "workload", places[name]))
+
+
+def _partly_kept(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:
+    """Warnings of declared questions that would be refused once the workflow has run."""
+    if not plan.workload or len(plan.sources) < 2:
+        return
+    places = {query.name: index for index, query in enumerate(loaded.spec.lineage.workload)}
+    for each in partly_kept(plan, same_rows(loaded)):
+        at = loaded.marks.at("lineage", "workload", places[each.name])
+        yield Problem(f"workload '{each.name}' {each.reason}", at, each.hint, "warning")
+
+
+def same_rows(loaded: LoadedWorkflow) -> dict[str, list[str]]:
+    """For each source those that share rows with it: of a file that both read in records alike, or of one output."""
+    found: dict[str, list[str]] = {}
+    known = {
+        name: (source, _files(source, loaded.path.parent))
+        for name, source in loaded.spec.sources.items()
+        if not isinstance(source, BrokenSource)
+    }
+    for (one, (first, mine)), (other, (second, its)) in combinations(known.items(), 2):
+        shared = first.output == second.output if first.output or second.output else bool(mine & its)
+        if shared and _records(first) == _records(second):
+            found.setdefault(one, []).append(other)
+            found.setdefault(other, []).append(one)
+    return found
+
+
+def _files(source: SourceSpec, folder: Path) -> frozenset[str]:
+    """The files that a source reads now; none where that cannot be told in passing."""
+    if source.path is None or is_vast(source.path, folder):
+        return frozenset()
+    try:
+        return frozenset(listing(source.path, folder).files)
+    except LineageError:
+        return frozenset()  # told already
+
+
+def _records(source: SourceSpec) -> object:
+    """What decides which bytes of a file are a record."""
+    if source.file_format not in ("csv", "json"):
+        return source.file_format
+    from lineage_service.store.shared_rows import framing  # which needs NumPy
+
+    return framing({**{name.lower(): value for name, value in source.reader_options.items()},
+                    "format": source.file_format})  # fmt: skip
 
 
 def source_schemas(

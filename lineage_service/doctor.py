@@ -129,9 +129,11 @@ def _home_and_catalog(given: str | Path | None, catalog: str | None, *, deep: bo
 
                 yield from _guarded("deep", lambda: deep_checks(home, reader))
             from lineage_service.doctor_leftovers import erasure_checks, leftover_checks, publication_checks
+            from lineage_service.doctor_published import copy_checks
 
             yield from _guarded("leftovers", lambda: leftover_checks(home, url, reader))
             yield from _guarded("published", lambda: publication_checks(home, reader))
+            yield from _guarded("published", lambda: copy_checks(home, reader, deep=deep))
             yield from _guarded("erasures", lambda: erasure_checks(reader))
 
 

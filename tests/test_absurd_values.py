@@ -1,6 +1,9 @@
 """Absurd values of options over a real home: a usage error, a user's error or an answer, and never an internal error."""
 
 import io
+import json
+import os
+import stat
 import sys
 from datetime import UTC, datetime
 
@@ -8,6 +11,7 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
+from lineage_service.audit.documents import written
 from lineage_service.audit.processing import end_of_term
 from lineage_service.bounded.limits import MOST_SECONDS, SECONDS, time_limit
 from lineage_service.errors import QuestionError
@@ -118,3 +122,38 @@ def test_a_reference_that_is_too_long_to_be_a_path(exit_code, verb):
 def test_a_workflow_that_the_catalog_holds_and_nobody_can_read(exit_code):
     """Homes made by hand hold an empty one."""
     assert exit_code("why-not", "a", "--to", "out", "--all") == 1
+
+
+# --- files of results -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rows", "out"],
+        ["audit", "plan-erasure", "--subject", "person=1"],
+        ["audit", "plan-rectification", "--subject", "person=1", "--set", "k=1"],
+        ["audit", "apply", "plan.json"],
+    ],
+)
+def test_no_verb_makes_missing_folders_for_its_result(folder, monkeypatch, capsys, words):
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--out", "no/such/result.json", "--home", str(folder / "home")])
+    assert left.value.code == 1
+    assert capsys.readouterr().err == "error: cannot write 'no/such/result.json': the folder 'no/such' does not exist\n"
+    assert not (folder / "no").exists()
+
+
+def test_a_document_is_written_to_a_pipe_and_through_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link.json").symlink_to(tmp_path / "elsewhere" / "plan.json")
+    written({"plan_id": "x"}, tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "elsewhere" / "plan.json").read_text()) == {"plan_id": "x"}
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    written({"plan_id": "x"}, tmp_path / "pipe")
+    assert json.loads(os.read(reader, 1000)) == {"plan_id": "x"}
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)  # it was written to, and not replaced by a file

@@ -16,11 +16,13 @@ from lineage_catalog.models import HEAD
 from lineage_cli import options
 from lineage_cli.main import main
 
-from lineage_service import Home, doctor
+from lineage_service import Home, doctor, doctor_published
 from lineage_service.doctor import examine
 from lineage_service.errors import RunError
 from lineage_service.spark import java
+from lineage_service.store.published_folder import MARK, write_mark
 from tests.made_home import RUN, made_home
+from tests.made_runs import Made, MadeHome
 
 
 @pytest.fixture(autouse=True)
@@ -336,3 +338,91 @@ def test_a_run_of_a_version_before_has_no_checksums(tmp_path):
     with Home.open(home) as opened:
         assert opened.rows("out").count() == 2
         assert opened.backward("out", to="a", all=True, pairs=True).count() == 4
+
+
+# --- published copies -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A home with a run that has published its output, and the folder it lies in."""
+    made, rows = MadeHome(tmp_path / "home"), pa.table({"k": list(range(5_000))})
+    declared = {"path": "out", "folder": str(tmp_path)}
+    run_id = made.run("flow", {"s": Made(rows, "source"), "report": Made(rows, declared=declared)})
+    copy = tmp_path / "out"
+    copy.mkdir()
+    pq.write_table(rows, copy / "part-0.parquet")
+    (copy / "_SUCCESS").touch()
+    write_mark(copy, run_id, "flow", "report")
+    return copy
+
+
+def told_of_copies(copy: Path, *, deep: bool = False) -> list[tuple[str, str, str | None]]:
+    found = examine(copy.parent / "home", deep=deep)
+    assert found.ok, "a copy that others have changed is no damage of the home"
+    start = f"the copy of 'flow.report' at '{copy}' "
+    return [(each.status, each.detail.removeprefix(start), each.hint)
+            for each in found.checks if each.name == "published"]  # fmt: skip
+
+
+def flip(file: Path) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+
+
+def test_a_published_copy_that_is_as_it_was(copy):
+    (copy / "_SUCCESS").unlink()  # no rows
+    assert told_of_copies(copy) == told_of_copies(copy, deep=True) == []
+
+
+def test_a_published_copy_that_was_moved_or_removed(copy):
+    copy.rename(copy.with_name("elsewhere"))
+    hint = "run workflow 'flow' again to publish it anew; an erasure cannot reach a copy that was moved"
+    assert told_of_copies(copy) == [("warning", "was moved or removed since it was published", hint)]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_published_copy_that_was_changed(copy, deep):
+    flip(copy / "part-0.parquet")
+    (found,) = told_of_copies(copy, deep=deep)
+    assert found[:2] == ("warning", "was changed since it was published: 'part-0.parquet' was changed")
+    assert found[2] is not None and "move the folder elsewhere, and run workflow 'flow' again" in found[2]
+    (copy / "part-0.parquet").rename(copy / "part-1.parquet")
+    ((_, told, _),) = told_of_copies(copy, deep=deep)
+    assert told.endswith("'part-0.parquet' is missing, 'part-1.parquet' was added")
+
+
+def test_large_published_files_are_compared_by_their_size_unless_asked_for(copy, monkeypatch):
+    monkeypatch.setattr(doctor_published, "MOST_COMPARED", 1_000)
+    flip(copy / "part-0.parquet")
+    ((status, told, hint),) = told_of_copies(copy)
+    assert (status, told) == ("note", "of 1 large published file only the size was compared")
+    assert hint is not None and "doctor --deep" in hint
+    ((status, told, _),) = told_of_copies(copy, deep=True)
+    assert status == "warning" and "was changed" in told
+
+
+def test_a_published_copy_that_was_replaced(copy):
+    write_mark(copy, "feedfeedfeedfeed", "other", "rows")
+    ((_, told, _),) = told_of_copies(copy)
+    assert told == "was replaced by one of 'other.rows'"
+    (copy / MARK).unlink()
+    ((_, told, _),) = told_of_copies(copy)
+    assert told == "was replaced by something that smoke-lineage did not publish"
+    shutil.rmtree(copy)
+    copy.write_text("")
+    assert told_of_copies(copy)[0][1] == told
+
+
+def test_a_published_copy_of_an_earlier_version(copy):
+    body = json.loads((copy / MARK).read_text())
+    del body["sums"]
+    (copy / MARK).write_text(json.dumps(body))
+    flip(copy / "part-0.parquet")
+    assert told_of_copies(copy, deep=True) == []
+    with (copy / "part-0.parquet").open("ab") as stream:
+        stream.write(b"x")
+    assert "was changed" in told_of_copies(copy)[0][1]
+    (copy / MARK).write_text("published by smoke-lineage; replaced as a whole by the next run\n")
+    assert told_of_copies(copy) == []

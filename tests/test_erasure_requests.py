@@ -132,7 +132,21 @@ def test_a_person_that_is_spelled_wrong(refused, text):
     assert "a subject is KIND=VALUE" in refused("plan-erasure", "--subject", text, "--out", "other.json")
 
 
+def test_a_new_value_that_is_none_of_the_columns_type(refused):
+    told = refused("plan-rectification", "--subject", WHO, "--set", "id=abc", "--out", "other.json")
+    assert "error: --set: 1 value of column 'id' of '" in told and "' is no bigint" in told
+    assert "--changed" not in told and "abc" not in told
+
+
 # --- the plan -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_in_a_folder_that_is_not_there(refused, shop):
+    for verb in (["plan-erasure", "--subject", WHO], ["plan-rectification", "--subject", WHO, "--set", "name=A"],
+                 ["apply", "plan.json"]):  # fmt: skip
+        told = refused(*verb, "--out", "no/such/file.json")
+        assert "error: cannot write 'no/such/file.json': the folder 'no/such' does not exist" in told
+    assert not (shop.folder / "no").exists()
 
 
 def edited_count(raw: bytes) -> bytes:

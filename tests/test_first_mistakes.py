@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lineage_service.errors import LineageError
+from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.store.known import _FOREIGN_TYPES
 from lineage_service.workflow import validate_workflow
 
@@ -156,6 +157,39 @@ def test_a_mistake_gets_one_message_at_its_place(tmp_path, text, message, hint):
     (found,) = told(tmp_path, text)
     assert message in found and hint in found.partition("hint: ")[2], found
     assert found[0].isdigit(), "it begins with line and column"
+
+
+@pytest.mark.parametrize(("separator", "shown"), [(";", '";"'), ("\t", '"\\t"'), ("|", '"|"')])
+@pytest.mark.parametrize("header", ["id{0}x{0}y", '"id"{0}"x"{0}"y"', "id{0}X{0}unit price"])
+def test_a_separator_that_is_not_given(tmp_path, separator, shown, header):
+    (tmp_path / "c.csv").write_text(header.format(separator) + "\n")
+    for text in (source("{path: c.csv, options: {header: true}}"),
+                 source("{path: c.csv, options: {header: true}, pii: [x]}").replace("x > 1", "true"),
+                 source("{path: c.csv, options: {header: true}, rename: {x: z}}")):  # fmt: skip
+        (found,) = told(tmp_path, text)
+        assert found.endswith(
+            f"hint: columns that are separated by {shown} need `options: {{header: true, sep: {shown}}}`"
+        )
+
+
+def test_a_mistyped_column_and_a_separator_that_is_not_given(tmp_path):
+    (tmp_path / "c.csv").write_text("id;xx\n")
+    (found,) = told(tmp_path, source("{path: c.csv, options: {header: true}}"))
+    assert "unknown column 'x'; columns here: id;xx" in found and 'sep: ";"' in found
+
+
+@pytest.mark.parametrize("header", ["xx,y;z", "x;y and more,xx"])
+def test_a_column_with_a_semicolon_in_its_name_is_no_separator(tmp_path, header):
+    (tmp_path / "c.csv").write_text(header + "\n")
+    text = source("{path: c.csv, options: {header: true}}").replace("x > 1", "xxx > 1")
+    (found,) = told(tmp_path, text)
+    assert "unknown column 'xxx'" in found and "did you mean 'xx'?" in found and "sep" not in found
+
+
+def test_a_header_that_is_not_read_as_one():
+    with pytest.raises(ColumnError) as error:
+        Schema((Column("_c0"), Column("_c1"))).resolve("x")
+    assert error.value.hint is not None and "`options: {header: true}`" in error.value.hint
 
 
 @pytest.mark.parametrize("text", ["y > 2024-01-31", "2024-01-31 = y", "y between 2024-01-01 and 2024-12-31"])

@@ -2,12 +2,15 @@
 never given as if it were all. Homes are made by hand: `a` sums a file up, `b` joins the file with those sums."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lineage_service import Home
 from lineage_service.audit.planning import Scope, not_covered
 from lineage_service.errors import QuestionError
 from lineage_service.subjects.finding import required_key, rows_of_subjects
 from lineage_service.subjects.given import Subject
+from lineage_service.workflow import explain_workflow, validate_workflow
 from tests.made_runs import Made, MadeHome
 
 ROWS = pa.table({"id": range(5), "k": [0, 1, 1, 3, 3]})
@@ -192,3 +195,130 @@ def test_a_way_that_is_past_its_retention_is_told(tmp_path):
             home.trace("b.raw", rid=4),
         ):
             assert any("lineage is cut at 'b.tot'" in note for note in answer.notes), answer
+
+
+# --- told before the run ----------------------------------------------------------------------------------------------
+
+READING = {
+    "one file": ("{path: t.parquet}", "{path: t.parquet}"),
+    "a folder and a file in it": ("{path: d}", "{path: d/t.parquet}"),
+    "a pattern, other names": ("{path: '*.parquet', rename: {id: number}}", "{path: ./t.parquet, snapshot: true}"),
+    "csv": ("{path: t.csv, options: {header: true}}", "{path: t.csv, options: {HEADER: 'TRUE', sep: ','}}"),
+}
+JOINED = """
+  - {name: totals, op: aggregate, input: a, by: [k], measures: {n: count(*)}}
+  - {name: j, op: join, left: b, right: totals, using: [k]}
+"""
+CROSSED = "\n  - {name: j, op: join, left: b, right: a, how: cross}\n"
+APART = {
+    "other files": ("{path: t.parquet}", "{path: t.csv, options: {header: true}}", JOINED),
+    "other records": ("{path: t.csv, options: {header: true}}", "{path: t.csv, options: {header: false}}", CROSSED),
+}
+PAIRS = "{name: q, backward: j, to: b}"
+
+
+def warned(folder, sources, *workload, steps=JOINED, capture=None):
+    """What `validate` and `explain` say of the workload of a workflow over two sources."""
+    one, other = (f"  {name}: {text}\n" for name, text in zip("ab", sources, strict=True))
+    for path in (folder / "t.parquet", folder / "d" / "t.parquet"):
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(ROWS, path)
+    (folder / "t.csv").write_text("id,k\n0,0\n")
+    entries = "".join(f"\n    {line if line.startswith('-') else f'- {line}'}" for line in workload)
+    (folder / "w.yml").write_text(
+        f"version: 1\nname: w\nsources:\n{one}{other}steps:{steps}outputs: {{j: }}\nlineage:\n  workload: {entries}\n"
+    )
+    found = validate_workflow(folder / "w.yml", home=folder / "home")
+    told = explain_workflow(folder / "w.yml", home=folder / "home", capture=capture).warnings
+    assert capture or told == found
+    return [each for each in told if each.message.startswith("workload ")]
+
+
+def lines_of(problem):
+    return problem.hint.partition("`lineage: workload:`  ")[2].splitlines()
+
+
+@pytest.mark.parametrize("sources", READING.values(), ids=READING)
+def test_a_declared_question_that_would_be_refused_is_a_warning_with_the_line_to_add(tmp_path, sources):
+    (found,) = warned(tmp_path, sources, PAIRS)
+    assert found.message == (
+        "workload 'q' will be refused: 'b' and source 'a' read the same rows, and lineage between 'j' and 'a' is pruned"
+    )
+    assert found.severity == "warning" and found.position.line == 12
+    assert lines_of(found) == ["- {name: j_from_a, backward: j, to: a}"]
+    assert warned(tmp_path, sources, PAIRS, *lines_of(found)) == []
+
+
+def test_two_sources_of_one_output(tmp_path):
+    """What the warning is based on: a source of the same output is another way to its rows."""
+    made = home_of(tmp_path)
+    tot = made.versions["0001a", "tot"]
+    hops = {"a": [(0, 2)], "b": [(0, 1)]}
+    made.run("w", {"a": Made(tot, "source"), "b": Made(tot, "source"), "j": Made(TOTALS.slice(0, 1), hops=hops)})
+    made.prune("w", "a", "pruned")
+    with made.home as home, pytest.raises(QuestionError, match=r"was pruned(?s:.)*backward: j, to: a\}"):
+        home.backward("w.j", rid=0, to="w.b", rids=True)
+    (found,) = warned(tmp_path, ("{output: a.tot}", "{output: a.tot}"), PAIRS)
+    assert lines_of(found) == ["- {name: j_from_a, backward: j, to: a}"]
+
+
+def test_a_question_ahead(tmp_path):
+    ahead = "{name: q, forward: b, to: j}"
+    (found,) = warned(tmp_path, READING["one file"], ahead, "{name: p, backward: j, to: [a, b]}")
+    assert lines_of(found) == ["- {name: a_to_j, forward: a, to: j}"]
+    assert warned(tmp_path, READING["one file"], ahead, *lines_of(found)) == []
+
+
+def test_what_is_prepared_from_one_of_two_sources(tmp_path):
+    prepared = "{name: q, backward: j, to: b, where: id > 1}"
+    (found,) = warned(tmp_path, READING["one file"], prepared)
+    assert found.message.endswith("what is prepared is of 'b' alone") and found.hint.startswith("ask with backward(…)")
+    assert lines_of(found) == ["- {name: j_from_b, backward: j, to: b}", "- {name: j_from_a, backward: j, to: a}"]
+
+
+@pytest.mark.parametrize("sources", APART.values(), ids=APART)
+def test_sources_that_share_no_rows_may_be_pruned(tmp_path, sources):
+    assert warned(tmp_path, sources[:2], PAIRS, steps=sources[2]) == []
+
+
+def test_a_source_that_is_not_behind_it_or_only_by_absence(tmp_path):
+    anti = "\n  - {name: j, op: join, left: b, right: a, using: [k], how: anti}\n"
+    assert warned(tmp_path, READING["one file"], PAIRS, steps=anti) == []
+    beside = "\n  - {name: j, op: filter, input: b, where: id > 0}\n  - {name: o, op: distinct, input: a}\n"
+    assert warned(tmp_path, READING["one file"], PAIRS, steps=beside) == []
+
+
+def test_where_nothing_is_captured_nothing_is_warned_of(tmp_path):
+    assert warned(tmp_path, READING["one file"], PAIRS, capture="off") == []
+
+
+@pytest.mark.parametrize("sources", READING.values(), ids=READING)
+def test_a_warned_question_is_refused_and_answered_with_the_line(spark, tmp_path, sources):
+    (found,) = warned(tmp_path, sources, PAIRS)
+    with Home.open(tmp_path / "home") as home:
+        assert any(found.message in each for each in home.run(tmp_path / "w.yml").warnings)
+        with pytest.raises(QuestionError) as refused:
+            home.backward("j", all=True, to="b", count=True)
+        assert str(refused.value).endswith(lines_of(found)[0])
+        warned(tmp_path, sources, PAIRS, *lines_of(found))
+        home.run(tmp_path / "w.yml")
+        assert home.backward("j", all=True, to="b", count=True).count() > 0
+
+
+def test_what_is_prepared_from_one_of_two_sources_is_refused(spark, tmp_path):
+    prepared = "{name: p, backward: j, to: b, where: id > 1}"
+    (found,) = warned(tmp_path, READING["one file"], prepared)
+    assert warned(tmp_path, READING["one file"], prepared, *lines_of(found))[0].hint == "ask with backward(…)"
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "w.yml")
+        with pytest.raises(QuestionError, match=r"ask with backward"):
+            home.query("FROM workload('p', 'id = 3')")
+        assert home.backward("j", all=True, to="b", count=True).count() == 5
+
+
+@pytest.mark.parametrize("sources", APART.values(), ids=APART)
+def test_a_question_without_a_warning_is_answered(spark, tmp_path, sources):
+    assert warned(tmp_path, sources[:2], PAIRS, steps=sources[2]) == []
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "w.yml")
+        assert home.backward("j", all=True, to="b", count=True).count() > 0

@@ -174,7 +174,11 @@ UNFIT = [
     ({"changed": [{"id": 99, "x": 1}], "key": "id"}, NotFound, "1 of the rows are not in 'orders'"),
     ({"changed": [{"x": 1}]}, QuestionError, "no column '_rid'"),
     ({"changed": [{"_rid": 1, "y": 1}]}, QuestionError, "unknown column 'y'; columns of 'orders': id, c, x"),
-    ({"changed": [{"_rid": 1, "x": "many"}]}, QuestionError, "1 values of column 'x' are no bigint"),
+    (
+        {"changed": [{"_rid": 1, "x": "many"}]},
+        QuestionError,
+        "--changed: 1 value of column 'x' of 'orders' is no bigint",
+    ),
     ({"changed": [{"_rid": 1, "x": 1}, {"_rid": 1, "x": 2}]}, QuestionError, "row 1 of 'orders' is changed twice"),
     ({"changed": [{"_rid": 1, "x": 7}], "removed": [1]}, QuestionError, "both removed and changed"),
     ({"added": [{"id": 1}]}, QuestionError, "the rows lack column c, x"),
@@ -345,9 +349,9 @@ def test_given_rows_are_taken_as_they_are(spark, home, tmp_path):
     run_id = home.run("flow.yml").run_id
     for said, told in (
         ([{"_rid": 0, "x": 5}, {"_rid": 1, "t": "z"}], "unlike columns"),
-        ([{"_rid": 0, "x": 1.7}], "1 values of column 'x' are no bigint"),
-        ([{"_rid": 0, "x": True}], "1 values of column 'x' are no bigint"),
-        ([{"_rid": 0, "d": 1.239}], "1 values of column 'd' are no decimal"),
+        ([{"_rid": 0, "x": 1.7}], "--changed: 1 value of column 'x' of 's' is no bigint"),
+        ([{"_rid": 0, "x": True}], "--changed: 1 value of column 'x' of 's' is no bigint"),
+        ([{"_rid": 0, "d": 1.239}], "--changed: 1 value of column 'd' of 's' is no decimal"),
         ([{"_rid": 0.6, "x": 1}], "is no row id"),
         ([{"_rid": 0, "x": 2**70}], "the rows cannot be read"),
     ):

@@ -58,7 +58,9 @@ def open_sink(out: Path | None = None) -> Iterator[Sink]:
         yield sink
         sink.flush()
         return
-    target, is_device = _checked(out)
+    from lineage_service.store.out_file import checked_out_file
+
+    target, is_device = checked_out_file(out)
     if is_device:
         with _opened(target, out) as stream:  # a device or a pipe is written to, never replaced
             sink = Sink(stream, str(out))
@@ -99,26 +101,7 @@ def _opened(path: Path, shown: Path) -> Iterator[BinaryIO]:
             stream.close()
 
 
-def _checked(out: Path) -> tuple[Path, bool]:
-    """The file that `out` means (links stay links), and whether it is a device; refuses what cannot be written."""
-    from lineage_service.errors import LineageError
-
-    try:
-        target = out.resolve()
-        if target.is_dir():
-            raise LineageError(f"cannot write '{out}': it is a folder")
-        if not target.parent.is_dir():
-            raise LineageError(f"cannot write '{out}': the folder '{out.parent}' does not exist")
-        if target.exists() and not os.access(target, os.W_OK):
-            raise LineageError(f"cannot write '{out}': permission denied")
-        return target, target.exists() and not target.is_file()
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-        raise _cannot_write(str(out), error) from error
-
-
 def _cannot_write(name: str, error: OSError | RuntimeError) -> Exception:
-    from lineage_service.errors import LineageError
+    from lineage_service.store.out_file import cannot_write
 
-    what = name if name == "standard output" else f"'{name}'"
-    reason = ((error.strerror if isinstance(error, OSError) else None) or "it cannot be opened").lower()
-    return LineageError(f"cannot write {what}: {reason}")
+    return cannot_write(name, error)

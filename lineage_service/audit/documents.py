@@ -11,6 +11,7 @@ from typing import Any
 
 from lineage_service.errors import LineageError, NotFound, StoreError
 from lineage_service.store.layout import new_run_id
+from lineage_service.store.out_file import cannot_write, checked_out_file
 from lineage_service.store.permissions import make_private
 from lineage_service.subjects.key import Key
 
@@ -41,19 +42,22 @@ def sealed(document: Mapping[str, Any], key: Key) -> dict[str, Any]:
 
 
 def written(document: Mapping[str, Any], path: Path) -> None:
-    """Whole or not at all."""
-    waiting = path.with_name(f".{path.name}.{new_run_id()}")
+    """Whole or not at all; to a device as it comes. LineageError where the file cannot be written."""
+    target, is_device = checked_out_file(path)
+    waiting = target if is_device else target.with_name(f".{target.name[:200]}.{new_run_id()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with waiting.open("w", encoding="utf-8") as stream:
             stream.write(_text(document))
-            stream.flush()
-            os.fsync(stream.fileno())
-        make_private(waiting)
-        waiting.rename(path)
+            if not is_device:
+                stream.flush()
+                os.fsync(stream.fileno())
+        if not is_device:
+            make_private(waiting)
+            waiting.rename(target)
     except OSError as error:
-        waiting.unlink(missing_ok=True)
-        raise StoreError(f"cannot write '{path}': {(error.strerror or 'failed').lower()}") from error
+        if not is_device:
+            waiting.unlink(missing_ok=True)
+        raise cannot_write(str(path), error) from error
 
 
 def read(path: Path, key: Key, what: str) -> dict[str, Any]:

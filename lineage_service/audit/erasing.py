@@ -17,6 +17,7 @@ from lineage_service.audit.planning import ERASURE, RECTIFICATION, Corrected, Op
 from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
 from lineage_service.progress import Stages, Tell
 from lineage_service.settings import IndexOptions
+from lineage_service.store.out_file import checked_out_file
 from lineage_service.subjects.finding import (
     SubjectRows,
     key_for_persons,
@@ -81,6 +82,8 @@ def apply(
     audit: Audit, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
 ) -> dict[str, Any]:
     """Carries a plan out; its certificate, also written to `out`."""
+    if out is not None:
+        checked_out_file(out)  # before anything is erased: a certificate must have a place
     key = required_key(audit.ask)
     document = read(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:

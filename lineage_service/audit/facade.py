@@ -227,7 +227,10 @@ class Audit:
         from lineage_service.audit.cases import CaseOptions
         from lineage_service.audit.documents import written
         from lineage_service.audit.erasing import plan
+        from lineage_service.store.out_file import checked_out_file
 
+        if out is not None:
+            checked_out_file(Path(out))  # before the work, and before a case is opened for it
         document = plan(
             self, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self.tell,
             most=most, four_eyes=four_eyes, values=values,

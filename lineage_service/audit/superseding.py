@@ -250,7 +250,7 @@ class Superseding:
             if gone is None and corrected is None:
                 return None
             scan = refresh.scans[record.space]
-            changing = Changing(self.ask.engine, refresh.patcher, record.name, scan)
+            changing = Changing(self.ask.engine, refresh.patcher, record.name, scan, correction="--set")
             removed = np.array([], np.int64) if gone is None else gone
             found = changing.changed(removed, corrected, None, ())
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))

@@ -9,6 +9,7 @@ from typing import Any
 from lineage_service.consume.functions import AGGREGATES, OPERATORS, SCALAR, TABLE, WINDOW
 from lineage_service.consume.reading import FUNCTIONS
 from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.query.engine import in_our_words
 
 SERIALIZE = "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true, skip_default := true)"
 CALLABLE = OPERATORS | SCALAR | AGGREGATES | WINDOW
@@ -29,8 +30,7 @@ def check_allowed(serialized: str, ours: Collection[str], around: Collection[str
     allowed functions."""
     body = json.loads(serialized)
     if body.get("error"):
-        message = str(body.get("error_message", "")).splitlines()[0]
-        raise QuestionError(f"cannot read the query: {message}")
+        raise in_our_words(str(body.get("error_message") or "no SQL"), "cannot read the query")
     if len(body["statements"]) != 1:
         raise QuestionError(f"one statement at a time: the query has {len(body['statements'])}")
     scope = frozenset(name.lower() for name in (*ours, *around))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lineage_service.errors import did_you_mean, listed
@@ -74,7 +76,7 @@ class Schema:
             return column
         if not self.known:
             return Column(name)
-        hint = self._dotted_hint(name) or did_you_mean(name, self.names)
+        hint = self._dotted_hint(name) or csv_hint(name, self.names) or did_you_mean(name, self.names)
         raise ColumnError(f"unknown column '{name}'; columns here: {listed(self.names)}", hint)
 
     def _dotted_hint(self, name: str) -> str | None:
@@ -107,3 +109,21 @@ class Schema:
                 columns[at] = column
             ambiguous = [name for name in ambiguous if name.lower() != column.name.lower()]
         return Schema(tuple(columns), tuple(ambiguous), self.known)
+
+
+SEPARATORS = (";", "\t", "|", ",")
+
+
+def csv_hint(name: str, names: Sequence[str]) -> str | None:
+    """What to write where a CSV file was read with another separator than its own, so that its header is the name of
+    one column: the unknown column is a part of it, or it is the only one and looks like a header. Or without one."""
+    if names and all(re.fullmatch(r"_c\d+", column) for column in names):  # as Spark calls them
+        return "columns that are named by the first line of a CSV file need `options: {header: true}`"
+    for column in names:
+        for separator in SEPARATORS:
+            parts = [part.strip(" \"'").lower() for part in column.split(separator)]
+            whole = len(names) == 1 and all(part.isidentifier() for part in parts)
+            if len(parts) > 1 and (whole or name.lower() in parts):
+                shown = json.dumps(separator)
+                return f"columns that are separated by {shown} need `options: {{header: true, sep: {shown}}}`"
+    return None

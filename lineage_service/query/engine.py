@@ -249,10 +249,30 @@ def _unbound(text: str) -> QuestionError:
         error = UnknownColumn(f"unknown column '{unknown[1]}'{known}", hint=did_you_mean(unknown[1], near))
         error.name = unknown[1]
         return error
+    return in_our_words(text, "the question cannot be asked like this")
+
+
+# Settings and extensions of DuckDB, which a question can neither change nor load.
+_SETTING = re.compile(r"""\b(SET|PRAGMA|INSTALL|LOAD|ATTACH)\b ["'\w]""")
+_EXTENSION = re.compile(r'^(.*?) with name "?(.*?)"? is not in the catalog, but it exists in the (\w+) extension')
+
+
+def in_our_words(text: str, problem: str) -> QuestionError:
+    """What DuckDB says of SQL that it cannot read or bind, behind `problem`; without what a user cannot do here."""
     if "expression depth limit" in text:
-        return QuestionError("the question is nested too deeply, or an expression has too many parts")
-    line = re.sub("^(Binder|Catalog|Parser) Error: ", "", text.splitlines()[0])
-    return QuestionError(f"the question cannot be asked like this: {line}")
+        return QuestionError(
+            "the question is nested too deeply, or an expression has too many parts (at most about 1,000)",
+            hint="many values are written as a list, `k IN (1, 2, 3)`, or as rows, `FROM (VALUES (1), (2)) AS t(k)`",
+        )
+    if "Pivot column limit" in text:
+        return QuestionError("PIVOT would make too many columns", hint="name the values: PIVOT … ON k IN (1, 2, 3)")
+    line = re.sub("^(Binder|Catalog|Parser|Syntax) Error: ", "", text.splitlines()[0])
+    if (found := _EXTENSION.match(line)) is not None:
+        kind, name, extension = found.groups()
+        belongs = f"belongs to DuckDB's extension '{extension}', which smoke-lineage does not load"
+        return QuestionError(f"{problem}: {kind.lower()} '{name}' {belongs}")
+    first, *others = re.split(r"(?<=[.;]) +", line)
+    return QuestionError(f"{problem}: {' '.join([first, *(each for each in others if not _SETTING.search(each))])}")
 
 
 @contextmanager

@@ -52,12 +52,13 @@ class Changed:
 
 @dataclass(frozen=True)
 class Changing:
-    """Changes of one source, as its run read it."""
+    """Changes of one source, as its run read it. `correction` is the option that corrects rows, for messages."""
 
     engine: QueryEngine
     patcher: Patcher
     name: str
     scan: VersionScan
+    correction: str = "--changed"
 
     def changed(self, removed: Ids, changed: Rows | None, added: Rows | None, key: Sequence[str]) -> Changed:
         """The source with rows removed, corrected and added. QuestionError where a change does not fit."""
@@ -66,14 +67,14 @@ class Changing:
         gone = np.unique(removed)
         changed, added = (None if _is_nothing(rows) else rows for rows in (changed, added))
         if changed is not None:
-            table = self._corrected(self._read(changed, "changed"), key)
+            table = self._corrected(self._read(changed, self.correction), key)
             both = np.intersect1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
             if len(both):
                 raise QuestionError(f"row {both[0]} of '{self.name}' is both removed and changed")
             parts.append(f"SELECT * FROM {table}")
             gone = np.union1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
         if added is not None:
-            parts.append(f"SELECT * FROM {self._added(self._read(added, 'added'))}")
+            parts.append(f"SELECT * FROM {self._added(self._read(added, '--added'))}")
         files = self._written(" UNION ALL ".join(parts)) if parts else []
         came = np.sort(np.concatenate([each.rids for each in files])) if files else np.array([], np.int64)
         after = self.patcher.patched(self.scan.version, gone, files)
@@ -87,9 +88,9 @@ class Changing:
             path = Path(rows)
             reader = READERS.get(path.suffix.lower())
             if reader is None:
-                raise QuestionError(f"--{what}: '{path}' is no file of rows; suffixes: {', '.join(READERS)}")
+                raise QuestionError(f"{what}: '{path}' is no file of rows; suffixes: {', '.join(READERS)}")
             if not path.is_file():
-                raise QuestionError(f"--{what}: file '{path}' is not there")
+                raise QuestionError(f"{what}: file '{path}' is not there")
             if reader == "json":
                 return self._given(self._table(json_rows(path, what), what), what)
             named = file_literal(str(path.absolute()))
@@ -116,10 +117,10 @@ class Changing:
         try:
             listed_rows = [dict(each) for each in given]
             if any(each.keys() != listed_rows[0].keys() for each in listed_rows):
-                raise QuestionError(f"--{what}: the rows have unlike columns", hint="give rows of the same columns")
+                raise QuestionError(f"{what}: the rows have unlike columns", hint="give rows of the same columns")
             return pa.Table.from_pylist(listed_rows)
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            raise QuestionError(f"--{what}: the rows cannot be read ({type(error).__name__})") from None
+            raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
 
     def _kept(self, query: str, what: str) -> str:
         self._described(query, what)
@@ -131,7 +132,7 @@ class Changing:
         try:
             return {row[0]: row[1] for row in self.engine.connection.execute(f"DESCRIBE {query}").fetchall()}
         except duckdb.Error as error:
-            raise QuestionError(f"--{what}: the rows cannot be read ({type(error).__name__})") from None
+            raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
 
     def _typed(self, table: str, what: str, *, every: bool) -> dict[str, str]:
         """The columns of the source that are given, as expressions of the source's types over table `g`."""
@@ -141,12 +142,12 @@ class Changing:
         names = [each.name for each in self.scan.version.columns]
         if unknown:
             raise QuestionError(
-                f"--{what}: unknown column '{unknown[0]}'; columns of '{self.name}': {listed(names)}",
+                f"{what}: unknown column '{unknown[0]}'; columns of '{self.name}': {listed(names)}",
                 hint=did_you_mean(unknown[0], names),
             )
         lacking = [each.name for lower, each in own.items() if lower not in given]
         if every and lacking:
-            raise QuestionError(f"--{what}: the rows lack column {listed(lacking)} of '{self.name}'")
+            raise QuestionError(f"{what}: the rows lack column {listed(lacking)} of '{self.name}'")
         found = {}
         for lower, each in own.items():
             if lower in given:
@@ -165,31 +166,36 @@ class Changing:
             # A number that would be rounded does not fit.
             exact = "DECIMAL(38,15)"
             unfit += f" OR TRY_CAST({value} AS {exact}) <> TRY_CAST({cast} AS {exact})"
-        wrong = self.engine.scalar(f"SELECT count(*) FROM {table} g WHERE {value} IS NOT NULL AND ({unfit})")
+        # Distinct values: one that is given for many rows is one mistake.
+        wrong = self.engine.scalar(
+            f"SELECT count(DISTINCT {value}) FROM {table} g WHERE {value} IS NOT NULL AND ({unfit})"
+        )
         if wrong:
-            raise QuestionError(f"--{what}: {wrong} values of column '{own.name}' are no {own.type}")
+            told = "1 value" if wrong == 1 else f"{wrong:,} values"
+            verb = "is" if wrong == 1 else "are"
+            raise QuestionError(f"{what}: {told} of column '{own.name}' of '{self.name}' {verb} no {own.type}")
         return f"CAST({value} AS {kind})"
 
     # --- rows that came ---------------------------------------------------------------------------------------
 
     def _corrected(self, table: str, key: Sequence[str]) -> str:
         """Whole rows with the values that are given in the place of the old ones; those alone that differ."""
-        values = self._typed(table, "changed", every=False)
+        values = self._typed(table, self.correction, every=False)
         names = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         scan = self.scan.select()
         if RID in names:
             on = f"TRY_CAST(g.{column(names[RID])} AS BIGINT) = t.{RID}"
             text = f"CAST(g.{column(names[RID])} AS VARCHAR)"
             if self.engine.scalar(f"SELECT count(*) FROM {table} g WHERE NOT regexp_full_match({text}, '[0-9]+')"):
-                raise QuestionError("--changed: a '_rid' is no row id", hint="row ids are whole numbers")
+                raise QuestionError(f"{self.correction}: a '_rid' is no row id", hint="row ids are whole numbers")
         else:
             by = {name.lower(): name for name in values}
             unknown = [name for name in key if name.lower() not in by]
             if not key or unknown:
                 raise QuestionError(
-                    "--changed: the rows have no column '_rid'"
+                    f"{self.correction}: the rows have no column '_rid'"
                     if not key
-                    else f"--changed: no key column '{unknown[0]}'",
+                    else f"{self.correction}: no key column '{unknown[0]}'",
                     hint="rows to change are told by '_rid', or by the columns named with --key",
                 )
             on = " AND ".join(
@@ -222,16 +228,16 @@ class Changing:
                 rids = self.engine.ids(f"SELECT {RID} FROM {paired} WHERE rid_of_row IS NULL ORDER BY 1 LIMIT 6")
                 some = f": row {listed([str(rid) for rid in rids], 5)}"
             raise NotFound(
-                f"--changed: {missing} of the rows are not in '{self.name}'{some}", hint="nothing was changed"
+                f"{self.correction}: {missing} of the rows are not in '{self.name}'{some}", hint="nothing was changed"
             )
         twice = self.engine.ids(f"SELECT rid_of_row FROM {paired} GROUP BY 1 HAVING count(*) > 1 LIMIT 1")
         if twice:
-            raise QuestionError(f"--changed: row {twice[0]} of '{self.name}' is changed twice")
+            raise QuestionError(f"{self.correction}: row {twice[0]} of '{self.name}' is changed twice")
 
     def _added(self, table: str) -> str:
         if RID in self.engine.types(f"SELECT * FROM {table}"):
             raise QuestionError(f"--added: new rows are given their '{RID}'", hint="leave that column out")
-        values = self._typed(table, "added", every=True)
+        values = self._typed(table, "--added", every=True)
         shown = [f"{values[each.name]} AS {column(each.name)}" for each in self.scan.version.columns]
         number = f"row_number() OVER () - 1 + {self.scan.version.end}"
         return self.engine.keep(f"SELECT {', '.join(shown)}, {number} AS {RID} FROM {table} g")
@@ -279,7 +285,7 @@ def json_rows(path: Path, what: str) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             found = [json.loads(line, parse_float=str, parse_int=str) for line in text.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise QuestionError(f"--{what}: '{path}' cannot be read as JSON ({type(error).__name__})") from None
+        raise QuestionError(f"{what}: '{path}' cannot be read as JSON ({type(error).__name__})") from None
     return [found] if isinstance(found, dict) else list(found)
 
 

@@ -119,6 +119,18 @@ def sums_of(path: Path) -> Sums:
         return Sums(size, Sums(size, 0, summed).sum_of(REST, content)[0], summed)
 
 
+def crc_of(path: Path) -> int:
+    """The crc32 of a whole file as it is."""
+    with _content(path) as content:
+        return _crc(content)
+
+
+def crcs_of(paths: Sequence[Path]) -> list[int]:
+    """The crc32 of each of these files, several at a time."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(crc_of, paths))
+
+
 def _row_groups(path: Path) -> list[tuple[int, int, int]]:
     """Offset, length and rows of each row group."""
     import pyarrow as pa

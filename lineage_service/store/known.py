@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.bounded_parsing import parse_statements
-from lineage_service.plan.schema import Column, ColumnError, Schema
+from lineage_service.plan.schema import Column, ColumnError, Schema, csv_hint
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import read_alike, spark_type
 from lineage_service.store.listing import Listing, is_vast, listing
@@ -231,8 +231,9 @@ def renamed(columns: Sequence[Column], rename: Mapping[str, str]) -> Schema:
     by_old = {old.lower(): new for old, new in rename.items()}
     missing = [old for old in rename if old.lower() not in (column.name.lower() for column in columns)]
     if missing:
-        names = ", ".join(column.name for column in columns)
-        raise SourceError(f"rename: no column '{missing[0]}'; columns here: {names}")
+        names = [column.name for column in columns]
+        hint = csv_hint(missing[0], names) or did_you_mean(missing[0], names)
+        raise SourceError(f"rename: no column '{missing[0]}'; columns here: {', '.join(names)}", hint=hint)
     try:
         return Schema(tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in columns))
     except ColumnError as error:

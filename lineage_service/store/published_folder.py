@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_service.errors import StoreError
+from lineage_service.store.checksums import crc_of, crcs_of
 from lineage_service.store.permissions import make_private
 
 MARK = "_smoke_lineage"  # readers of Parquet folders pass over names that begin with an underscore
@@ -29,18 +30,22 @@ _WRITTEN = re.compile(r"part-[-0-9A-Za-z.]*\.parquet|\.part-[-0-9A-Za-z.]*\.parq
 
 @dataclass(frozen=True)
 class Mark:
-    """What stands in the mark of a published copy; `files` with their sizes, None in marks of earlier versions."""
+    """What stands in the mark of a published copy; `files` with their sizes and `sums`, the crc32 of each, are None in
+    marks of earlier versions."""
 
     run: str | None = None
     workflow: str | None = None
     output: str | None = None
     files: Mapping[str, int] | None = None
+    sums: Mapping[str, int] | None = None
 
 
 def write_mark(folder: Path, run_id: str, workflow: str, output: str) -> None:
     """Marks a copy that is complete as ours, on the disk itself: it is about to be committed."""
-    files = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder) if path.name != MARK}
-    body = {"": TEXT, "run": run_id, "workflow": workflow, "output": output, "files": files}
+    paths = {str(path.relative_to(folder)): path for path in _files(folder) if path.name != MARK}
+    files = {name: path.stat().st_size for name, path in paths.items()}
+    sums = dict(zip(paths, crcs_of(list(paths.values())), strict=True))
+    body = {"": TEXT, "run": run_id, "workflow": workflow, "output": output, "files": files, "sums": sums}
     (folder / MARK).write_text(json.dumps(body), encoding="utf-8")
     make_private(folder)
     for path in (*_files(folder), folder):
@@ -60,7 +65,8 @@ def read_mark(folder: Path) -> Mark | None:
     try:
         body = json.loads(text)
         files = {str(name): int(size) for name, size in body["files"].items()}
-        return Mark(str(body["run"]), str(body["workflow"]), str(body["output"]), files)
+        sums = {str(name): int(crc) for name, crc in body["sums"].items()} if "sums" in body else None
+        return Mark(str(body["run"]), str(body["workflow"]), str(body["output"]), files, sums)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Mark()
 
@@ -84,6 +90,38 @@ def _is_ours(mark: Mark, name: str, path: Path) -> bool:
     if mark.files is None:
         return _WRITTEN.fullmatch(name) is not None
     return name in mark.files and path.stat().st_size == mark.files[name]
+
+
+@dataclass
+class ChangedFiles:
+    """Looks for files of published copies that others have changed since. Sizes are always compared, and bytes as long
+    as they are not more than `most` in all (None: all of them); `passed_over` counts the files beyond."""
+
+    most: int | None
+    passed_over: int = 0
+
+    def of(self, folder: Path, mark: Mark) -> list[str]:
+        """What is missing in a copy, changed or added, in words. Hidden files and those of Spark may be missing."""
+        found = {str(path.relative_to(folder)): path for path in _files(folder) if path.name != MARK}
+        if mark.files is None:
+            return [f"'{name}' was added" for name in found if not _WRITTEN.fullmatch(name)]
+        missing = [name for name in mark.files if name not in found and not Path(name).name.startswith((".", "_"))]
+        changed = [name for name, path in found.items() if name in mark.files and self._is_changed(name, path, mark)]
+        added = [name for name in found if name not in mark.files]
+        words = {"is missing": missing, "was changed": changed, "was added": added}
+        return [f"'{name}' {word}" for word, names in words.items() for name in names]
+
+    def _is_changed(self, name: str, path: Path, mark: Mark) -> bool:
+        if path.is_symlink() or not _is_ours(mark, name, path):
+            return True
+        if mark.sums is None or name not in mark.sums:
+            return False
+        size = path.stat().st_size
+        if self.most is not None and size > self.most:
+            self.passed_over += 1
+            return False
+        self.most = None if self.most is None else self.most - size
+        return crc_of(path) != mark.sums[name]
 
 
 def remove_copy(folder: Path) -> bool:

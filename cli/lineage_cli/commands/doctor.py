@@ -27,7 +27,7 @@ INDENT = " " * 19  # a status, a name, and the spaces behind them
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @home_options
 def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: str | None) -> None:
-    """Check the home, the catalog, the files of every run, Java and Spark. Nothing is changed.
+    """Check the home, the catalog, the files of every run, published copies, Java and Spark. Nothing is changed.
 
     Exit code 4 where something is broken; notes and warnings are no failure.
 
