@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -256,11 +256,11 @@ class CatalogReader:
     def _all(self, query: Select[Any], record: type[Record]) -> list[Record]:
         return [record(**row._mapping) for row in self._rows(query)]
 
-    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+    def _rows(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]:
         """What every answer is made of. CatalogError where the database does not give it."""
         try:
             with self.connection() as connection:
-                return connection.execute(query).all()
+                return connection.execute(query, parameters).all()
         except SQLAlchemyError as error:
             self._drop_connection()
             raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from sqlalchemy import Column, Connection, Select, delete, insert, literal, or_, select
+from sqlalchemy import BindParameter, Column, Connection, Select, bindparam, delete, insert, literal, or_, select
 
 from lineage_catalog import models
 
@@ -53,8 +53,21 @@ WORDS = {
     NAMES: "the list of names",
 }
 MOST = 500  # names in one query
+_SOME: BindParameter[Any] = bindparam("names", expanding=True)
+# Built once: each question asks some of these several times.
+_SEALED = select(models.seals.c.scope, models.seals.c.digest).where(models.seals.c.scope.in_(_SOME))
+_RECORDS = {column: select(column.table).where(column.in_(_SOME)) for columns in TABLES.values() for column in columns}
+_FOUND_BY = [select(*columns) for columns in FOUND_BY]
+_RUNS = select(models.runs.c.id, models.runs.c.ordinal, models.runs.c.status)
+_SEALS_OF_RUNS = select(models.seals).where(
+    or_(models.seals.c.scope.startswith("run:"), models.seals.c.scope.startswith("of:"))
+)
 
-Rows = Callable[[Select[Any]], Sequence[Any]]  # asks the catalog
+
+class Rows(Protocol):
+    """Asks the catalog."""
+
+    def __call__(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]: ...
 
 
 def described(scope: str) -> str:
@@ -68,8 +81,7 @@ def broken(scopes: Iterable[str], rows: Rows) -> list[str]:
     wanted = list(dict.fromkeys(scopes))
     sealed: dict[str, str] = {}
     for some in _portions(wanted):
-        query = select(models.seals.c.scope, models.seals.c.digest).where(models.seals.c.scope.in_(some))
-        sealed |= {str(row[0]): str(row[1]) for row in rows(query)}
+        sealed |= {str(row[0]): str(row[1]) for row in rows(_SEALED, {"names": some})}
     found = digests(wanted, rows)
     # Catalogs of earlier versions have no seal of names before their next run is committed.
     return [scope for scope in wanted if sealed.get(scope) != found.get(scope) and (scope != NAMES or NAMES in sealed)]
@@ -93,7 +105,7 @@ def digests(scopes: Iterable[str], rows: Rows) -> dict[str, str]:
             found[RUNS] = _runs(rows)
         elif kind == NAMES:
             # All in one text: there are many of them.
-            listed = [[str(value) for value in row] for columns in FOUND_BY for row in rows(select(*columns))]
+            listed = [[str(value) for value in row] for query in _FOUND_BY for row in rows(query)]
             found[NAMES] = _hashed([json.dumps(sorted(listed))])
         elif kind == ERASURES:
             tables = models.erasures, models.erased_subjects
@@ -107,16 +119,13 @@ def _by_name(kind: str, names: Sequence[str], rows: Rows) -> dict[str, str]:
     lines = defaultdict[str, list[str]](list)
     for some in _portions(names):
         for column in TABLES[kind]:
-            for row in rows(select(column.table).where(column.in_(some))):
+            for row in rows(_RECORDS[column], {"names": some}):
                 lines[str(row._mapping[column.name])] += _lines(column.table, [row])
     return {name: _hashed(each) for name, each in lines.items()}
 
 
 def _runs(rows: Rows) -> str:
-    runs, seals = models.runs, models.seals
-    listed = _lines(runs, rows(select(runs.c.id, runs.c.ordinal, runs.c.status)))
-    of_runs = or_(seals.c.scope.startswith("run:"), seals.c.scope.startswith("of:"))
-    return _hashed([*listed, *_lines(seals, rows(select(seals).where(of_runs)))])
+    return _hashed([*_lines(models.runs, rows(_RUNS)), *_lines(models.seals, rows(_SEALS_OF_RUNS))])
 
 
 def _lines(table: Any, rows: Iterable[Any]) -> list[str]:
@@ -165,7 +174,7 @@ def seal_erasures(connection: Connection) -> None:
 
 def seal_missing(connection: Connection) -> None:
     """Seals what has no seal yet: the catalog of an earlier version, once it is migrated."""
-    rows = _rows_on(connection)
+    rows = rows_on(connection)
     sealed = {str(row[0]) for row in rows(select(models.seals.c.scope))}
     missing = [scope for scope in _scopes(rows) if scope not in sealed]
     _seal(connection, [scope for scope in missing if scope != RUNS])
@@ -174,20 +183,20 @@ def seal_missing(connection: Connection) -> None:
 
 def _seal(connection: Connection, scopes: Iterable[str]) -> None:
     table, wanted = models.seals, list(dict.fromkeys(scopes))
-    found = digests(wanted, _rows_on(connection))
+    found = digests(wanted, rows_on(connection))
     for some in _portions(wanted):
         connection.execute(delete(table).where(table.c.scope.in_(some)))
     if found:
         connection.execute(insert(table), [{"scope": scope, "digest": digest} for scope, digest in found.items()])
 
 
-def _rows_on(connection: Connection) -> Rows:
-    return lambda query: connection.execute(query).all()
+def rows_on(connection: Connection) -> Rows:
+    return lambda query, parameters=None: connection.execute(query, parameters).all()
 
 
 def refuse_broken(connection: Connection, scopes: Iterable[str]) -> None:
     """DamagedCatalog where one of these is damaged: what is changed now would be sealed with the damage."""
     from lineage_catalog.engine import DamagedCatalog, named
 
-    for scope in broken(scopes, _rows_on(connection)):
+    for scope in broken(scopes, rows_on(connection)):
         raise DamagedCatalog(f"{named(connection.engine)} is damaged: {described(scope)} is not as it was written")

@@ -21,7 +21,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import ERASURES, NAMES, RUNS, broken, described
+from lineage_catalog.seals import ERASURES, NAMES, RUNS, broken, described, rows_on
 
 
 class VerifiedReader(CatalogReader):
@@ -134,7 +134,7 @@ class VerifiedReader(CatalogReader):
         wanted = select(table.c.path, table.c.sums).where(table.c.run_id == run_id)
         try:
             with self._connected() as connection:
-                if not broken([scope], lambda query: connection.execute(query).all()):
+                if not broken([scope], rows_on(connection)):
                     return {str(row[0]): str(row[1]) for row in connection.execute(wanted)}
         except SQLAlchemyError as error:
             raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,9 +42,9 @@ class HomeCatalog(VerifiedReader):
         with catalog_errors(self.home):
             return super().noted(run_id)
 
-    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+    def _rows(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]:
         with catalog_errors(self.home):
-            return super()._rows(query)
+            return super()._rows(query, parameters)
 
     def _require(self, *scopes: str) -> None:
         with catalog_errors(self.home):

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, connect, migrate, require_head, revision
 from lineage_catalog.reader import CatalogReader
-from lineage_catalog.seals import all_broken
+from lineage_catalog.seals import all_broken, rows_on
 from sqlalchemy import func, select, text
 
 from lineage_service import Home
@@ -75,7 +75,7 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
     with engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() == 8
-        assert all_broken(lambda query: connection.execute(query).all()) == []
+        assert all_broken(rows_on(connection)) == []
     reader.close()
 
 

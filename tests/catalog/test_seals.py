@@ -30,7 +30,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import NAMES, all_broken
+from lineage_catalog.seals import NAMES, all_broken, rows_on
 from lineage_catalog.verified import VerifiedReader
 from lineage_catalog.writer import commit_run, expire_runs, forget_files, forget_runs, settle_lineage
 from sqlalchemy import delete, select, update
@@ -70,7 +70,7 @@ def lineage(run_id):
 
 def broken(engine):
     with engine.connect() as connection:
-        return all_broken(lambda query: connection.execute(query).all())
+        return all_broken(rows_on(connection))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_row_that_is_gone_is_found(engine, table):
         else:
             connection.exec_driver_sql("SET session_replication_role = replica")
         connection.execute(delete(table))
-        assert all_broken(lambda query: connection.execute(query).all()) != []
+        assert all_broken(rows_on(connection)) != []
         connection.rollback()
 
 
@@ -135,7 +135,7 @@ def test_a_value_that_is_changed_is_found(engine, table):
             other = f"x{(value or '')[1:]}" if kind is str else (not value if kind is bool else (value or 0) + 1)
             same = [each == row._mapping[each.name] for each in table.primary_key.columns]
             connection.execute(update(table).where(*same).values({column.name: other}))
-            assert all_broken(lambda query: connection.execute(query).all()) != [], column.name
+            assert all_broken(rows_on(connection)) != [], column.name
             connection.rollback()
 
 
