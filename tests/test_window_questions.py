@@ -110,6 +110,22 @@ def test_counts_rids_and_the_largest_are_those_of_the_pairs(runs, output):
         assert [row["_rid"] for row in home.forward("r", to=output, rid=rid, rids=True)] == sorted(ahead)
 
 
+def test_counts_do_not_list_pairs(runs, no_pairs, monkeypatch):
+    """Neither backward nor forward; one row's count does not even go through the intervals' own walk."""
+    home, (_, (run_id, _)) = runs
+    pairs = pairs_of_run(home, f"running@{run_id}")
+    outs, rids = ({pair[name] for pair in pairs} for name in ("out_rid", "rid"))
+    assert home.backward("running", to="r", all=True, count=True).to_pylist() == [{"count": len(rids)}]
+    assert home.forward("r", to="running", all=True, count=True).to_pylist() == [{"count": len(outs)}]
+    wanted = {rid: len({pair["out_rid"] for pair in pairs if pair["rid"] == rid}) for rid in rids}
+    monkeypatch.setattr(walk_sql, "interval_part", None)
+    found = {rid: home.forward("r", to="running", rid=rid, count=True).to_pylist()[0]["count"] for rid in rids}
+    assert found == wanted
+    for rid in outs:
+        behind = len({pair["rid"] for pair in pairs if pair["out_rid"] == rid})
+        assert home.backward("running", to="r", rid=rid, count=True).to_pylist() == [{"count": behind}]
+
+
 def test_functions_of_sql_nest_over_windows(runs):
     home, _ = runs
     pairs = pairs_of(home, "again")
