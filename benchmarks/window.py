@@ -89,6 +89,10 @@ def _asked(case: Case, folder: Path, options: Options) -> list[Result]:
             "count": (chosen, lambda rid: opened.backward("result", to="readings", rid=rid, count=True).arrow()),
             "forward count": (chosen, lambda rid: opened.forward("readings", to="result", rid=rid, count=True).arrow()),
             "count of all": ([0] * 5, lambda _: opened.backward("result", to="readings", all=True, count=True).arrow()),
+            "forward count of all": (
+                [0] * 5,
+                lambda _: opened.forward("readings", to="result", all=True, count=True).arrow(),
+            ),
         }
         found = []
         for name, (starts, ask) in ways.items():

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from lineage_service.capture.answerable import unanswerable
-from lineage_service.capture.instrument import capture_problems
+from lineage_service.capture.instrument import capture_problems, capture_warnings
 from lineage_service.capture.partly_kept import partly_kept
 from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
@@ -41,12 +41,13 @@ def checked_workflow(
         found = [replace(problem, severity="warning") if problem in absent else problem for problem in found]
     loaded = replace(loaded, problems=(*loaded.problems, *found))
     plan = build_plan(loaded, schemas)
-    refused = [*capture_problems(plan, capture or loaded.spec.lineage.capture), *_unanswerable(loaded, plan)]
+    wanted = capture or loaded.spec.lineage.capture
+    refused = [*capture_problems(plan, wanted), *_unanswerable(loaded, plan)]
     if refused:
         raise WorkflowError([*loaded.problems, *refused])
-    if (capture or loaded.spec.lineage.capture) == "off":
+    if wanted == "off":
         return loaded, plan, plan.warnings
-    return loaded, plan, (*plan.warnings, *_partly_kept(loaded, plan))
+    return loaded, plan, (*plan.warnings, *capture_warnings(plan, wanted), *_partly_kept(loaded, plan))
 
 
 def _unanswerable(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:

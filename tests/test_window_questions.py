@@ -3,15 +3,17 @@ many of them. One home of two runs: windows over windows, behind a join, before 
 
 import json
 from collections import Counter
+from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
 from lineage_service.audit import reached
-from lineage_service.query import diff_behind, hop_sql, moving_rows, walk_sql
+from lineage_service.query import diff_behind, diff_moving, hop_sql, moving_rows, presence, walk_sql
 from tests.harness import arrow_schema, traced_rows
 from tests.judging import same_as_oracle, same_ways
 from tests.reference import evaluate
@@ -108,6 +110,22 @@ def test_counts_rids_and_the_largest_are_those_of_the_pairs(runs, output):
         assert [row["_rid"] for row in home.forward("r", to=output, rid=rid, rids=True)] == sorted(ahead)
 
 
+def test_counts_do_not_list_pairs(runs, no_pairs, monkeypatch):
+    """Neither backward nor forward; one row's count does not even go through the intervals' own walk."""
+    home, (_, (run_id, _)) = runs
+    pairs = pairs_of_run(home, f"running@{run_id}")
+    outs, rids = ({pair[name] for pair in pairs} for name in ("out_rid", "rid"))
+    assert home.backward("running", to="r", all=True, count=True).to_pylist() == [{"count": len(rids)}]
+    assert home.forward("r", to="running", all=True, count=True).to_pylist() == [{"count": len(outs)}]
+    wanted = {rid: len({pair["out_rid"] for pair in pairs if pair["rid"] == rid}) for rid in rids}
+    monkeypatch.setattr(walk_sql, "interval_part", None)
+    found = {rid: home.forward("r", to="running", rid=rid, count=True).to_pylist()[0]["count"] for rid in rids}
+    assert found == wanted
+    for rid in outs:
+        behind = len({pair["rid"] for pair in pairs if pair["out_rid"] == rid})
+        assert home.backward("running", to="r", rid=rid, count=True).to_pylist() == [{"count": behind}]
+
+
 def test_functions_of_sql_nest_over_windows(runs):
     home, _ = runs
     pairs = pairs_of(home, "again")
@@ -182,29 +200,107 @@ def test_persons_are_the_same_by_pairs(runs, monkeypatch):
     assert home.audit.access("person=70").document["data"] == document["data"]
 
 
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Moves in many small parts: over several steps, cut where much comes and goes."""
+    monkeypatch.setattr(moving_rows, "STEPS", 5)
+    monkeypatch.setattr(moving_rows, "MOST", 6)
+    monkeypatch.setattr(presence, "LONG", 1)
+    monkeypatch.setattr(presence, "BLOCK", 2)
+
+
+@pytest.mark.parametrize("output", KEYS)
+def test_moves_in_small_parts_are_the_same(runs, few_at_once, monkeypatch, output):
+    home, ((earlier, _), (later, _)) = runs
+    sides = f"{output}@{earlier}", f"{output}@{later}"
+    found = home.diff(*sides, key=KEYS[output]).to_json(), home.audit.access("person=71").document["data"]
+    monkeypatch.undo()
+    assert found == (home.diff(*sides, key=KEYS[output]).to_json(), home.audit.access("person=71").document["data"])
+
+
 def test_rows_come_and_go_by_ranges_and_points(monkeypatch):
-    monkeypatch.setattr(moving_rows, "BLOCK", 4)
+    monkeypatch.setattr(presence, "BLOCK", 4)
     random = Random(3)
-    for has_ranges in [True] * 60 + [False] * 10:
+    for turn in range(120):
+        monkeypatch.setattr(presence, "LONG", (0, 2, 1000)[turn % 3])  # by blocks, either, by points
+        has_ranges = turn % 6 > 0
         size = random.randint(1, 30)
-        counts, before = moving_rows._Counts(size, has_ranges=has_ranges), [0] * size
+        counts = presence.RangeCounts(size) if has_ranges else presence.Counts(size)
         known: list[tuple[int, int]] = []
-        for _ in range(25):
-            ranges: list[tuple[int, int, int]] = []
-            points: Counter[int] = Counter()
-            for _ in range(random.randint(0, 4)):
-                if known and random.random() < 0.5:
-                    (low, past), weight = known.pop(random.randrange(len(known))), -1
-                else:
-                    low = random.randrange(size)
-                    past, weight = random.randint(low + 1, size) if has_ranges else low + 1, 1
-                    known.append((low, past))
-                if past == low + 1:
-                    points[low] += weight
-                else:
-                    ranges.append((low, past, weight))
-            after = [sum(low <= number < past for low, past in known) for number in range(size)]
-            came, gone = counts.add(points, ranges)
-            assert sorted(came) == [number for number in range(size) if after[number] and not before[number]]
-            assert sorted(gone) == [number for number in range(size) if before[number] and not after[number]]
-            before = after
+        reached, step = [0] * size, 0
+        while step < 25:
+            changes: list[tuple[int, int, int, int]] = []
+            wanted: list[tuple[int, int, int]] = []
+            for at in range(step, step := step + random.randint(1, 6)):
+                for _ in range(random.randint(0, 4)):
+                    if known and random.random() < 0.5:
+                        (low, past), weight = known.pop(random.randrange(len(known))), -1
+                    else:
+                        low = random.randrange(size)
+                        past, weight = random.randint(low + 1, size) if has_ranges else low + 1, 1
+                        known.append((low, past))
+                    changes.append((at, low, past, weight))
+                after = [sum(low <= number < past for low, past in known) for number in range(size)]
+                wanted += [
+                    (at, number, 1 if after[number] else -1)
+                    for number in range(size)
+                    if bool(after[number]) != bool(reached[number])
+                ]
+                reached = after
+            steps, low_, past_, weights = (np.array([each[n] for each in changes], np.int64) for n in range(4))
+            if isinstance(counts, presence.RangeCounts):
+                events = counts.add_ranges(presence.Ranges.summed([presence.Ranges(steps, low_, past_, weights)]))
+            else:
+                events = counts.add(presence.Events(steps, low_, weights))
+            found = zip(events.steps.tolist(), events.numbers.tolist(), events.weights.tolist(), strict=True)
+            assert sorted(found) == sorted(wanted)
+
+
+def test_moves_of_several_are_cut_at_the_same_steps():
+    def moves(*cuts):
+        for first, past in pairwise(cuts):
+            steps = np.arange(first, past)
+            yield moving_rows.Moves(first, past, presence.Events(steps, steps * 10, np.ones_like(steps)))
+
+    found = list(moving_rows.in_step([moves(0, 4, 6), moves(0, 1, 5, 6)]))
+    assert [(each[0].first, each[0].past) for each in found] == [(0, 1), (1, 4), (4, 5), (5, 6)]
+    for both in found:
+        for each in both:
+            assert each.events.steps.tolist() == list(range(each.first, each.past))
+
+
+def test_the_nth_mark_is_found():
+    random = Random(5)
+    for size in (1, 2, 3, 8, 29):
+        marks, there = diff_moving.Marks(size), set[int]()
+        for _ in range(60):
+            place = random.randrange(size)
+            marks.add(place, -1 if place in there else 1)
+            there ^= {place}
+            assert [marks.place_of(number) for number in range(len(there))] == sorted(there)
+            assert marks.before(place) == sum(each < place for each in there)
+
+
+def test_equal_rows_are_not_looked_at_one_by_one(monkeypatch):
+    """A source of equal rows, of which one more is behind each change: few of them are looked at each time."""
+    looked: list[int] = []
+    real = diff_moving.Marks.place_of
+    monkeypatch.setattr(diff_moving.Marks, "place_of", lambda *given: looked.append(1) or real(*given))
+    rows = 500
+
+    class Growing:
+        rids = np.arange(rows)
+
+        def ranks(self, rids):
+            return rids
+
+        def each_move(self, rids):
+            for rid in rids:
+                yield [int(rid)], []
+
+    sides = tuple(diff_moving.Side(each, np.arange(rows), np.zeros(rows, np.int64)) for each in (None, Growing()))
+    difference = diff_moving.MovingDifference(sides, 1, np.array([], np.int64), "looked up", named=False)
+    for n, tally, behind in difference.counted([(n, None, n) for n in range(rows)], 3):
+        assert (tally.counts, behind) == ([n + 1, 0, 0, 0, 0, 0], (0, n + 1))
+        assert [each.after for each in tally.shown] == list(range(min(n + 1, 3)))
+    assert len(looked) <= 3 * rows

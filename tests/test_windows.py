@@ -14,7 +14,7 @@ from lineage_service.capture.window_reads import Interval, Point, window_reads
 from lineage_service.errors import LineageError
 from lineage_service.plan.expressions import ExpressionError
 from lineage_service.plan.frames import frame_clause
-from lineage_service.workflow import validate_workflow
+from lineage_service.workflow import explain_workflow, validate_workflow
 from tests.made_runs import PEER, Made, MadeHome
 
 BASE = 8_250_170_000
@@ -54,6 +54,35 @@ def flow(folder: Path, name: str = "flow.yml") -> Path:
     path = folder / name
     path.write_text(json.dumps(body), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("capture", ["defer", "lazy"])
+def test_a_window_that_is_staged_instead_is_told(tmp_path, capture):
+    path = flow(tmp_path)
+    body = json.loads(path.read_text(encoding="utf-8"))
+    assert validate_workflow(path) == ()
+    path.write_text(json.dumps({**body, "lineage": {"capture": capture}}, indent=1), encoding="utf-8")
+    warnings = [str(each) for each in validate_workflow(path)]
+    assert len(warnings) == len(STEPS) + 1
+    for step, warning in zip([*(name for name, *_ in STEPS), "inner"], warnings, strict=True):
+        assert f"warning: step '{step}' is captured by stage, not by {capture}: " in warning
+        assert "ties may come in another order" in warning
+    explained = explain_workflow(path)
+    assert [str(each) for each in explained.warnings] == warnings
+    (choice,) = [each["capture"] for each in explained.to_json()["steps"] if each["name"] == "running"]
+    assert (choice["strategy"], choice["reason"].startswith(f"not by {capture}: ")) == ("stage", True)
+
+
+def test_a_run_tells_of_a_window_that_is_staged_instead(spark, tmp_path):
+    path = flow(tmp_path)
+    body = json.loads(path.read_text(encoding="utf-8"))
+    step = {**body["steps"][1], "order_by": ["id"]}  # a total order, which nobody knows before it has run
+    path.write_text(json.dumps({**body, "steps": [step], "outputs": {step["name"]: {}}}), encoding="utf-8")
+    with Home.open(tmp_path / "home") as home:
+        report = home.run(path, capture="defer")
+        assert report.capture[step["name"]]["readings"]["strategy"] == "stage"
+        (warning,) = report.warnings
+        assert "is captured by stage, not by defer" in str(warning)
 
 
 def expected(reads: Callable[[int, int], object], rows: dict[int, dict]) -> dict[int, set[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from lineage_catalog.records import DatasetRecord, RunRecord
@@ -220,8 +220,9 @@ class Asking:
             for each in self.ask.scan(dataset).version.columns
         ]
         company = Company(self.ask, self.key, self.asked).of(places[0], rows.rids)
+        roles = {int(role): role for role in Role}
         rules = {
-            int(rid): self._rule(Role(role), company if isinstance(company, str) else company[int(rid)])
+            rid: self._rule(roles[role], company if isinstance(company, str) else company[rid])
             for rid, role in zip(rows.rids.tolist(), rows.roles.tolist(), strict=True)
         }
         values, unreadable = self._values(dataset, [rid for rid, rule in rules.items() if rule.shows])
@@ -308,8 +309,7 @@ class Asking:
         return found
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What is told of a row: `persons` is a number, words for few, or None unknown; `shows` all, common or nothing."""
 
     role: str

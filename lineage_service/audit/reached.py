@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from lineage_catalog.records import DatasetRecord
@@ -17,7 +18,8 @@ from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import UNCAPTURED, Place, Way, is_pruned, walk
-from lineage_service.query.moving_rows import MovingRows
+from lineage_service.query.moving_rows import MovingRows, in_step
+from lineage_service.query.presence import NO_IDS, Counts, Events, listed_ranges
 from lineage_service.query.walk_sql import FEW, Start, has_intervals, own_ways, translated_rid
 from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import Ids
@@ -184,8 +186,7 @@ def started(ask: Questions, rids: Ids) -> Start:
     return Start(table=ask.engine.keep_ids(pa.array(rids, pa.int64())))
 
 
-@dataclass(frozen=True)
-class Others:
+class Others(NamedTuple):
     """How many other persons are behind a row: all of them, and those that are more than peers of a window."""
 
     all: int
@@ -258,7 +259,7 @@ class Company:
                 return "no source behind it declares a subject"
             others = f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._is_asked()}"
             if moving:
-                return self._moved(rids, others, moving)
+                return self._moved(rids, others, moving, tables)
             query = (
                 f"SELECT a, count(DISTINCT (kind, hash)), count(DISTINCT (kind, hash)) FILTER (role = 0) "
                 f"{others} GROUP BY a"
@@ -278,27 +279,41 @@ class Company:
             kept.append(f"SELECT * FROM {tables[-1]}")
         return " UNION ".join(kept)
 
-    def _moved(self, rids: Ids, others: str, moving: Sequence[_Persons]) -> dict[int, Others]:
+    def _moved(self, rids: Ids, others: str, moving: Sequence[_Persons], tables: list[str]) -> dict[int, Others]:
         """Counts of other persons where some of them are behind rows that a window read. `others` are the others that
         are behind a row without that: (a, kind, hash, role)."""
         engine = self.ask.engine
-        known: dict[tuple[str, bytes], int] = {}
-        beside: dict[int, dict[int, bool]] = {}  # by row the numbers of persons, and whether they are more than peers
-        for a, kind, digest, role in engine.rows(f"SELECT a, kind, hash, min(role) {others} GROUP BY a, kind, hash"):
-            number = known.setdefault((kind, digest), len(known))
-            beside.setdefault(int(a), {})[number] = role == 0
+        everybody = " UNION ".join(
+            [f"SELECT kind, hash {others}", *(f"SELECT kind, hash FROM ({each.owners})" for each in moving)]
+        )
+        tables.append(engine.keep(f"SELECT kind, hash, row_number() OVER () - 1 AS person FROM ({everybody})"))
+        numbered = tables[-1]
+        rows = rids[np.argsort(moving[0].rows.ranks(rids), kind="stable")]
+        steps = np.argsort(rows)  # by rid
+        beside = f"(SELECT a, kind, hash, min(role) AS role {others} GROUP BY a, kind, hash)"
+        near, person, role = engine.arrays(
+            f"SELECT b.a, n.person, b.role FROM {beside} b JOIN {numbered} n ON n.kind = b.kind AND n.hash = b.hash", 3
+        )
+        near = steps[np.searchsorted(rows, near, sorter=steps)]
+        own = np.bincount(near[role == 0], minlength=len(rows))
+        # Behind a row without a window: they come at its step, and go at the next.
+        passing = Events(
+            np.append(near, near + 1), np.append(person, person), np.repeat(np.array([1, -1]), len(near))
+        ).in_order()
         for each in moving:
-            each.number(engine, known)
-        rows = [0] * len(known)  # behind the row at hand, by person
-        behind = 0
-        found = {}
-        for rid in rids[np.argsort(moving[0].rows.ranks(rids), kind="stable")].tolist():
-            for each in moving:
-                behind += each.move_to(rid, rows)
-            near = beside.get(rid, {})
-            alone = sum(rows[person] == 0 for person in near)
-            found[rid] = Others(behind + alone, sum(near.values()))
-        return {int(rid): found[int(rid)] for rid in rids}
+            each.number(engine, numbered)
+        counts = Counts(engine.scalar(f"SELECT count(*) FROM {numbered}"))
+        total, behind = np.zeros(len(rows), np.int64), 0
+        for moves in in_step([each.rows.moves(rows) for each in moving]):
+            first, past = moves[0].first, moves[0].past
+            found = [each.of(one.events) for each, one in zip(moving, moves, strict=True)]
+            changes = counts.add(Events.joined([*found, passing.between(first, past)]))
+            change = np.bincount(changes.steps - first, changes.weights, past - first).astype(np.int64)
+            total[first:past] = behind + np.cumsum(change)
+            behind = int(total[past - 1])
+        return {
+            rid: Others(all_, own_) for rid, all_, own_ in zip(rows.tolist(), total.tolist(), own.tolist(), strict=True)
+        }
 
     def _is_asked(self) -> str:
         alike = [
@@ -353,26 +368,22 @@ class _Persons:
 
     rows: MovingRows
     owners: str
-    _of: dict[int, list[int]] = field(default_factory=dict)
+    _first: Ids = field(default_factory=lambda: NO_IDS)  # where the persons of each row begin,
+    _lengths: Ids = field(default_factory=lambda: NO_IDS)  # how many they are,
+    _persons: Ids = field(default_factory=lambda: NO_IDS)  # in this list
 
-    def number(self, engine: QueryEngine, known: dict[tuple[str, bytes], int]) -> None:
-        """Gives each person a number, in `known`."""
-        places = {rid: place for place, rid in enumerate(self.rows.rids.tolist())}
-        for kind, digest, rid in engine.rows(f"SELECT kind, hash, rid FROM ({self.owners})"):
-            place = places.get(rid)
-            if place is not None:
-                self._of.setdefault(place, []).append(known.setdefault((kind, digest), len(known)))
+    def number(self, engine: QueryEngine, numbered: str) -> None:
+        """Finds the persons of each row, by their numbers in a table (kind, hash, person)."""
+        rids, self._persons = engine.arrays(
+            f"SELECT o.rid, n.person FROM ({self.owners}) o JOIN {numbered} n ON n.kind = o.kind AND n.hash = o.hash "
+            "ORDER BY o.rid",
+            2,
+        )
+        low, past = (np.searchsorted(rids, self.rows.rids, side=side) for side in ("left", "right"))
+        self._first, self._lengths = low, past - low
 
-    def move_to(self, rid: int, counts: list[int]) -> int:
-        """Counts the rows behind the next row to persons; by how much the number of persons has changed."""
-        came, gone = self.rows.move_to(rid)
-        change = 0
-        for place in came:
-            for person in self._of.get(place, ()):
-                change += counts[person] == 0
-                counts[person] += 1
-        for place in gone:
-            for person in self._of.get(place, ()):
-                counts[person] -= 1
-                change -= counts[person] == 0
-        return change
+    def of(self, rows: Events) -> Events:
+        """The persons of rows that come and go, once for each of their rows."""
+        lengths = self._lengths[rows.numbers]
+        persons = self._persons[listed_ranges(self._first[rows.numbers], lengths)]
+        return Events(np.repeat(rows.steps, lengths), persons, np.repeat(rows.weights, lengths))

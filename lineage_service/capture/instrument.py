@@ -17,7 +17,7 @@ from lineage_service.capture.handles import Handle, Space, Table, source_space, 
 from lineage_service.capture.placed import placed_sources
 from lineage_service.capture.rules import Below, Rule, rule_for
 from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
-from lineage_service.capture.strategies import LATER, PRUNED, Breaker, Choice, choose, refusals
+from lineage_service.capture.strategies import LATER, PRUNED, Breaker, Choice, choose, gives_way, refusal, refusals
 from lineage_service.capture.workload import Workload, links_of, neighbours
 from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
@@ -229,6 +229,24 @@ def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> li
     pruned = _pruned_breakers(_instrument(plan, capture, sizes, None))
     found = refusals([each.breaker for name, each in surveyed.items() if name not in pruned], capture)
     return [forced_problem(node, capture, reason) for node, reason in found]
+
+
+def capture_warnings(plan: Plan, capture: str) -> list[Problem]:
+    """The breakers that are captured in another way than the one that was asked for, though nothing is refused."""
+    if capture not in LATER:
+        return []
+    surveyed = _survey(plan, plan.nodes(), Sizes())
+    pruned = _pruned_breakers(_instrument(plan, capture, None, None))
+    breakers = [each.breaker for name, each in surveyed.items() if name not in pruned]
+    return [
+        Problem(
+            f"step '{each.node.step}' is captured by stage, not by {capture}: {refusal(each, capture)}",
+            each.node.position,
+            severity="warning",
+        )
+        for each in breakers
+        if gives_way(each, capture)
+    ]
 
 
 def forced_problem(node: Node, capture: str, reason: str) -> Problem:

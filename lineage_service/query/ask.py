@@ -41,7 +41,7 @@ from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
 from lineage_service.query.stale import cut_note, older_windows, stale_readers
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
-from lineage_service.query.window_counts import window_count
+from lineage_service.query.window_counts import rows_behind_window, rows_reading_one
 from lineage_service.store.engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.scan import RID, VersionScan
@@ -273,11 +273,11 @@ class Questions:
     def _total(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> int:
         """How many rows of a dataset are reached."""
         place = Place(target.run_id, target.space)
-        if direction == "backward":
-            ways = self.toward(walked, place, direction, absence=shape.influence)
-            counted = window_count(ways, start, walked.start, place, self.files)
-            if counted is not None:
-                return self.engine.scalar(*counted)
+        ways = self.toward(walked, place, direction, absence=shape.influence)
+        count = rows_behind_window if direction == "backward" else rows_reading_one
+        counted = count(ways, start, walked.start, place, self.files)
+        if counted is not None:
+            return self.engine.scalar(*counted)
         sql = self._walk_sql(walked, start, target, direction, shape, pairs=False)
         return self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
 

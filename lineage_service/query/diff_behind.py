@@ -349,7 +349,7 @@ class BehindChanges:
                 self._tests(versions, keys),
             )
             numbered = tables.keep(sql.classes_sql(*texts, len(keys)))
-            rows = [self._two_columns(sql.class_rows_sql(each, numbered, len(keys))) for each in texts]
+            rows = [self.engine.arrays(sql.class_rows_sql(each, numbered, len(keys)), 2) for each in texts]
             sides = Side(moving[0], *rows[0]), Side(moving[1], *rows[1])
             classes = self.engine.scalar(f"SELECT count(*) FROM {numbered}")
             if identity.identity == "key":
@@ -384,11 +384,6 @@ class BehindChanges:
 
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
         return MovingRows(self.questions, ways, start, origins.walked.start, _place(source))
-
-    def _two_columns(self, query: str) -> tuple[Ids, Ids]:
-        table = self.engine.stream(query).read_all()
-        first, second = (np.array(each.to_pylist(), np.int64) for each in table.columns)
-        return first, second
 
     def _kept_shown(self, rows: Sequence[tuple[object, ...]], tables: Tables) -> str:
         import pyarrow as pa

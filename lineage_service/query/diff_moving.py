@@ -75,12 +75,16 @@ class MovingDifference:
         self._of: dict[int, Tally] = {}  # of classes that are behind the change at hand
         self._waiting: dict[str, list[_Entry]] = {kind: [] for kind in KINDS}
         self._entries = count()
+        self._rows = 0  # that are shown of each kind at most
 
     def counted(self, changes: Sequence[Change], rows: int) -> Iterator[tuple[int, Tally, tuple[int, int]]]:
         """Per change what is behind it, `rows` of it to show, and how many rows are behind either side; in an order in
         which that is quick."""
-        for n, before, after in self._in_order(changes):
-            for each in self._sides[0].move_to(before) | self._sides[1].move_to(after):
+        ordered = self._in_order(changes)
+        before, after = (side.touched(_rids_of(ordered, place)) for place, side in enumerate(self._sides, 1))
+        self._rows = rows
+        for (n, _, _), old, new in zip(ordered, before, after, strict=True):
+            for each in old | new:
                 self._count(each)
             yield n, Tally([*self._total], self._shown(rows)), (self._sides[0].rows, self._sides[1].rows)
 
@@ -88,7 +92,7 @@ class MovingDifference:
         for place in (2, 1):
             moving = self._sides[place - 1].moving
             if moving is not None:
-                there = np.array([-1 if each[place] is None else each[place] for each in changes], np.int64)
+                there = _rids_of(changes, place)
                 ranks = np.full(len(there), -1)
                 ranks[there >= 0] = moving.ranks(there[there >= 0])
                 return [changes[index] for index in np.argsort(ranks, kind="stable").tolist()]
@@ -106,31 +110,37 @@ class MovingDifference:
         both, new = min(before, after), Tally()
         if both and self._changed[each]:
             new.counts[CHANGED] = both
-            new.shown.append(Shown("changed", True, self._sides[0].present(each)[0], self._sides[1].present(each)[0]))
+            old_rid, new_rid = (side.present(each, 0, 1)[0] for side in self._sides)
+            new.shown.append(Shown("changed", True, old_rid, new_rid))
         else:
             new.counts[SAME] = both
         new.counts[ADDED], new.counts[REMOVED] = after - both, before - both
         if before != after:
-            new.shown += self._one_sided(each, both)
-            new.counts[NEW] = sum(one.kind == "added" and one.known is False for one in new.shown)
-            new.counts[GONE] = sum(one.kind == "removed" and one.known is False for one in new.shown)
+            self._one_sided(each, both, new)
         self._of[each] = new
         for place, number in enumerate(new.counts):
             self._total[place] += number
         for shown in new.shown:
             heapq.heappush(self._waiting[shown.kind], (shown.order, next(self._entries), each, shown))
 
-    def _one_sided(self, each: int, both: int) -> Iterator[Shown]:
-        """The copies of a class that are behind one side only: the last ones by rid."""
+    def _one_sided(self, each: int, both: int, tally: Tally) -> None:
+        """The copies of a class that are behind one side only: the last ones by rid. Of many equal rows only those are
+        looked at that may be shown, what came or went for good first."""
         is_added = self._sides[1].counts[each] > both
         mine, theirs = self._sides[int(is_added)], self._sides[int(not is_added)]
-        there = theirs.of_class(each)
-        for copy, rid in enumerate(mine.present(each)):
-            if copy < both:
-                continue
-            known = {"looked up": copy < len(there), "there": True, "unknown": None}[self._elsewhere]
-            other = there[0] if self._named and known else None
-            yield Shown("added", known, other, rid) if is_added else Shown("removed", known, rid, other)
+        copies = mine.counts[each]
+        there = theirs.copies(each)
+        # From this copy on the other version has none.
+        past = {"looked up": min(max(there, both), copies), "there": copies, "unknown": copies}[self._elsewhere]
+        known = None if self._elsewhere == "unknown" else True
+        tally.counts[NEW if is_added else GONE] = copies - past
+        other = theirs.first(each) if self._named and known and past > both else None
+        for first, end, state in ((past, copies, False), (both, past, known)):
+            wanted = self._rows - sum(shown.kind != "changed" for shown in tally.shown)
+            for rid in mine.present(each, first, min(end, first + wanted)):
+                beside = other if state else None
+                shown = Shown("added", state, beside, rid) if is_added else Shown("removed", state, rid, beside)
+                tally.shown.append(shown)
 
     def _shown(self, rows: int) -> list[Shown]:
         """Some rows by turns, one of each kind."""
@@ -151,45 +161,89 @@ class MovingDifference:
         return [entry[3] for entry in found]
 
 
+def _rids_of(changes: Sequence[Change], place: int) -> Ids:
+    """The rows of one side, -1 where a change has none."""
+    return np.array([-1 if each[place] is None else each[place] for each in changes], np.int64)
+
+
 class _Present:
     """The rows of one side that are behind the change at hand, by class."""
 
     def __init__(self, side: Side, classes: int) -> None:
         self.moving, self.rows = side.moving, 0
         self.counts = [0] * classes
-        order = np.lexsort((side.rids, side.classes))
-        self._rids, by_class = side.rids[order], side.classes[order]
-        self._first = np.searchsorted(by_class, np.arange(classes + 1))
         reached = np.array([], np.int64) if side.moving is None else side.moving.rids
-        self._class = side.classes[np.searchsorted(side.rids, reached)].tolist()
-        self._there = np.zeros(len(reached), bool)
-        self._reached = reached
+        places = np.searchsorted(side.rids, reached)
+        self._copies = np.bincount(side.classes, minlength=classes)
+        self._any = np.zeros(classes, np.int64)
+        self._any[side.classes[::-1]] = side.rids[::-1]  # the first of each class
+        # Those that may be behind a change, each class for itself in the order of rids.
+        self._class = side.classes[places]
+        order = np.lexsort((reached, self._class))
+        self._rids = reached[order]
+        self._place = np.empty(len(order), np.int64)
+        self._place[order] = np.arange(len(order))
+        self._first = np.searchsorted(self._class[order], np.arange(classes + 1))
+        self._there = Marks(len(order))
 
-    def move_to(self, rid: int | None) -> set[int]:
-        """Goes to the next change; classes of which rows have come or gone."""
+    def touched(self, rids: Ids) -> Iterator[set[int]]:
+        """Goes from change to change, -1 where a change has no row; classes of which rows have come or gone."""
         if self.moving is None:
-            return set()
-        came, gone = self.moving.move_to(rid)
-        touched = set()
-        for numbers, weight in ((came, 1), (gone, -1)):
-            for number in numbers:
-                each = self._class[number]
-                self.counts[each] += weight
-                touched.add(each)
-            self._there[numbers] = weight > 0
-        self.rows += len(came) - len(gone)
-        return touched
+            yield from (set[int]() for _ in rids)
+            return
+        for came, gone in self.moving.each_move(rids):
+            found = set[int]()
+            for numbers, weight in ((came, 1), (gone, -1)):
+                for each in self._class[numbers].tolist() if numbers else ():
+                    self.counts[each] += weight
+                    found.add(each)
+                for place in self._place[numbers].tolist() if numbers else ():
+                    self._there.add(place, weight)
+            self.rows += len(came) - len(gone)
+            yield found
 
-    def of_class(self, each: int) -> list[int]:
-        """All rows of a class in the whole version."""
-        found: list[int] = self._rids[self._first[each] : self._first[each + 1]].tolist()
+    def copies(self, each: int) -> int:
+        """How many rows of a class the whole version has."""
+        return int(self._copies[each])
+
+    def first(self, each: int) -> int:
+        """The first of them."""
+        return int(self._any[each])
+
+    def present(self, each: int, first: int, past: int) -> list[int]:
+        """Some of those that are behind the change at hand, by their numbers in the order of rids."""
+        before = self._there.before(int(self._first[each])) if first < past else 0
+        return [int(self._rids[self._there.place_of(before + number)]) for number in range(first, past)]
+
+
+class Marks:
+    """Places that are marked or not, of which the n-th marked one is found without a look at all (a Fenwick tree)."""
+
+    def __init__(self, places: int) -> None:
+        self._sums = [0] * (places + 1)
+        self._top = 1 << places.bit_length() >> 1
+
+    def add(self, place: int, weight: int) -> None:
+        """Marks a place (1), or no longer (-1)."""
+        sums, index = self._sums, place + 1
+        while index < len(sums):
+            sums[index] += weight
+            index += index & -index
+
+    def before(self, place: int) -> int:
+        """How many places before this one are marked."""
+        found = 0
+        while place:
+            found += self._sums[place]
+            place -= place & -place
         return found
 
-    def present(self, each: int) -> list[int]:
-        """Those that are behind the change at hand."""
-        rids = self._rids[self._first[each] : self._first[each + 1]]
-        if not len(self._reached):
-            return []
-        numbers = np.minimum(np.searchsorted(self._reached, rids), len(self._reached) - 1)
-        found: list[int] = rids[(self._reached[numbers] == rids) & self._there[numbers]].tolist()
-        return found
+    def place_of(self, number: int) -> int:
+        """The place of the marked one before which `number` are marked."""
+        sums, place, step = self._sums, 0, self._top
+        while step:
+            if place + step < len(sums) and sums[place + step] <= number:
+                place += step
+                number -= sums[place]
+            step >>= 1
+        return place

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    from lineage_service.store.patching import Ids
+
 # DuckDB's words for what is no text, and for what is no Parquet file.
 _NO_TEXT = re.compile("Invalid string encoding|UTF-?8", re.IGNORECASE)
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
@@ -101,6 +103,15 @@ class QueryEngine:
         with translated(self.spill.parent):
             found = self.connection.sql(query, params=list(parameters)).to_arrow_table().column(0)
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
+
+    def arrays(self, query: str, columns: int) -> list[Ids]:
+        """The columns of a query, whole numbers all of them."""
+        import numpy as np
+
+        table = self.stream(query).read_all()
+        if not table.num_rows:
+            return [np.array([], np.int64) for _ in range(columns)]
+        return [np.asarray(each.to_numpy(zero_copy_only=False), np.int64) for each in table.columns]
 
     def keep_rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
         """A temporary table of rows that come from elsewhere."""

@@ -1,25 +1,39 @@
 """The rows behind one row after another, as what comes and goes from each to the next.
 
 The rows behind all rows of a window, as pairs, may be as many as rows squared. But frames of neighbouring rows differ
-in few positions. So a set is kept of what is behind one row; moving on to the next row changes just what differs.
-What is behind a row is told exactly whatever the order of the rows: only the time that a move takes depends on it.
+in few positions. So what is behind a row is told as the difference from what is behind the row before, computed for
+many rows at once. It is exact whatever the order of the rows: only the time that it takes depends on that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, Way
 from lineage_service.query.hop_sql import positions_in, way_ranges
+from lineage_service.query.presence import Counts, Events, RangeCounts, Ranges, listed_ranges
 from lineage_service.query.walk_sql import Start, way_pairs
 from lineage_service.store.patching import Ids
 
-BLOCK = 512
-Range = tuple[int, int, int]  # from, to before, and by how much the count of each place in it changes
+STEPS = 4096  # so many rows are gone to at once,
+MOST = 1 << 22  # fewer where more than this would come or go
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What comes (weight 1) and goes (-1) at the steps from `first` to before `past`, in their order."""
+
+    first: int
+    past: int
+    events: Events
+
+    def between(self, first: int, past: int) -> Moves:
+        return Moves(first, past, self.events.between(first, past))
 
 
 @dataclass(frozen=True)
@@ -31,14 +45,53 @@ class _Links:
     low: Ids
     past: Ids | None  # None: no ranges
 
+    def fan_out(self, events: Events) -> Ids:
+        found: Ids = self.first[events.numbers + 1] - self.first[events.numbers]
+        return found
+
+    def behind(self, events: Events) -> Events | Ranges:
+        """By how much what is behind the rows of a place changes with them."""
+        lengths = self.fan_out(events)
+        entries = listed_ranges(self.first[events.numbers], lengths)
+        steps, weights = np.repeat(events.steps, lengths), np.repeat(events.weights, lengths)
+        if self.past is None:
+            return Events(steps, self.low[entries], weights)
+        return Ranges(steps, self.low[entries], self.past[entries], weights)
+
 
 @dataclass
 class _Rows:
-    """The rows of a place that can be reached: their ids in order, and over how many ways each is reached now."""
+    """The rows of a place that can be reached: their ids in order, and the ways from there."""
 
     ids: Ids
-    counts: _Counts
+    has_ranges: bool
     links: list[_Links] = field(default_factory=list)
+
+
+@dataclass
+class _Task:
+    """Steps from `first` to before `past`. What comes and goes at the places before the `number`-th is known; there it
+    is where `events` are given. `arriving`: what is added to this and later places."""
+
+    number: int
+    first: int
+    past: int
+    arriving: dict[Place, list[Events | Ranges]]
+    events: Events | None = None
+
+    def halves(self) -> list[_Task]:
+        """The later steps and the earlier ones."""
+        middle = (self.first + self.past) // 2
+        return [self._part(middle, self.past), self._part(self.first, middle)]
+
+    def _part(self, first: int, past: int) -> _Task:
+        def inside(each: Events | Ranges) -> Ids:
+            found: Ids = np.flatnonzero((each.steps >= first) & (each.steps < past))
+            return found
+
+        arriving = {place: [part.where(inside(part)) for part in parts] for place, parts in self.arriving.items()}
+        events = None if self.events is None else self.events.where(inside(self.events))
+        return _Task(self.number, first, past, arriving, events)
 
 
 class MovingRows:
@@ -48,7 +101,6 @@ class MovingRows:
         if any(way.hop is not None and way.hop.form == "lazy" for way in ways):
             ways = questions.lazy(ways, start, begin, "backward")
         self._questions, self._target = questions, target
-        self._here: int | None = None
         self._places: dict[Place, _Rows] = {}
         self._reads: Ids | None = None
         self._load(ways, start, begin)
@@ -64,39 +116,61 @@ class MovingRows:
         numbers = np.searchsorted(begin.ids, rows)
         return numbers if self._reads is None else self._reads[numbers]
 
-    def move_to(self, row: int | None) -> tuple[list[int], list[int]]:
-        """Goes to another row, or away from all. The numbers (in `rids`) of rows that came, and of those that went."""
+    def moves(self, rows: Ids) -> Iterator[Moves]:
+        """From row to row; -1 means away from all. Events tell the numbers (in `rids`) of rows that come and go."""
         begin = next(iter(self._places))
-        number = None if row is None else int(np.searchsorted(self._places[begin].ids, row))
-        if number == self._here:
-            return [], []
-        came, gone = ([] if each is None else [each] for each in (number, self._here))
-        self._here = number
-        points: dict[Place, dict[int, int]] = {}
-        ranges: dict[Place, list[Range]] = {}
-        for place, rows in self._places.items():
-            if place != begin:
-                came, gone = rows.counts.add(points.get(place, {}), ranges.get(place, ()))
-            if not came and not gone:
-                continue
+        numbers = np.where(rows < 0, -1, np.searchsorted(self._places[begin].ids, rows))
+        before = np.append(-1, numbers[:-1])
+        changes = np.flatnonzero(numbers != before)
+        counts = {
+            place: (RangeCounts if each.has_ranges else Counts)(len(each.ids)) for place, each in self._places.items()
+        }
+        for first in range(0, len(rows), STEPS):
+            past = min(first + STEPS, len(rows))
+            steps = changes[slice(*np.searchsorted(changes, (first, past)))]
+            came, gone = steps[numbers[steps] >= 0], steps[before[steps] >= 0]
+            events = Events.joined(
+                [
+                    Events(came, numbers[came], np.ones(len(came), np.int64)),
+                    Events(gone, before[gone], np.full(len(gone), -1)),
+                ]
+            )
+            yield from self._followed(_Task(0, first, past, {}, events), counts)
+
+    def each_move(self, rows: Ids) -> Iterator[tuple[list[int], list[int]]]:
+        """Row by row the numbers (in `rids`) of rows that came, and of those that went."""
+        for moves in self.moves(rows):
+            events = moves.events
+            ends = np.searchsorted(events.steps, np.arange(moves.first, moves.past + 1)).tolist()
+            numbers, weights = events.numbers, events.weights > 0
+            for low, past in pairwise(ends):
+                here, came = numbers[low:past], weights[low:past]
+                yield here[came].tolist(), here[~came].tolist()
+
+    def _followed(self, task: _Task, counts: dict[Place, Counts]) -> Iterator[Moves]:
+        places = list(self._places.items())
+        tasks = [task]
+        while tasks:  # the earlier steps are always the last of them
+            task = tasks.pop()
+            place, rows = places[task.number]
+            can_split = task.past - task.first > 1
+            if task.events is None:
+                arriving = task.arriving.pop(place, [])
+                ranges = _summed(arriving) if rows.has_ranges and arriving else None
+                if ranges is not None and ranges.length > MOST and can_split:
+                    task.arriving[place] = [ranges]
+                    tasks += task.halves()
+                    continue
+                task.events = _added(counts[place], arriving, ranges)
             if place == self._target:
-                return came, gone
+                yield Moves(task.first, task.past, task.events.in_order())
+                continue
+            if sum(int(link.fan_out(task.events).sum()) for link in rows.links) > MOST and can_split:
+                tasks += task.halves()
+                continue
             for link in rows.links:
-                for numbers, weight in ((came, 1), (gone, -1)):
-                    for each in numbers:
-                        first, past = int(link.first[each]), int(link.first[each + 1])
-                        if link.past is None:
-                            found = points.setdefault(link.end, {})
-                            for other in link.low[first:past].tolist():
-                                found[other] = found.get(other, 0) + weight
-                        elif first < past:
-                            ranges.setdefault(link.end, []).extend(
-                                (low, end, weight)
-                                for low, end in zip(
-                                    link.low[first:past].tolist(), link.past[first:past].tolist(), strict=True
-                                )
-                            )
-        return [], []
+                task.arriving.setdefault(link.end, []).append(link.behind(task.events))
+            tasks.append(_Task(task.number + 1, task.first, task.past, task.arriving))
 
     # --- what is read once ------------------------------------------------------------------------------------
 
@@ -128,9 +202,9 @@ class MovingRows:
                 kept.append((way, table, is_interval))
             ids[self._target] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(incoming[self._target])})")
             for place, table in ids.items():
-                (found,) = self._arrays(f"SELECT b FROM {table} ORDER BY b", 1)
+                (found,) = self._questions.engine.arrays(f"SELECT b FROM {table} ORDER BY b", 1)
                 has_ranges = any(is_interval and way.end == place for way, _, is_interval in kept)
-                self._places[place] = _Rows(found, _Counts(len(found), has_ranges=has_ranges))
+                self._places[place] = _Rows(found, has_ranges)
             for way, table, is_interval in kept:
                 self._link(way, table, is_interval=is_interval)
         finally:
@@ -140,10 +214,10 @@ class MovingRows:
     def _link(self, way: Way, table: str, *, is_interval: bool) -> None:
         near, far = self._places[way.start], self._places[way.end]
         if is_interval:
-            a, low, high = self._arrays(f"SELECT a, lo, hi FROM {table} ORDER BY a, lo", 3)
+            a, low, high = self._questions.engine.arrays(f"SELECT a, lo, hi FROM {table} ORDER BY a, lo", 3)
             low, past = np.searchsorted(far.ids, low), np.searchsorted(far.ids, high, side="right")
         else:
-            a, low = self._arrays(f"SELECT a, b FROM {table} ORDER BY a, b", 2)
+            a, low = self._questions.engine.arrays(f"SELECT a, b FROM {table} ORDER BY a, b", 2)
             low, past = np.searchsorted(far.ids, low), None
         first = np.searchsorted(a, np.append(near.ids, np.iinfo(np.int64).max))
         if self._reads is None and is_interval:
@@ -161,93 +235,25 @@ class MovingRows:
                 found[some] = link.low[link.first[:-1][some]]
         return found
 
-    def _arrays(self, query: str, columns: int) -> list[Ids]:
-        table = self._questions.engine.stream(query).read_all()
-        return [
-            np.asarray(table.column(index).to_numpy(zero_copy_only=False), np.int64) if table.num_rows else _NONE
-            for index in range(columns)
+
+def _summed(parts: Sequence[Events | Ranges]) -> Ranges:
+    return Ranges.summed([Ranges.of(part) if isinstance(part, Events) else part for part in parts])
+
+
+def _added(counts: Counts, parts: Sequence[Events | Ranges], ranges: Ranges | None) -> Events:
+    if ranges is not None and isinstance(counts, RangeCounts):
+        return counts.add_ranges(ranges)
+    return counts.add(Events.joined([part for part in parts if isinstance(part, Events)]))
+
+
+def in_step(streams: Sequence[Iterator[Moves]]) -> Iterator[list[Moves]]:
+    """Several moves over the same steps, cut where one of them is cut."""
+    heads = [next(stream, None) for stream in streams]
+    while heads and all(head is not None for head in heads):
+        known = [head for head in heads if head is not None]
+        first, past = known[0].first, min(head.past for head in known)
+        yield [head.between(first, past) for head in known]
+        heads = [
+            next(stream, None) if head.past == past else head.between(past, head.past)
+            for head, stream in zip(known, streams, strict=True)
         ]
-
-
-_NONE: Ids = np.array([], np.int64)
-
-
-class _Counts:
-    """Over how many ways each of some rows is reached. In blocks, of each of which it is known what its counts are at
-    least: a long range that is added touches just the blocks in which a row may come or go."""
-
-    def __init__(self, rows: int, *, has_ranges: bool) -> None:
-        blocks = -(-rows // BLOCK) if has_ranges else 0
-        self._plain = None if has_ranges else [0] * rows
-        self._cells = np.zeros(rows if has_ranges else 0, np.int64)  # without what was added to the whole block
-        self._added, self._least = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
-
-    def add(self, points: dict[int, int], ranges: Iterable[Range]) -> tuple[list[int], list[int]]:
-        """The rows that were not reached and are now, and the other way round."""
-        came: list[int] = []
-        gone: list[int] = []
-        if self._plain is not None:
-            for number, weight in points.items():
-                before = self._plain[number]
-                self._plain[number] = before + weight
-                if weight and before == 0:
-                    came.append(number)
-                elif weight and before + weight == 0:
-                    gone.append(number)
-            return came, gone
-        for low, past, weight in _summed([*ranges, *((each, each + 1, points[each]) for each in points)]):
-            self._add_range(low, past, weight, came if weight > 0 else gone)
-        return came, gone
-
-    def _add_range(self, low: int, past: int, weight: int, found: list[int]) -> None:
-        first, last = -(-low // BLOCK), past // BLOCK  # whole blocks, from the first to before the last
-        if first >= last:
-            for block in range(low // BLOCK, -(-past // BLOCK)):
-                self._add_inside(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight, found)
-            return
-        if low < first * BLOCK:
-            self._add_inside(first - 1, low, first * BLOCK, weight, found)
-        least = self._least[first:last]
-        touched = least <= 0 if weight > 0 else least + weight <= 0
-        least += weight
-        self._added[first:last] += weight
-        now = max(weight, 0)  # what a row counts that has just come, or gone
-        for block in (np.flatnonzero(touched) + first).tolist():
-            counts = self._cells[block * BLOCK : (block + 1) * BLOCK] + self._added[block]
-            self._least[block] = counts.min()
-            found += (np.flatnonzero(counts == now) + block * BLOCK).tolist()
-        if last * BLOCK < past:
-            self._add_inside(last, last * BLOCK, past, weight, found)
-
-    def _add_inside(self, block: int, low: int, past: int, weight: int, found: list[int]) -> None:
-        """Adds to some rows of a block."""
-        added, now = int(self._added[block]), max(weight, 0)
-        if past - low == 1:
-            new = int(self._cells[low]) + weight
-            self._cells[low] = new
-            least = new + added
-            if least == now:
-                found.append(low)
-        else:
-            part = self._cells[low:past]
-            part += weight
-            least = int(part.min()) + added
-            if least == now:
-                found += (np.flatnonzero(part == now - added) + low).tolist()
-        self._least[block] = min(self._least[block], least)
-
-
-def _summed(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges that do not overlap, with the sum of what is added there; none where that is nothing."""
-    changes: dict[int, int] = {}
-    for low, past, weight in ranges:
-        changes[low] = changes.get(low, 0) + weight
-        changes[past] = changes.get(past, 0) - weight
-    found: list[Range] = []
-    weight = begun = 0
-    for at in sorted(changes):
-        if changes[at]:
-            if weight:
-                found.append((begun, at, weight))
-            weight, begun = weight + changes[at], at
-    return found

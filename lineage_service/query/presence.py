@@ -1,0 +1,228 @@
+"""Which rows are there at each of many steps, from what is added and taken away at them: whole arrays at once.
+
+A row may be reached over several ways; it comes with the first and goes with the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_service.store.patching import Ids
+
+BLOCK = 512
+LONG = 64  # ranges that are longer than this on average are added by blocks
+NO_IDS: Ids = np.array([], np.int64)
+
+
+@dataclass(frozen=True)
+class Events:
+    """By how much counts change: at `steps`, of the rows `numbers`, by `weights`."""
+
+    steps: Ids
+    numbers: Ids
+    weights: Ids
+
+    @classmethod
+    def none(cls) -> Events:
+        return cls(NO_IDS, NO_IDS, NO_IDS)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Events]) -> Events:
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.none()
+        return cls(
+            np.concatenate([part.steps for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+        )
+
+    def where(self, chosen: Ids) -> Events:
+        """Those that a list of places chooses."""
+        return Events(self.steps[chosen], self.numbers[chosen], self.weights[chosen])
+
+    def in_order(self) -> Events:
+        """In the order of the steps."""
+        return self.where(np.argsort(self.steps, kind="stable"))
+
+    def between(self, first: int, past: int) -> Events:
+        """Those of some steps; they are in order."""
+        low, high = np.searchsorted(self.steps, (first, past))
+        return Events(self.steps[low:high], self.numbers[low:high], self.weights[low:high])
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """By how much counts of ranges of rows change: of those from `low` to before `past`."""
+
+    steps: Ids
+    low: Ids
+    past: Ids
+    weights: Ids
+
+    @classmethod
+    def of(cls, points: Events) -> Ranges:
+        return cls(points.steps, points.numbers, points.numbers + 1, points.weights)
+
+    @classmethod
+    def summed(cls, parts: Sequence[Ranges]) -> Ranges:
+        """Ranges that do not overlap within a step, with the sum of what is added there; none where that is nothing."""
+        steps = np.concatenate([each for part in parts for each in (part.steps, part.steps)])
+        at = np.concatenate([each for part in parts for each in (part.low, part.past)])
+        weights = np.concatenate([each for part in parts for each in (part.weights, -part.weights)])
+        order = np.lexsort((at, steps))
+        steps, at, weights = steps[order], at[order], weights[order]
+        first = _firsts(steps, at)
+        steps, at = steps[first], at[first]
+        # What is added ends in the step in which it begins: the sum is nothing again where the next step begins.
+        sums = np.cumsum(np.add.reduceat(weights, first)) if len(first) else NO_IDS
+        some = np.flatnonzero(sums)
+        found = cls(steps[some], at[some], at[some + 1] if len(some) else NO_IDS, sums[some])
+        return found._connected()
+
+    def _connected(self) -> Ranges:
+        """Neighbours of the same weight as one."""
+        if not len(self.steps):
+            return self
+        goes_on = (
+            (self.steps[1:] == self.steps[:-1])
+            & (self.low[1:] == self.past[:-1])
+            & (self.weights[1:] == self.weights[:-1])
+        )
+        first = np.flatnonzero(np.append(True, ~goes_on))
+        last = np.append(first[1:], len(self.steps)) - 1
+        return Ranges(self.steps[first], self.low[first], self.past[last], self.weights[first])
+
+    def where(self, chosen: Ids) -> Ranges:
+        """Those that a list of places chooses."""
+        return Ranges(self.steps[chosen], self.low[chosen], self.past[chosen], self.weights[chosen])
+
+    @property
+    def length(self) -> int:
+        return int((self.past - self.low).sum())
+
+    def points(self) -> Events:
+        lengths = self.past - self.low
+        return Events(
+            np.repeat(self.steps, lengths), listed_ranges(self.low, lengths), np.repeat(self.weights, lengths)
+        )
+
+
+def listed_ranges(low: Ids, lengths: Ids) -> Ids:
+    """The numbers of all ranges, one range behind the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    found: Ids = np.arange(total) + np.repeat(low - (ends - lengths), lengths)
+    return found
+
+
+def _firsts(*columns: Ids) -> Ids:
+    """Where something new begins in columns that are in order."""
+    if not len(columns[0]):
+        return NO_IDS
+    changes = np.zeros(len(columns[0]) - 1, bool)
+    for each in columns:
+        changes |= each[1:] != each[:-1]
+    found: Ids = np.flatnonzero(np.append(True, changes))
+    return found
+
+
+class Counts:
+    """Over how many ways each of some rows is reached now."""
+
+    def __init__(self, rows: int) -> None:
+        self._counts = np.zeros(rows, np.int64)
+
+    def add(self, events: Events) -> Events:
+        """The rows that come (weight 1) and go (-1), by step. Steps go up from one call to the next."""
+        if not len(events.steps):
+            return events
+        order = np.lexsort((events.steps, events.numbers))
+        steps, numbers, weights = events.steps[order], events.numbers[order], events.weights[order]
+        first = _firsts(numbers, steps)
+        steps, numbers, weights = steps[first], numbers[first], np.add.reduceat(weights, first)
+        begins = _firsts(numbers)
+        sums = np.cumsum(weights)
+        before_them = np.repeat(sums[begins] - weights[begins], np.diff(np.append(begins, len(numbers))))
+        after = sums - before_them + self._read(numbers)
+        before = after - weights
+        last = np.append(begins[1:], len(numbers)) - 1
+        self._write(numbers[last], after[last])
+        came, gone = (before == 0) & (after > 0), (before > 0) & (after == 0)
+        some = came | gone
+        return Events(steps[some], numbers[some], np.where(came[some], 1, -1))
+
+    def _read(self, numbers: Ids) -> Ids:
+        found: Ids = self._counts[numbers]
+        return found
+
+    def _write(self, numbers: Ids, counts: Ids) -> None:
+        self._counts[numbers] = counts
+
+
+class RangeCounts(Counts):
+    """The same where ranges are added. In blocks, of each of which it is known what its counts are at least: a long
+    range touches just the blocks in which a row may come or go."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)  # without what was added to the whole block
+        blocks = -(-rows // BLOCK)
+        self._added, self._least = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
+
+    def add_ranges(self, ranges: Ranges) -> Events:
+        """As `add`. The ranges of a step do not overlap."""
+        if ranges.length <= LONG * len(ranges.steps):
+            return self.add(ranges.points())
+        found: list[tuple[int, int, Ids]] = []
+        columns = (ranges.steps.tolist(), ranges.low.tolist(), ranges.past.tolist(), ranges.weights.tolist())
+        for step, low, past, weight in zip(*columns, strict=True):
+            found += [(step, weight, numbers) for numbers in self._touched(low, past, weight) if len(numbers)]
+        lengths = [len(numbers) for _, _, numbers in found]
+        return Events(
+            np.repeat(np.array([step for step, _, _ in found], np.int64), lengths),
+            np.concatenate([numbers for _, _, numbers in found]) if found else NO_IDS,
+            np.repeat(np.array([1 if weight > 0 else -1 for _, weight, _ in found], np.int64), lengths),
+        )
+
+    def _read(self, numbers: Ids) -> Ids:
+        found: Ids = self._counts[numbers] + self._added[numbers // BLOCK]
+        return found
+
+    def _write(self, numbers: Ids, counts: Ids) -> None:
+        blocks = numbers // BLOCK
+        self._counts[numbers] = counts - self._added[blocks]
+        np.minimum.at(self._least, blocks, counts)
+
+    def _touched(self, low: int, past: int, weight: int) -> Iterator[Ids]:
+        """Adds to a range; the rows that came, or went."""
+        first, last = -(-low // BLOCK), past // BLOCK  # whole blocks, from the first to before the last
+        if first >= last:
+            for block in range(low // BLOCK, -(-past // BLOCK)):
+                yield self._inside(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight)
+            return
+        if low < first * BLOCK:
+            yield self._inside(first - 1, low, first * BLOCK, weight)
+        least = self._least[first:last]
+        touched = least <= 0 if weight > 0 else least + weight <= 0
+        least += weight
+        self._added[first:last] += weight
+        now = max(weight, 0)  # what a row counts that has just come, or gone
+        for block in (np.flatnonzero(touched) + first).tolist():
+            counts = self._counts[block * BLOCK : (block + 1) * BLOCK] + self._added[block]
+            self._least[block] = counts.min()
+            yield np.flatnonzero(counts == now) + block * BLOCK
+        if last * BLOCK < past:
+            yield self._inside(last, last * BLOCK, past, weight)
+
+    def _inside(self, block: int, low: int, past: int, weight: int) -> Ids:
+        """Adds to some rows of a block."""
+        added, now = int(self._added[block]), max(weight, 0)
+        part = self._counts[low:past]
+        part += weight
+        least = int(part.min()) + added
+        self._least[block] = min(self._least[block], least)
+        return np.flatnonzero(part == now - added) + low if least == now else NO_IDS
