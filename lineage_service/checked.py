@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -87,7 +88,7 @@ def _files(source: SourceSpec, folder: Path) -> frozenset[str]:
     if source.path is None or is_vast(source.path, folder):
         return frozenset()
     try:
-        return frozenset(listing(source.path, folder).files)
+        return frozenset(map(os.path.realpath, listing(source.path, folder).files))
     except LineageError:
         return frozenset()  # told already
 

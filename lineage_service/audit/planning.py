@@ -29,7 +29,7 @@ from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import new_run_id
 from lineage_service.store.patching import Ids
 from lineage_service.store.unpublished import target_of
-from lineage_service.store.versions import file_state
+from lineage_service.store.versions import file_state, true_path
 from lineage_service.subjects.finding import Found, SubjectRows
 
 if TYPE_CHECKING:
@@ -311,9 +311,9 @@ def _read_in_place(ask: Questions, dataset: DatasetRecord) -> dict[str, str]:
     version = ask.scan(dataset).version
     if declared.get("output") is not None:
         return {}
-    own = [file.path for file in version.files if Path(file.path).is_absolute()]
+    own = [true_path(file) for file in version.files if Path(file.path).is_absolute()]
     called = str(Path(str(declared.get("folder") or "")) / str(declared.get("path")))
-    return dict.fromkeys([*own, *(origin.path for origin in version.origins)], called)
+    return dict.fromkeys([*own, *(true_path(origin) for origin in version.origins)], called)
 
 
 def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:

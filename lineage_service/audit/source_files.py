@@ -19,9 +19,10 @@ from lineage_service.query.ask import Questions
 from lineage_service.store.patching import CameFile, Ids, Patcher
 from lineage_service.store.records import record_lines
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.shared_rows import record_numbers
+from lineage_service.store.shared_rows import Runs, corrected_records, record_numbers
 from lineage_service.store.text import UnknownReading, declared_encoding, keeps_ascii
 from lineage_service.store.versions import (
+    Correction,
     FileState,
     Origin,
     Version,
@@ -29,6 +30,7 @@ from lineage_service.store.versions import (
     file_state,
     has_changed,
     parquet_footer,
+    true_path,
 )
 
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
@@ -95,40 +97,47 @@ def _version(ask: Questions, version_id: str) -> Version:
 
 def _cuts(version: Version, rids: Ids, ask: Questions) -> Iterable[Cut]:
     for file in _in_place(version):
-        places, own = _counting(file, Patcher(ask.home.run_folder("-")))
+        places, own = _read_places(version, file, ask)
         here = places[np.isin(own, rids)]
         if len(here):
-            yield Cut(file.path, file.rows, here, None)
+            yield Cut(true_path(file), file.rows, here, None)
     if version.origins:
         records = _records(version, rids, ask)
         for origin in version.origins:
             here = records[(records >= origin.base) & (records < origin.base + origin.rows)] - origin.base
             if len(here) and not has_changed(origin, origin.path):
                 reading = None if version.reading.get("format") == "parquet" else version.reading
-                yield Cut(origin.path, origin.rows, here, reading)
+                yield Cut(true_path(origin), origin.rows, here, reading)
 
 
 def _rids_at(version: Version, cut: Mapping[str, Cut], ask: Questions) -> Ids:
     """The rids that rows of a version have at places that are cut out of its files."""
     parts = [np.array([], np.int64)]
     for file in _in_place(version):
-        if file.path in cut:
-            places, own = _counting(file, Patcher(ask.home.run_folder("-")))
-            parts.append(own[np.isin(places, cut[file.path].places)])
-    wanted = [each for each in version.origins if each.path in cut and not has_changed(each, each.path)]
+        if true_path(file) in cut:
+            places, own = _read_places(version, file, ask)
+            parts.append(own[np.isin(places, cut[true_path(file)].places)])
+    wanted = [each for each in version.origins if true_path(each) in cut and not has_changed(each, each.path)]
     if wanted and version.positions is not None:
         numbers, rids = record_numbers(version, ask.home.absolute).pairs()
-        parts += [rids[np.isin(numbers, cut[origin.path].places + origin.base)] for origin in wanted]
+        parts += [rids[np.isin(numbers, cut[true_path(origin)].places + origin.base)] for origin in wanted]
     elif wanted:
         every = _every_rid(version, ask)
         records = _records(version, every, ask)
         for origin in wanted:
-            parts.append(every[np.isin(records, cut[origin.path].places + origin.base)])
+            parts.append(every[np.isin(records, cut[true_path(origin)].places + origin.base)])
     return np.unique(np.concatenate(parts))
 
 
 def _in_place(version: Version) -> list[VersionFile]:
     return [file for file in version.files if Path(file.path).is_absolute() and not has_changed(file, file.path)]
+
+
+def _read_places(version: Version, file: VersionFile, ask: Questions) -> tuple[Ids, Ids]:
+    """Places in a file of the rows that a version has from it, also under corrected values, and their rids."""
+    places, own = _counting(file, Patcher(ask.home.run_folder("-")))
+    more, corrected = corrected_records(version, file).pairs()
+    return np.concatenate([places, more]), np.concatenate([own, corrected])
 
 
 def _every_rid(version: Version, ask: Questions) -> Ids:
@@ -263,7 +272,10 @@ def _write_text(cut: Cut, waiting: Path) -> None:
 
 def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: Patcher) -> Version:
     """A version, without the rows that go, over the files as they will be."""
-    files = [_file_after(file, found[file.path], patcher) if file.path in found else file for file in version.files]
+    files = [
+        _file_after(file, found[true_path(file)], patcher) if true_path(file) in found else file
+        for file in version.files
+    ]
     origins, base = [], 0
     runs = record_numbers(version, patcher.folder.home.absolute)
     numbers, rids = runs.pairs()
@@ -271,16 +283,19 @@ def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: P
     for origin in version.origins:
         inside = (numbers >= origin.base) & (numbers < origin.base + origin.rows)
         after[inside] += base - origin.base
-        if origin.path in found:
-            new = found[origin.path]
+        if true_path(origin) in found:
+            new = found[true_path(origin)]
             after[inside] = base + np.searchsorted(new.kept, numbers[inside] - origin.base)
             state = new.state
-            now = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base)
+            now = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base, origin.real)
         else:
             now = replace(origin, base=base)
         origins.append(now)
         base += now.rows
-    made = replace(version, files=tuple(files), origins=tuple(origins))
+    corrections = tuple(
+        _correction_after(each, found[each.path]) if each.path in found else each for each in version.corrections
+    )
+    made = replace(version, files=tuple(files), origins=tuple(origins), corrections=corrections)
     return patcher.with_positions(made, after, rids) if version.origins and not version.is_dense else made
 
 
@@ -291,6 +306,18 @@ def _file_after(file: VersionFile, new: Rewritten, patcher: Patcher) -> VersionF
         file, size=state.size, mtime_ns=state.mtime_ns, fingerprint=state.fingerprint, rows=len(new.kept), base=0
     )
     return patcher.with_rids(CameFile(plain, np.searchsorted(new.kept, places), rids))
+
+
+def _correction_after(correction: Correction, new: Rewritten) -> Correction:
+    """A correction over the file as it will be; records that are cut out belong to rows that went."""
+    runs = Runs.joined(Runs(*(np.array([each], np.int64) for each in run)) for run in correction.runs)
+    places, rids = runs.pairs()
+    stay = np.isin(places, new.kept)
+    now = Runs.of_pairs(np.searchsorted(new.kept, places[stay]), rids[stay])
+    state, listed = new.state, zip(now.first.tolist(), now.end.tolist(), now.shift.tolist(), strict=True)
+    return replace(
+        correction, size=state.size, mtime_ns=state.mtime_ns, fingerprint=state.fingerprint, runs=tuple(listed)
+    )
 
 
 def mark_of(path: str | Path) -> str:

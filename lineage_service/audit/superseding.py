@@ -34,7 +34,7 @@ from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication, make_parents, waiting_path
 from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.shared_rows import record_numbers
+from lineage_service.store.shared_rows import corrected_records, corrections_of, with_record_numbers
 from lineage_service.store.versions import Origin, Version, VersionFile
 
 if TYPE_CHECKING:
@@ -254,12 +254,15 @@ class Superseding:
             removed = np.array([], np.int64) if gone is None else gone
             found = changing.changed(removed, corrected, None, ())
             after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
+            if corrected is not None:
+                mark = self.waiting or ""
+                more = corrections_of(before, found.came, mark, self.ask.home.absolute)
+                after = replace(after, corrections=(*after.corrections, *more))
             # Nothing is said of files that rows were copied from before: one of those may be named after somebody.
             after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask), copies=())
             if after.origins:
-                numbers, rids = record_numbers(before, self.ask.home.absolute).pairs()
-                stay = ~np.isin(rids, found.gone) | np.isin(rids, found.came)
-                after = refresh.patcher.with_positions(after, numbers[stay], rids[stay])
+                went = np.setdiff1d(found.gone, found.came)
+                after = with_record_numbers(refresh.patcher, before, after, went)
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
         return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)
@@ -278,8 +281,16 @@ class Superseding:
 
 
 def _of_somebody(version: Version) -> tuple[VersionFile, ...]:
-    """The files that still have rows which count: a folder may be named after a person. One is kept for its columns."""
-    return tuple(file for file in version.files if file.left_out < file.rows or not file.rows) or version.files[:1]
+    """The files that still have rows which count, as they are or corrected: a folder may be named after a person. One
+    is kept for its columns."""
+    return (
+        tuple(
+            file
+            for file in version.files
+            if file.left_out < file.rows or not file.rows or len(corrected_records(version, file))
+        )
+        or version.files[:1]
+    )
 
 
 def _with_rows(before: Version, after: Version, ask: Questions) -> tuple[Origin, ...]:

@@ -239,6 +239,9 @@ def _evaluated(
         case "count":
             return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
+            cut = ask.cut(derivations.order)
+            if cut:
+                raise QuestionError(f"whether rows survive the loss of others cannot be told: {cut[0]}")
             gone = _gone(ask, derivations, evaluating.without, reveal=evaluating.reveal)
             Judging(derivations, _losing(ask, derivations, gone)).refuse_unsure()
             lost = {derivations.variable(place, rid) for place, rids in gone.items() for rid in rids}
@@ -263,9 +266,10 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
             for place in derivations.influencing()
             if (datasets := derivations.ask.graph.datasets_at(place))
         }
+    called, _, run = name.partition("@")
     for place, shown in known.items():
         each = derivations.ask.graph.datasets_at(place)[0]
-        if name in (shown, each.name, each.full_name):
+        if name == shown or (called in (each.name, each.full_name) and place.run_id.startswith(run)):
             return place
     raise QuestionError(
         f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known.values())}",

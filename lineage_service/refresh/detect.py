@@ -83,7 +83,17 @@ class Detecting:
             values, odd = found.partition_values(state.path), footer.is_odd(stored)
             self._refuse_folder(source, version, values)
             files.append(
-                VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, end, values, odd)
+                VersionFile(
+                    state.path,
+                    state.size,
+                    state.mtime_ns,
+                    state.fingerprint,
+                    footer.rows,
+                    end,
+                    values,
+                    odd,
+                    real=state.real,
+                )
             )
             rids.append(np.arange(end, end + footer.rows, dtype=np.int64))
             end += footer.rows

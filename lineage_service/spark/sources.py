@@ -226,7 +226,7 @@ class SourceOpener:
                 copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
-                states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy)))
+                states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy), real=None))
         return Version(
             identity,
             "snapshot",
@@ -404,7 +404,17 @@ def _files(
         values, odd = found.partition_values(path), footer.is_odd(stored)
         values |= {name: in_utc(frame.sparkSession, value) for name, value in values.items() if name in moments}
         files.append(
-            VersionFile(state.path, state.size, state.mtime_ns, state.fingerprint, footer.rows, base, values, odd)
+            VersionFile(
+                state.path,
+                state.size,
+                state.mtime_ns,
+                state.fingerprint,
+                footer.rows,
+                base,
+                values,
+                odd,
+                real=state.real,
+            )
         )
         base += footer.rows
     return tuple(files)
@@ -414,7 +424,7 @@ def _origins(states: Sequence[FileState], rows: Sequence[int]) -> tuple[Origin, 
     """The original files of a snapshot; `rows` are the records that Spark read from each."""
     bases = accumulate(rows, initial=0)
     return tuple(
-        Origin(state.path, state.size, state.mtime_ns, state.fingerprint, count, base)
+        Origin(state.path, state.size, state.mtime_ns, state.fingerprint, count, base, state.real)
         for state, count, base in zip(states, rows, bases, strict=False)
     )
 

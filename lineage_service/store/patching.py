@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lineage_service.store.checksums import verify
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patched import AS, AT, write_positions
-from lineage_service.store.versions import Copied, Version, VersionFile
+from lineage_service.store.versions import Copied, Correction, Version, VersionFile
 
 Ids = npt.NDArray[np.int64]
 
@@ -46,7 +46,10 @@ class Patcher:
         top = max([version.end, *(int(each.rids.max(initial=-1)) + 1 for each in came)])
         marks = [f"{file.path} {file.without} {file.only}" for file in files]
         identity = hashlib.sha256("\n".join([version.id, self.folder.run_id, *marks]).encode()).hexdigest()[:32]
-        return replace(version, id=identity, files=tuple(files), top=top, copies=copies_of(version, files))
+        corrections = tuple(each for old in version.corrections if (each := _uncorrected(old, gone)) is not None)
+        return replace(
+            version, id=identity, files=tuple(files), top=top, copies=copies_of(version, files), corrections=corrections
+        )
 
     def replaced(self, version: Version, files: Sequence[VersionFile]) -> Version:
         """The version with other files, which say themselves which rids their rows have."""
@@ -120,6 +123,16 @@ def copies_of(version: Version, files: Sequence[VersionFile]) -> tuple[Copied, .
         copies = (Copied(version.origins, version.reading, {file.path: file.base for file in version.files}),)
     paths = {file.path for file in files}
     return tuple(each for each in copies if not paths.isdisjoint(each.bases))
+
+
+def _uncorrected(correction: Correction, gone: Ids) -> Correction | None:
+    """A correction without rows that went; None where all did."""
+    runs = list[tuple[int, int, int]]()
+    for first, end, shift in correction.runs:
+        cuts = np.sort(gone[(gone >= first + shift) & (gone < end + shift)]) - shift
+        bounds = [first - 1, *cuts.tolist(), end]
+        runs += [(low + 1, high, shift) for low, high in pairwise(bounds) if low + 1 < high]
+    return replace(correction, runs=tuple(runs)) if runs else None
 
 
 def _nothing() -> Ids:

@@ -4,10 +4,14 @@ A source's row is a record of a file: the file's path, its state when it was rea
 under one framing of records. Whatever else a version reads, and however it names or casts columns, such a row is the
 same row. `record_files` says which record each row is, and
 `shared_records` which rids of one version are which rids of another, as runs of consecutive rids.
+
+A row that was corrected at a person's request is no longer what the file says; versions that were corrected together
+have it in common.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +22,8 @@ import pyarrow.parquet as pq
 
 from lineage_service.store.checksums import verify
 from lineage_service.store.patched import AS, AT, CAME
-from lineage_service.store.patching import Ids
-from lineage_service.store.versions import Origin, Version, VersionFile
+from lineage_service.store.patching import Ids, Patcher
+from lineage_service.store.versions import Correction, Origin, Version, VersionFile, true_path
 
 Absolute = Callable[[str], str]
 # Options that decide where a record begins and ends, or whether it counts. Without `multiline` a record is a line.
@@ -36,13 +40,15 @@ _DEFAULTS = {"header": "false", "multiline": "false", "mode": "failfast", "sep":
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """What identifies the records of a file: its path, its state, and how records are told apart in it."""
+    """What identifies the records of a file: its path, its state, and how records are told apart in it. `corrected`
+    tells records that were corrected from others, and from those that were corrected in another way."""
 
     path: str
     size: int
     mtime_ns: int
     fingerprint: str
     framing: tuple[tuple[str, str], ...]
+    corrected: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,17 @@ class Runs:
         columns = np.array(found, np.int64).reshape(len(found), 3).T
         return Runs.joined([Runs(columns[0], columns[1], columns[2])])
 
+    @property
+    def targets(self) -> Runs:
+        """Every y, with itself."""
+        return Runs.joined([Runs(self.first + self.shift, self.end + self.shift, self.shift * 0)])
+
+    def without(self, y: Ids) -> Runs:
+        """The pairs that do not have one of these y."""
+        mine = self.pairs()
+        stay = ~np.isin(mine[1], y)
+        return self if stay.all() else Runs.of_pairs(mine[0][stay], mine[1][stay])
+
     def applied(self, x: Ids) -> Ids:
         """The y of these x, of those that have one."""
         at = np.searchsorted(self.first, x, side="right") - 1
@@ -169,8 +186,16 @@ def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]
     """Per file of records, which of its records are which rows: runs of (position in the file, rid)."""
     if version.kind == "output":
         return {}
-    if version.origins:
-        return _of_copy(version, absolute)
+    found = _of_copy(version, absolute) if version.origins else _of_files(version, absolute)
+    if not version.corrections:
+        return found
+    corrected = _corrected(version, absolute)
+    rids = np.concatenate([_ids(), *(runs.pairs()[1] for runs in corrected.values())])
+    others = {file: left for file, runs in found.items() if len(left := runs.without(rids))}
+    return {**others, **corrected}
+
+
+def _of_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
     found: dict[RecordFile, list[Runs]] = {}
     for file, runs in _positions(version, absolute):
         # A file in the home holds rows that were given to a refresh; its path tells it from all others.
@@ -178,11 +203,56 @@ def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]
     return {file: Runs.joined(parts) for file, parts in found.items()}
 
 
+def _corrected(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+    """Of each file the records that were corrected, as far as the version still has the rows."""
+    held = Runs.joined(runs.targets for _, runs in _positions(version, absolute))
+    found = {_corrected_file(each): _runs_of(each).then(held) for each in version.corrections}
+    return {file: runs for file, runs in found.items() if len(runs)}
+
+
+def corrections_of(before: Version, came: Ids, mark: str, absolute: Absolute) -> tuple[Correction, ...]:
+    """What is to be known of rows that are corrected: the records that they were, and stay."""
+    found = []
+    for file, runs in record_files(before, absolute).items():
+        positions, rids = runs.pairs()
+        some = np.isin(rids, came)
+        if some.any():
+            chosen = Runs.of_pairs(positions[some], rids[some])
+            again = hashlib.sha256(f"{file.corrected} {mark}".encode()).hexdigest()[:32]
+            listed = zip(chosen.first.tolist(), chosen.end.tolist(), chosen.shift.tolist(), strict=True)
+            found.append(
+                Correction(file.path, file.size, file.mtime_ns, file.fingerprint, file.framing, again, tuple(listed))
+            )
+    return tuple(found)
+
+
+def corrected_records(version: Version, file: VersionFile | Origin) -> Runs:
+    """The records of a file that a version has under corrected values: runs of (position in the file, rid)."""
+    state = true_path(file), file.size, file.mtime_ns, file.fingerprint
+    return Runs.joined(
+        _runs_of(each)
+        for each in version.corrections
+        if (each.path, each.size, each.mtime_ns, each.fingerprint) == state
+    )
+
+
+def _corrected_file(each: Correction) -> RecordFile:
+    return RecordFile(each.path, each.size, each.mtime_ns, each.fingerprint, each.framing, each.mark)
+
+
+def _runs_of(correction: Correction) -> Runs:
+    columns = np.array(correction.runs, np.int64).reshape(len(correction.runs), 3).T
+    return Runs.joined([Runs(columns[0], columns[1], columns[2])])
+
+
 def record_numbers(version: Version, absolute: Absolute) -> Runs:
     """Of a copy: the number of each row among the records of all its original files, as runs of (number, rid)."""
     if version.positions is not None:
+        # What was given to a refresh is no record of an original; what was corrected still is.
         copied = [runs for file, runs in _positions(version, absolute) if not Path(file.path).name.startswith(CAME)]
-        held = Runs.joined(Runs(each.first + each.shift, each.end + each.shift, each.shift * 0) for each in copied)
+        parts = [runs.pairs()[1] for runs in (*copied, *_corrected(version, absolute).values())]
+        rids = np.unique(np.concatenate([_ids(), *parts]))
+        held = Runs.of_pairs(rids, rids)
         return Runs.of_pairs(*_columns(absolute(version.positions))).then(held)
     if version.is_dense:
         return _run(0, version.rows, 0)
@@ -194,6 +264,13 @@ def record_numbers(version: Version, absolute: Absolute) -> Runs:
                     base = copy.bases[file.path]
                     numbers.append(Runs(runs.first + base, runs.end + base, runs.shift - base))
     return Runs.joined(numbers)
+
+
+def with_record_numbers(patcher: Patcher, before: Version, after: Version, gone: Ids) -> Version:
+    """A copy, made from another by writing files anew, with which records its rows are; without those that went."""
+    numbers, rids = record_numbers(before, patcher.folder.home.absolute).pairs()
+    stay = ~np.isin(rids, gone)
+    return patcher.with_positions(after, numbers[stay], rids[stay])
 
 
 def _of_copy(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
@@ -231,7 +308,7 @@ def _positions(version: Version, absolute: Absolute) -> Iterable[tuple[VersionFi
 
 
 def _record_file(file: VersionFile | Origin, reading: Mapping[str, str]) -> RecordFile:
-    return RecordFile(file.path, file.size, file.mtime_ns, file.fingerprint, framing(reading))
+    return RecordFile(true_path(file), file.size, file.mtime_ns, file.fingerprint, framing(reading))
 
 
 def framing(reading: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

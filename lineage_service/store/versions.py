@@ -31,7 +31,8 @@ class VersionFile:
 
     A version made from another shares its files. `without` is a file of positions (in this file) of rows that went;
     `only` one of the positions of the rows that count, and the rids they have. `left_out` rows of it do not count;
-    `top` is one past the largest rid, where rids are given by `only`.
+    `top` is one past the largest rid, where rids are given by `only`. `real` is the file that the path led to over
+    links, when it was read.
     """
 
     path: str
@@ -46,6 +47,7 @@ class VersionFile:
     only: str | None = None
     left_out: int = 0
     top: int | None = None
+    real: str | None = None
 
     @property
     def end(self) -> int:
@@ -72,6 +74,27 @@ class Origin:
     fingerprint: str
     rows: int
     base: int
+    real: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Rows that were corrected at a person's request: of which file they are the records still. `mark` is the same
+    for all versions that were corrected together. `runs`: positions in the file, from a first to before a last, and
+    how far rids are ahead of them."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fingerprint: str
+    framing: tuple[tuple[str, str], ...]
+    mark: str
+    runs: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Correction:
+        framing = tuple((name, value) for name, value in body["framing"])
+        return cls(**{**body, "framing": framing, "runs": tuple((a, b, shift) for a, b, shift in body["runs"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +134,8 @@ class Version:
     options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
     `expired`: the run that made it and is past its retention; its rows are gone. `copies`, of a snapshot that was
     patched: where its files were read from, each in its time; `origins` are the originals as they were read last.
-    `positions`: a file that says which record of the originals each row is, where rids do not.
+    `positions`: a file that says which record of the originals each row is, where rids do not. `corrections`: rows
+    whose values are no longer those of their records.
     """
 
     id: str
@@ -125,6 +149,7 @@ class Version:
     expired: str | None = None
     copies: tuple[Copied, ...] = ()
     positions: str | None = None
+    corrections: tuple[Correction, ...] = ()
 
     @cached_property
     def rids(self) -> RidMap:
@@ -135,7 +160,8 @@ class Version:
         """Path and fingerprint of every file that rows were read from or given in. Two versions of sources that have
         none in common share no row."""
         files: list[VersionFile | Origin] = [*self.files, *self.origins]
-        return frozenset((each.path, each.fingerprint) for each in files)
+        corrected = [(each.path, each.fingerprint) for each in self.corrections]
+        return frozenset([*((true_path(each), each.fingerprint) for each in files), *corrected])
 
     @cached_property
     def is_patched(self) -> bool:
@@ -169,7 +195,7 @@ class Version:
              "columns": [asdict(column) for column in self.columns], "gaps": self.gaps,
              "origins": [asdict(origin) for origin in self.origins], "reading": self.reading, "top": self.top,
              "expired": self.expired, "copies": [asdict(copied) for copied in self.copies],
-             "positions": self.positions}
+             "positions": self.positions, "corrections": [asdict(correction) for correction in self.corrections]}
         )  # fmt: skip
 
     @classmethod
@@ -190,7 +216,13 @@ class Version:
                 for each in body.get("copies", ())
             ),
             body.get("positions"),
+            tuple(Correction.from_json(each) for each in body.get("corrections", ())),
         )
+
+
+def true_path(file: VersionFile | Origin) -> str:
+    """The path that tells a file from others: without links."""
+    return file.real or file.path
 
 
 def file_of(files: Sequence[VersionFile | Origin], position: int) -> int:
@@ -203,12 +235,14 @@ def file_of(files: Sequence[VersionFile | Origin], position: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a file from what it was: size, modification time, and a hash of its end (a Parquet footer)."""
+    """What tells a file from what it was: size, modification time, and a hash of its end (a Parquet footer). `real`:
+    where links lead to, if the path has any."""
 
     path: str
     size: int
     mtime_ns: int
     fingerprint: str
+    real: str | None = field(default=None, compare=False)
 
 
 def file_state(path: str) -> FileState:
@@ -222,7 +256,8 @@ def file_state(path: str) -> FileState:
         raise SourceError(f"file '{path}' is gone") from None
     except OSError as error:
         raise SourceError(f"cannot read file '{path}': {error.strerror}") from None
-    return FileState(path, stat.st_size, stat.st_mtime_ns, digest)
+    real = os.path.realpath(path)
+    return FileState(path, stat.st_size, stat.st_mtime_ns, digest, real if real != path else None)
 
 
 def has_changed(file: VersionFile | Origin, path: str) -> bool:
@@ -250,7 +285,8 @@ def is_as_written(file: VersionFile, path: str) -> bool:
 
 def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:
     """The same files read the same way are the same version, whoever reads them."""
-    body = json.dumps([kind, [[s.path, s.size, s.mtime_ns, s.fingerprint] for s in states], reading])
+    files = [[s.path, s.size, s.mtime_ns, s.fingerprint, *([s.real] if s.real else [])] for s in states]
+    body = json.dumps([kind, files, reading])
     return hashlib.sha256(body.encode()).hexdigest()[:32]
 
 

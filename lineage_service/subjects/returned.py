@@ -21,6 +21,7 @@ from lineage_service.store.engine import column, open_duckdb
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.shared_rows import with_record_numbers
 from lineage_service.store.versions import Version
 from lineage_service.subjects.hashing import canonical, hashed
 from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
@@ -152,7 +153,8 @@ class Returned:
         marks = f"{version.id} without {hashlib.sha256(rids.tobytes()).hexdigest()}"
         # The same files without the same rows are the same version, whoever reads them.
         patched = replace(patched, id=hashlib.sha256(marks.encode()).hexdigest()[:32])
-        return compacted(patched, patcher, self.folder.snapshot(name))
+        kept = compacted(patched, patcher, self.folder.snapshot(name))
+        return with_record_numbers(patcher, version, kept, rids) if kept.origins else kept
 
     def _reduced(self, record: SubjectRecord, version: Version) -> SubjectRecord:
         with open_duckdb(self.folder.temporary / "spill") as connection:
