@@ -7,6 +7,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError
+from lineage_service.store.versions import VersionFile, true_path
 
 ROWS = [(0, 0), (1, 1), (2, 1), (3, 2), (4, 2), (5, 2)]  # id and k; v is id
 CSV = 'options: {header: true}, schema: "id BIGINT, k BIGINT, v BIGINT"'
@@ -161,6 +162,17 @@ def test_links_to_a_file_are_followed_by_what_if(flows):
         assert [each["survives"] for each in answer.to_pylist()] == [False], name
     with pytest.raises(QuestionError, match="none of the datasets that are reached"):
         made.home.backward("b.j", rid=row, without={"a.src@ffff": 4}, **ways)
+
+
+def test_links_of_versions_that_do_not_know_them(tmp_path):
+    """Of older homes; a file that had no link when it was read is itself, whatever its path has become."""
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "d").symlink_to("moved")
+    path = str(tmp_path / "d" / "x.parquet")
+    old, known, over = (VersionFile(path, 1, 1, "", 1, 0, {}, real=real) for real in (None, "", "/data/x.parquet"))
+    assert true_path(old) == str(tmp_path / "moved" / "x.parquet")
+    assert (true_path(known), true_path(over)) == (path, "/data/x.parquet")
+    assert true_path(VersionFile("runs/r/x.parquet", 1, 1, "", 1, 0, {})) == "runs/r/x.parquet"
 
 
 def test_survival_is_not_told_where_lineage_is_cut(flows):

@@ -226,7 +226,7 @@ class SourceOpener:
                 copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
-                states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy), real=None))
+                states.append(replace(file_state(str(copy)), path=self.folder.home.relative(copy), real=""))
         return Version(
             identity,
             "snapshot",

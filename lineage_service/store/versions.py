@@ -32,7 +32,7 @@ class VersionFile:
     A version made from another shares its files. `without` is a file of positions (in this file) of rows that went;
     `only` one of the positions of the rows that count, and the rids they have. `left_out` rows of it do not count;
     `top` is one past the largest rid, where rids are given by `only`. `real` is the file that the path led to over
-    links, when it was read.
+    links when it was read, empty where it had none; versions of older homes do not know.
     """
 
     path: str
@@ -221,7 +221,9 @@ class Version:
 
 
 def true_path(file: VersionFile | Origin) -> str:
-    """The path that tells a file from others: without links."""
+    """The path that tells a file from others: without links, as they were when it was read, else as they are now."""
+    if file.real is None and Path(file.path).is_absolute():
+        return os.path.realpath(file.path)
     return file.real or file.path
 
 
@@ -236,13 +238,13 @@ def file_of(files: Sequence[VersionFile | Origin], position: int) -> int:
 @dataclass(frozen=True, slots=True)
 class FileState:
     """What tells a file from what it was: size, modification time, and a hash of its end (a Parquet footer). `real`:
-    where links lead to, if the path has any."""
+    where links lead to; empty where the path has none."""
 
     path: str
     size: int
     mtime_ns: int
     fingerprint: str
-    real: str | None = field(default=None, compare=False)
+    real: str = field(default="", compare=False)
 
 
 def file_state(path: str) -> FileState:
@@ -257,7 +259,7 @@ def file_state(path: str) -> FileState:
     except OSError as error:
         raise SourceError(f"cannot read file '{path}': {error.strerror}") from None
     real = os.path.realpath(path)
-    return FileState(path, stat.st_size, stat.st_mtime_ns, digest, real if real != path else None)
+    return FileState(path, stat.st_size, stat.st_mtime_ns, digest, real if real != path else "")
 
 
 def has_changed(file: VersionFile | Origin, path: str) -> bool:
