@@ -19,7 +19,7 @@ from benchmarks.tpch import QUERIES, STEPS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_service.record import RunReport
+    from lineage_service.runs.report import RunReport
 
 OUTPUT = "summary"
 

@@ -16,7 +16,6 @@ from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
 from lineage_service.arguments import checked_arguments
 from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, listed
-from lineage_service.one_snapshot import LineageFinished, question
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions
@@ -26,6 +25,7 @@ from lineage_service.query.masks import Masks
 from lineage_service.query.names import find_dataset, find_run
 from lineage_service.query.rows import Shape, Top
 from lineage_service.query.selection import Selection
+from lineage_service.query.snapshots import LineageFinished, question
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
@@ -38,19 +38,19 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from lineage_service.audit.facade import Audit
     from lineage_service.capture.estimate import Sizes
-    from lineage_service.consume.ask import Consumer
-    from lineage_service.consume.running import Limits
-    from lineage_service.explain import Explanation
-    from lineage_service.picture.graph import Picture
-    from lineage_service.picture.last_run import LastRun
-    from lineage_service.query.diff_result import Diff
-    from lineage_service.query.lost import WhyNot
-    from lineage_service.query.traced import Trace
-    from lineage_service.record import RunReport
+    from lineage_service.query.diff.result import Diff
+    from lineage_service.query.trace.trace_result import Trace
     from lineage_service.refresh.ask import Asked
     from lineage_service.refresh.report import RefreshReport
+    from lineage_service.runs.explain import Explanation
+    from lineage_service.runs.report import RunReport
+    from lineage_service.runs.run_sizes import LastRun
+    from lineage_service.runs.workflow_graph import Picture
     from lineage_service.spec.loader import LoadedWorkflow
+    from lineage_service.sql.execution import Limits
+    from lineage_service.sql.question_in_sql import Consumer
     from lineage_service.store.unpublished import Finished
+    from lineage_service.why_not.result import WhyNot
 
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
@@ -118,8 +118,8 @@ class Home:
         The outputs are committed first, their lineage follows: where that fails, they stay, and `index` tries again.
         A run whose rows fail an `error` check raises RunError and is kept under its id only, until `gc`.
         """
-        from lineage_service.execute import Access, RunOptions
-        from lineage_service.run import run_workflow
+        from lineage_service.runs.execute import Access, RunOptions
+        from lineage_service.runs.run import run_workflow
 
         check_index_engine(index_engine)
         if not Path(file).exists():  # a mistake in its name must not leave a home behind
@@ -173,7 +173,7 @@ class Home:
         return done
 
     def _finish(self, run_id: str, options: IndexOptions, tell: Tell) -> RunReport | None:
-        from lineage_service.reindex import finish_lineage
+        from lineage_service.runs.unfinished_lineage import finish_lineage
 
         return finish_lineage(self.layout, self._catalog, run_id, self._settle, options, Stages(tell))
 
@@ -183,7 +183,7 @@ class Home:
         if run is None or run.lineage == "complete":
             return
         if run.lineage == "incomplete":
-            from lineage_service.reindex import incomplete
+            from lineage_service.runs.unfinished_lineage import incomplete
 
             raise incomplete(self.layout, run)
         inside = self._catalog.in_snapshot
@@ -303,7 +303,7 @@ class Home:
                      "order_by": order_by, "top": top, "by": by, "unchanged": unchanged}  # fmt: skip
             for name in (name for name, value in given.items() if value and semantics != "which"):
                 raise QuestionError(f"'{name}' goes with semantics which, not with {semantics}")
-            from lineage_service.query.semantics import Evaluating, explained
+            from lineage_service.query.semantics.explanations import Evaluating, explained
 
             evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {}, reveal)
             selection = Selection.of(rid, key, where, all, reveal)
@@ -357,7 +357,7 @@ class Home:
         reveal: bool = False,
     ) -> Trace:
         """The whole way of one record, both directions, over workflows; `rows` are shown of each dataset."""
-        from lineage_service.query.trace import trace
+        from lineage_service.query.trace.record_trace import trace
 
         selection = Selection.of(rid, key, where, False, reveal)
         with self._masking("trace") as masks:
@@ -383,7 +383,7 @@ class Home:
         Without `after`: the run named against the latest; without any run: the previous one against the latest.
         Floating-point numbers within a relative `tolerance` are equal; 0 compares exactly.
         """
-        from lineage_service.query.diff import DiffOptions, diff
+        from lineage_service.query.diff.compare import DiffOptions, diff
 
         keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
         with self._masking("diff") as masks:
@@ -409,7 +409,7 @@ class Home:
 
         With `rids`, also each row that is lost. Spark evaluates the run's steps again, unless all rows arrive.
         """
-        from lineage_service.why_not import why_not
+        from lineage_service.why_not.within_run import why_not
 
         selection, stages = Selection.of(rid, key, where, all, reveal), Stages(self.progress)
         with self._masking("why-not") as masks:
@@ -434,7 +434,7 @@ class Home:
         become a dataset of that name, with lineage of their own, and are given as rows of that. Masked columns can be
         shown as masks and nothing else: whatever else reads them, or saves them, needs `reveal`.
         """
-        from lineage_service.consume.running import Limits
+        from lineage_service.sql.execution import Limits
 
         limits = Limits.of(timeout, max_rows)
         if save is None:
@@ -594,26 +594,26 @@ class Home:
     @question
     def graph(self) -> Picture:
         """Every workflow as of its latest run, linked where they share rows, as boxes and edges."""
-        from lineage_service.picture.catalog import catalog_picture
+        from lineage_service.runs.catalog_graph import catalog_picture
 
         return catalog_picture(self._catalog, str(self.layout.path))
 
     @question
     def last_run(self, workflow: str) -> LastRun | None:
         """The sizes of a workflow's latest run; None where there is none."""
-        from lineage_service.picture.last_run import last_run
+        from lineage_service.runs.run_sizes import last_run
 
         return last_run(self._catalog, workflow) if self._has_catalog() else None
 
     @question
     def explained_run(self, run: str) -> Explanation:
         """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
-        from lineage_service.explain import explained
-        from lineage_service.picture.last_run import read_run
         from lineage_service.plan.build import build_plan
         from lineage_service.plan.schema import Column, Schema
-        from lineage_service.reindex import versions_of
-        from lineage_service.run_content import load_run
+        from lineage_service.runs.content import load_run
+        from lineage_service.runs.explain import explained
+        from lineage_service.runs.run_sizes import read_run
+        from lineage_service.runs.unfinished_lineage import versions_of
 
         found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
         if found.capture == "query":
@@ -764,15 +764,15 @@ class Home:
         return self._questions
 
     def _workflow_of(self, run_id: str) -> LoadedWorkflow:
-        from lineage_service.run_content import load_run
+        from lineage_service.runs.content import load_run
 
         return load_run(self.layout, self._catalog.content(run_id), run_id)
 
     @property
     def _consumer(self) -> Consumer:
-        from lineage_service.consume.ask import Consumer
-        from lineage_service.consume.prepared import Preparations
-        from lineage_service.consume.rewriting import Asking
+        from lineage_service.sql.preparations import Preparations
+        from lineage_service.sql.question_in_sql import Consumer
+        from lineage_service.sql.rewrite import Asking
 
         if self._consuming is None or self._consuming.asking.ask is not self._ask:
             self._consuming = Consumer(Asking(self._ask, Preparations(self._ask)))
@@ -828,12 +828,12 @@ class Home:
     def _captured_when_asked(
         self, ways: Sequence[Way], start: Start, begin: Place, direction: Direction
     ) -> Sequence[Way]:
-        from lineage_service.asked import captured_when_asked
+        from lineage_service.runs.on_demand import captured_when_asked
 
         return captured_when_asked(self.layout, self._ask, ways, start, begin, direction, Stages(self.progress))
 
     def _members_when_asked(self, place: Place, ids: Sequence[int]) -> str:
-        from lineage_service.asked import members_when_asked
+        from lineage_service.runs.on_demand import members_when_asked
 
         return members_when_asked(self.layout, self._ask, place, ids, Stages(self.progress))
 

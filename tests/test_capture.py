@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service import Home, reindex
+from lineage_service import Home
 from lineage_service.errors import (
     CaptureSuspect,
     LineageError,
@@ -24,8 +24,9 @@ from lineage_service.errors import (
 )
 from lineage_service.index.columns import fits, write_turned
 from lineage_service.index.engine import DuckIndexEngine
-from lineage_service.settle import Settling
-from lineage_service.workflow import explain_workflow
+from lineage_service.runs import unfinished_lineage as reindex
+from lineage_service.runs.index_lineage import Settling
+from lineage_service.runs.workflow_file import explain_workflow
 from tests.strategies import ASKED_FOR
 
 GROUPED = {"name": "t", "op": "aggregate", "input": "a", "by": ["k"], "measures": {"n": "count(*)", "s": "sum(v)"}}
@@ -324,7 +325,7 @@ def test_what_is_unsound_is_refused_with_step_and_reason(tmp_path, why):
 def test_a_list_that_no_row_can_hold_is_refused_before_the_run(tmp_path):
     from lineage_service.capture.estimate import Sizes
     from lineage_service.capture.instrument import capture_problems, instrument
-    from lineage_service.checked import checked_workflow
+    from lineage_service.runs.validate import checked_workflow
 
     path = flow(tmp_path, [{**GROUPED, "by": []}])
     _, plan, _ = checked_workflow(path, None, pytest.fail)

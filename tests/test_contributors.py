@@ -10,7 +10,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError
-from lineage_service.workflow import explain_workflow
+from lineage_service.runs.workflow_file import explain_workflow
 
 NAN = math.nan
 SALES = [  # shop, price, quantity, seller

@@ -47,7 +47,7 @@ def test_verbs_say_so(tmp_path, verb):
 
 @pytest.mark.long
 def test_as_many_as_are_allowed_can_be_explained_and_drawn(tmp_path):
-    from lineage_service.workflow import explain_workflow, validate_workflow
+    from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
 
     path = chained(tmp_path, MOST_DEPTH)
     assert validate_workflow(path) is not None

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from lineage_cli.main import cli
 
 from lineage_service.errors import QuestionError
-from lineage_service.query.diff_tolerance import differs
+from lineage_service.query.diff.tolerance import differs
 from tests.made_runs import Made, MadeHome
 
 NAN, INF = float("nan"), float("inf")

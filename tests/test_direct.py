@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service import Home, settle
+from lineage_service import Home
 from lineage_service.capture.direct import _Column, kind_of, translated
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.plan.expressions import Expression
+from lineage_service.runs import index_lineage as settle
 from tests.test_capture import GROUPED, choice, flow, pairs
 
 COUNTED = {"op": "aggregate", "measures": {"n": "count(*)"}}

@@ -24,9 +24,9 @@ from lineage_service.audit.facade import Audit
 from lineage_service.capture.describe import described
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import instrument
-from lineage_service.checked import checked_workflow
 from lineage_service.errors import NotFound
-from lineage_service.workflow import validate_workflow
+from lineage_service.runs.validate import checked_workflow
+from lineage_service.runs.workflow_file import validate_workflow
 
 ROOT = Path(__file__).parents[1]
 CLI = ROOT / "docs" / "cli.md"
@@ -231,7 +231,7 @@ def test_folders_and_paths_that_contributors_are_told_of_exist():
 
 def test_modules_that_architecture_names_in_tables_exist():
     """In the tables of sections 9 and 11 modules stand without their folder."""
-    for heading, folder in (("## 9. SQL over lineage", "consume"), ("## 11. Up to date again", "refresh")):
+    for heading, folder in (("## 9. SQL over lineage", "sql"), ("## 11. Up to date again", "refresh")):
         section = text_of(ARCHITECTURE).partition(heading)[2].partition("\n## ")[0]
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE):
             for name in re.findall(r"`([\w/.]+)`", row):

@@ -6,8 +6,8 @@ import pytest
 
 from lineage_service.errors import LineageError
 from lineage_service.plan.schema import Column, ColumnError, Schema
+from lineage_service.runs.workflow_file import validate_workflow
 from lineage_service.store.known import _FOREIGN_TYPES
-from lineage_service.workflow import validate_workflow
 
 HEAD = "version: 1\nname: w\n"
 SOURCES = "sources:\n  s: {path: b.csv, schema: 'x int, y string'}\n"

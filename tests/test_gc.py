@@ -16,7 +16,7 @@ from lineage_catalog.writer import clear_runs
 from sqlalchemy import insert, update
 
 from lineage_service import Home
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import RunError, StoreError
 from lineage_service.store import sweeping
 from lineage_service.store.layout import HomeLayout, sharing, working_folder

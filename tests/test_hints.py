@@ -12,9 +12,9 @@ import pytest
 from lineage_service.errors import WorkflowError
 from lineage_service.plan.arities import ARITIES, takes
 from lineage_service.plan.expressions import Expression, ExpressionError
+from lineage_service.runs.workflow_file import validate_workflow
 from lineage_service.spec.loader import load_workflow
 from lineage_service.store.known import file_type
-from lineage_service.workflow import validate_workflow
 
 COLUMNS = {"t": "string", "i": "int", "d": "double", "b": "boolean", "day": "date", "arr": "array<int>",
            "st": "struct<a:int>", "m": "map<string,int>", "dec": "decimal(10,2)", "ts": "timestamp", "bin": "binary",

@@ -15,7 +15,7 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord, VersionRec
 from lineage_catalog.writer import commit_run
 
 from lineage_service import Home
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import LineageError, StoreError
 from lineage_service.store import sweeping, unpublished
 from lineage_service.store.layout import HomeLayout, try_lock, working_folder

@@ -7,8 +7,8 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError
+from lineage_service.runs.workflow_file import validate_workflow
 from lineage_service.starter import make_project
-from lineage_service.workflow import validate_workflow
 
 FILES = {"bakery.yml", "data/deliveries.csv", "data/products.json", "README.md", ".gitignore"}
 

@@ -10,7 +10,7 @@ from lineage_service.errors import WorkflowError
 from lineage_service.plan import expressions
 from lineage_service.plan.bounded_parsing import MOST_NESTED
 from lineage_service.plan.expressions import Expression, ExpressionError, sort_key
-from lineage_service.workflow import validate_workflow
+from lineage_service.runs.workflow_file import validate_workflow
 
 NESTED = {
     "parentheses": ("(", "x", ")"),

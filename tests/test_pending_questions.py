@@ -10,7 +10,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageInterrupted
-from lineage_service.settle import Settling
+from lineage_service.runs.index_lineage import Settling
 
 WORKFLOW = """
 version: 1

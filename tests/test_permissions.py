@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lineage_service.audit.kept_values import keep_values
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import StoreError
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.permissions import make_private, mask

@@ -14,15 +14,15 @@ from lineage_catalog.writer import commit_run
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, WorkflowError
-from lineage_service.picture.dot import dot
-from lineage_service.picture.graph import Box, Edge, Picture, workflow_picture
-from lineage_service.picture.last_run import LastRun, Pairs, steps_of
-from lineage_service.picture.layout import Frame, Size, laid_out
-from lineage_service.picture.measure import bold_width, cells, mono_width, wrapped
-from lineage_service.picture.mermaid import fenced, mermaid
-from lineage_service.picture.page import page
-from lineage_service.picture.svg import svg
-from lineage_service.workflow import picture_of_workflow
+from lineage_service.render.pictures.box_layout import Frame, Size, laid_out
+from lineage_service.render.pictures.dot import dot
+from lineage_service.render.pictures.mermaid import fenced, mermaid
+from lineage_service.render.pictures.page import page
+from lineage_service.render.pictures.svg import svg
+from lineage_service.render.pictures.text_width import bold_width, cells, mono_width, wrapped
+from lineage_service.runs.run_sizes import LastRun, Pairs, steps_of
+from lineage_service.runs.workflow_file import picture_of_workflow
+from lineage_service.runs.workflow_graph import Box, Edge, Picture, workflow_picture
 from tests.test_golden_plans import GOLDEN, same_as_golden
 
 SHOP = Path(__file__).parent.parent / "workflows" / "shop" / "revenue.yml"

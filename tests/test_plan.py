@@ -10,7 +10,7 @@ import pytest
 from lineage_service.errors import WorkflowError
 from lineage_service.plan.conjuncts import keyed_condition
 from lineage_service.plan.expressions import Expression, ExpressionError, over_window, sort_key, with_stars_expanded
-from lineage_service.workflow import validate_workflow
+from lineage_service.runs.workflow_file import validate_workflow
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import LineageError, RunError, StoreError, WorkflowError
 from lineage_service.store.notes import note_body
 from lineage_service.store.published_folder import MARK, copies_beside, read_mark
@@ -21,7 +21,7 @@ from tests.killing import counted
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch):
     """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
-    monkeypatch.setattr("lineage_service.doctor._java", lambda: [])
+    monkeypatch.setattr("lineage_service.doctor.examine._java", lambda: [])
 
 
 class Flow:

@@ -11,7 +11,7 @@ from lineage_cli.trees import drawn
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError, SourceError, WorkflowError
-from lineage_service.workflow import validate_workflow
+from lineage_service.runs.workflow_file import validate_workflow
 from tests.made_runs import Made, MadeHome
 
 ROWS = pa.table(

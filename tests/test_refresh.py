@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import DamagedFile, LineageError, NotFound, QuestionError, RunError, SourceError
 
 ORDERS = {"id": [1, 2, 3, 4, 5], "c": ["a", "a", "b", "b", "c"], "x": [1, 2, 3, 4, 5]}

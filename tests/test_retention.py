@@ -160,7 +160,7 @@ def test_it_is_logged_in_the_same_transaction(tmp_path, monkeypatch):
 
 
 def test_doctor_finds_nothing_wrong_afterwards(tmp_path):
-    from lineage_service.doctor import examine
+    from lineage_service.doctor.examine import examine
 
     def told():
         found = {(check.status, check.detail) for check in examine(made.folder).checks if check.status != "ok"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lineage_service.consume.columns import query_columns
+from lineage_service.sql.query_columns import query_columns
 
 RELATIONS = {"r": {"a": False, "name": True, "_rid": False}, "s": {"a": False, "z": False, "_rid": False}}
 

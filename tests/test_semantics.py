@@ -232,10 +232,10 @@ def test_limits(home, monkeypatch):
     assert (answer.arrow().num_rows, answer.parts[0].remaining) == (1, 2)
     answer = home.backward("counted", all=True, semantics="how", limit=1)
     assert (answer.arrow().num_rows, answer.parts[0].remaining) == (1, 1)
-    monkeypatch.setattr("lineage_service.query.semantics.MOST_WITNESSES", 2)
+    monkeypatch.setattr("lineage_service.query.semantics.explanations.MOST_WITNESSES", 2)
     with pytest.raises(QuestionError, match="more than 2 witnesses"):
         home.backward("total", all=True, semantics="why")
-    monkeypatch.setattr("lineage_service.query.derivations.MOST_MEMBERS", 3)
+    monkeypatch.setattr("lineage_service.query.semantics.derivations.MOST_MEMBERS", 3)
     with pytest.raises(QuestionError, match="more than 3 rows stand behind"):
         home.backward("total", all=True, semantics="how")
 

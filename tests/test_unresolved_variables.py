@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lineage_service.errors import WorkflowError
-from lineage_service.workflow import validate_workflow
+from lineage_service.runs.workflow_file import validate_workflow
 
 FILE = """\
 version: 1

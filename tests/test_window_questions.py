@@ -13,7 +13,9 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.audit import reached
-from lineage_service.query import diff_behind, diff_moving, hop_sql, moving_rows, presence, walk_sql
+from lineage_service.query import hop_sql, moving_rows, presence, walk_sql
+from lineage_service.query.diff import source_rows as diff_behind
+from lineage_service.query.diff import window_rows as diff_moving
 from tests.harness import arrow_schema, traced_rows
 from tests.judging import same_as_oracle, same_ways
 from tests.reference import evaluate

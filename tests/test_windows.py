@@ -14,7 +14,7 @@ from lineage_service.capture.window_reads import Interval, Point, window_reads
 from lineage_service.errors import LineageError
 from lineage_service.plan.expressions import ExpressionError
 from lineage_service.plan.frames import frame_clause
-from lineage_service.workflow import explain_workflow, validate_workflow
+from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
 from tests.made_runs import PEER, Made, MadeHome
 
 BASE = 8_250_170_000
@@ -262,7 +262,7 @@ LAST = Point("last_peer")
 
 
 def node_of(tmp_path: Path, measures: dict[str, str], **more: object):
-    from lineage_service.checked import checked_workflow
+    from lineage_service.runs.validate import checked_workflow
 
     pq.write_table(
         pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}),

@@ -13,7 +13,7 @@ from lineage_cli.values import EXACT_INTEGER, joined, json_document, json_text
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
-    from lineage_service.query.diff_result import Diff
+    from lineage_service.query.diff.result import Diff
 
 RID = "_rid"
 BLOCK = 1000  # changes written at a time

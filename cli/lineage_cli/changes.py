@@ -17,7 +17,7 @@ from lineage_cli.tables import MASK, safe
 from lineage_cli.trees import cut
 
 if TYPE_CHECKING:
-    from lineage_service.query.diff_result import Behind, Change, Counts, Diff, Row, RowBehind, SourceIdentity
+    from lineage_service.query.diff.result import Behind, Change, Counts, Diff, Row, RowBehind, SourceIdentity
 
 MARKS = {"added": "+", "removed": "-", "changed": "~"}
 COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}

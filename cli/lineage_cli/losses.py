@@ -9,7 +9,7 @@ from lineage_cli.tables import MASK, Column, write_table
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
-    from lineage_service.query.lost import ReasonCount, StepLoss, WhyNot
+    from lineage_service.why_not.result import ReasonCount, StepLoss, WhyNot
 
 SHOWN = 5  # row ids in a line of the table, and rows that arrive, unless more are asked for
 

@@ -10,7 +10,7 @@ from lineage_cli.tables import MASK
 from lineage_cli.traced import counted, place_of, remarks, told
 
 if TYPE_CHECKING:
-    from lineage_service.query.traced import Trace, TracedRow, TracedSet
+    from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet
 
 STYLE = """
 :root { color-scheme: light dark; --line: #c8ccd2; --soft: #6b7280; --card: #f6f7f9; --accent: #1d4ed8; }

@@ -13,7 +13,7 @@ from lineage_cli.trees import Tree, width_of
 from lineage_cli.values import json_document
 
 if TYPE_CHECKING:
-    from lineage_service.query.traced import Trace, TracedRow, TracedSet
+    from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet
     from lineage_service.store.lines import RowPlace
 
 BETWEEN = " · "

@@ -49,8 +49,8 @@ from lineage_service.audit.source_files import put_in_place as put_source_in_pla
 from lineage_service.audit.superseding import Made, Superseding
 from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
 from lineage_service.errors import LineageError, RunError, listed
-from lineage_service.one_snapshot import LineageFinished
 from lineage_service.progress import Stages
+from lineage_service.query.snapshots import LineageFinished
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import publishing, sharing, storing, sweeping
 from lineage_service.store.noting import forget_removed, with_noted_files

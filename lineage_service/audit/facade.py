@@ -13,9 +13,9 @@ from lineage_catalog.reader import CatalogReader
 from sqlalchemy import Engine
 
 from lineage_service.arguments import checked_arguments
-from lineage_service.one_snapshot import Snapshots, question
 from lineage_service.progress import Tell
 from lineage_service.query.ask import Questions
+from lineage_service.query.snapshots import Snapshots, question
 from lineage_service.settings import IndexOptions
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout

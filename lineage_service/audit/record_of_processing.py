@@ -43,8 +43,8 @@ def record_of_processing(audit: Audit, files: Sequence[str | Path] = ()) -> Reco
 
 
 def _of_file(audit: Audit, file: str | Path) -> Record:
-    from lineage_service.checked import checked_workflow
     from lineage_service.plan.column_lineage import column_lineage
+    from lineage_service.runs.validate import checked_workflow
 
     def version_of(name: str) -> Version:
         found = find_dataset(audit.reader, name, str(audit.layout.path))

@@ -13,10 +13,6 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord
 from lineage_service.audit.purging import Purging
 from lineage_service.audit.rehearsed import rehearsed
 from lineage_service.capture.handles import Space
-from lineage_service.consume.prepared import Preparations
-from lineage_service.consume.reading import read_question
-from lineage_service.consume.rewriting import PREFIX, Asking, Rewriting
-from lineage_service.consume.saving import Saving
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
@@ -25,6 +21,10 @@ from lineage_service.query.names import DatasetName
 from lineage_service.refresh.lineage import masked
 from lineage_service.refresh.rows import Brought, brought
 from lineage_service.spec.redacted import is_computable
+from lineage_service.sql.parse import read_question
+from lineage_service.sql.preparations import Preparations
+from lineage_service.sql.rewrite import PREFIX, Asking, Rewriting
+from lineage_service.sql.save import Saving
 from lineage_service.store.engine import file_literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids, Patcher

@@ -10,12 +10,12 @@ from typing import Any
 
 from lineage_service.audit.documents import read, reservations
 from lineage_service.audit.facade import Audit
+from lineage_service.audit.integrity import Comparing
 from lineage_service.audit.log import Entry, append
 from lineage_service.audit.rows_left import rows_left
 from lineage_service.audit.scanning import Scan, Values
 from lineage_service.audit.telling import is_telling
 from lineage_service.errors import LineageError, listed
-from lineage_service.integrity import Comparing
 from lineage_service.progress import Stages, Tell
 from lineage_service.store.layout import storing
 from lineage_service.store.published_folder import copies_beside

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from lineage_service.capture.direct import MOST_DIGITS, WHOLE, Kind, Translator, Unlike, kind_of
-from lineage_service.consume.finals import final, sum_type
 from lineage_service.plan.conjuncts import plain_name
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.measures import NoPartialMeasure, measure_of
@@ -28,6 +27,7 @@ from lineage_service.plan.nodes import (
     Union,
     WithColumns,
 )
+from lineage_service.sql.measure_values import final, sum_type
 from lineage_service.store.engine import column, own
 from lineage_service.store.scan import RID, duckdb_type
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from lineage_service.capture.handles import Space, is_dataset
 from lineage_service.plan.nodes import Difference, Join, Limit, Node, Window
 from lineage_service.query.ask import Questions
-from lineage_service.query.diff_sql import comparable
-from lineage_service.query.diff_tolerance import TOLERANCE, differs, has_floating
+from lineage_service.query.diff.diff_sql import comparable
+from lineage_service.query.diff.tolerance import TOLERANCE, differs, has_floating
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start

@@ -34,7 +34,7 @@ from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unch
 from lineage_service.refresh.lineage import FreshLineage, masked, used_by
 from lineage_service.refresh.report import DatasetReport, RefreshReport
 from lineage_service.refresh.rows import Brought, brought
-from lineage_service.run_content import load_run
+from lineage_service.runs.content import load_run
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.redacted import is_computable

@@ -13,7 +13,7 @@ from lineage_catalog.writer import clear_runs, expire_runs
 from sqlalchemy import delete, event
 
 from lineage_service import Home
-from lineage_service.doctor import examine
+from lineage_service.doctor.examine import examine
 from lineage_service.errors import LineageError
 from lineage_service.store.checksums import forget
 from lineage_service.store.layout import HomeLayout

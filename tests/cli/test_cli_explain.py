@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from lineage_cli.trees import Tree, cut, drawn, prints_guides, width_of
 
-from lineage_service.picture.graph import Box, Edge, Picture
+from lineage_service.runs.workflow_graph import Box, Edge, Picture
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeHome
 from tests.test_golden_plans import GOLDEN, same_as_golden

@@ -10,7 +10,7 @@ from lineage_cli.trace_page import page_of
 from lineage_cli.traced import tree_of
 from lineage_cli.trees import drawn, width_of
 
-from lineage_service.query.traced import Trace, TracedRow, TracedSet, TracedStep
+from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.store.lines import RowPlace
 from tests.cli.conftest import Call
 

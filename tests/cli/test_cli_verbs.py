@@ -139,9 +139,9 @@ def test_an_interrupt_after_the_commit_does_not_deny_the_run(call: Call) -> None
 
 @pytest.fixture
 def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """lineage_service.workflow, as far as the program uses it."""
+    """lineage_service.runs.workflow_file, as far as the program uses it."""
     asked: dict[str, Any] = {}
-    module = ModuleType("lineage_service.workflow")
+    module = ModuleType("lineage_service.runs.workflow_file")
 
     def validate_workflow(file: Path, vars: Any = None, home: Any = None, catalog: Any = None) -> tuple[Problem, ...]:
         asked["vars"] = vars
@@ -156,7 +156,7 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return ()
 
     module.validate_workflow = validate_workflow  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "lineage_service.workflow", module)
+    monkeypatch.setitem(sys.modules, "lineage_service.runs.workflow_file", module)
     return asked
 
 

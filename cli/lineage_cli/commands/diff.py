@@ -26,7 +26,7 @@ from lineage_cli.options import (
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
     from lineage_service.home import Home
-    from lineage_service.query.diff_result import Diff
+    from lineage_service.query.diff.result import Diff
 
 BLOCK = 100  # changes written at a time
 

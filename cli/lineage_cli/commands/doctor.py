@@ -14,7 +14,7 @@ from lineage_cli import options
 from lineage_cli.options import home_options
 
 if TYPE_CHECKING:
-    from lineage_service.diagnosis import Check, Diagnosis
+    from lineage_service.doctor.diagnosis import Check, Diagnosis
 
 ANSWER_IS_NO = 4
 COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
@@ -37,7 +37,7 @@ def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: s
       smoke-lineage doctor --deep
     """
     from lineage_cli.sink import print_text
-    from lineage_service.doctor import examine
+    from lineage_service.doctor.examine import examine
 
     diagnosis = examine(home, catalog, spark=spark, deep=deep)
     if as_json:

@@ -46,7 +46,7 @@ def command(
     """
     from lineage_cli.missing_file import close_files_named
     from lineage_cli.sink import open_sink
-    from lineage_service.workflow import explain_run, explain_workflow, workflow_name
+    from lineage_service.runs.workflow_file import explain_run, explain_workflow, workflow_name
 
     if file is None and not run:
         raise click.UsageError("Missing argument 'FILE': name a workflow file, or a run with --run.")

@@ -13,7 +13,7 @@ from lineage_cli.messages import tell, visible
 from lineage_cli.options import as_mapping, chosen_format, file_or_none, home_options, var_option
 
 if TYPE_CHECKING:
-    from lineage_service.picture.graph import Picture
+    from lineage_service.runs.workflow_graph import Picture
 
 FORMATS = ("mermaid", "dot", "svg", "html")
 MARKDOWN = (".md", ".markdown")
@@ -88,7 +88,7 @@ def _picture(
         with closing(options.open_home(home, catalog)) as opened:
             return opened.graph()
     from lineage_cli.missing_file import close_files_named
-    from lineage_service.workflow import picture_of_workflow
+    from lineage_service.runs.workflow_file import picture_of_workflow
 
     with close_files_named(file):
         return picture_of_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
@@ -97,19 +97,19 @@ def _picture(
 def _drawn(picture: Picture, format_: str, *, markdown: bool) -> str:
     match format_:
         case "dot":
-            from lineage_service.picture.dot import dot
+            from lineage_service.render.pictures.dot import dot
 
             return dot(picture)
         case "svg":
-            from lineage_service.picture.svg import svg
+            from lineage_service.render.pictures.svg import svg
 
             return svg(picture)
         case "html":
-            from lineage_service.picture.page import page
+            from lineage_service.render.pictures.page import page
 
             return page(picture)
         case _:
-            from lineage_service.picture.mermaid import fenced, mermaid
+            from lineage_service.render.pictures.mermaid import fenced, mermaid
 
             text = mermaid(picture)
             return fenced(text) if markdown else text

@@ -16,7 +16,7 @@ from lineage_cli.options import Assignment, Rid, WholeNumber, chosen_format, fil
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
-    from lineage_service.query.traced import Trace
+    from lineage_service.query.trace.trace_result import Trace
 
 FORMATS = ("text", "json", "html")
 SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}

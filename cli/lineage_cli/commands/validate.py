@@ -26,7 +26,7 @@ def command(
     from lineage_cli.missing_file import close_files_named
     from lineage_cli.sink import print_text
     from lineage_service.errors import LineageError, Problem, WorkflowError
-    from lineage_service.workflow import validate_workflow
+    from lineage_service.runs.workflow_file import validate_workflow
 
     problems: list[Problem] = []
     for file in files:

@@ -11,7 +11,7 @@ from lineage_cli.options import Output, Start, WholeNumber, home_options, output
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
-    from lineage_service.query.lost import WhyNot
+    from lineage_service.why_not.result import WhyNot
 
 
 @click.command("why-not")

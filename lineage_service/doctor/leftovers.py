@@ -1,0 +1,62 @@
+"""What `doctor` finds that was begun and not finished, or that no run needs: just what `gc` itself would remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lineage_service.doctor.diagnosis import Check, number
+from lineage_service.doctor.examine import _run_folders
+from lineage_service.errors import listed
+from lineage_service.home import Home
+from lineage_service.progress import in_bytes
+from lineage_service.settings import command
+from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.layout import HomeLayout, is_marked_by_another
+from lineage_service.store.sweeping import sharer
+from lineage_service.store.unpublished import left_beside, published_targets, waiting_runs, withdrawn
+
+
+def erasure_checks(reader: HomeCatalog) -> Iterator[Check]:
+    """Erasures that were interrupted after their switch: old bytes are still there."""
+    from lineage_catalog.erasures import unfinished_erasures
+
+    with reader.connection() as connection:
+        found = unfinished_erasures(connection)
+    if found:
+        told = f"{number(len(found), 'erasure')} begun and not finished: {listed([each.id for each in found], 3)}"
+        yield Check("erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply")
+
+
+def publication_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[Check]:
+    """Copies that a killed run did not get to publish, or has left beside published ones: with rows in them."""
+    again = f"finish it: {command(home.path, 'index', catalog=home.catalog)}; the next run and `gc` do so too"
+    waiting = [f"'{each.target}' of run {run_id}" for run_id, each in waiting_runs(home, reader)]
+    if waiting:
+        detail = f"{number(len(waiting), 'output')} committed and not published yet: {listed(waiting, 3)}"
+        yield Check("published", "warning", detail, again)
+    left = [f"'{path}'" for path in left_beside(home, reader, published_targets(reader))]
+    left += [f"'{path}'" for path in withdrawn(home, reader)]
+    if left:
+        detail = (
+            f"{'1 copy' if len(left) == 1 else f'{len(left):,} copies'} that interrupted runs left: {listed(left, 3)}"
+        )
+        hint = f"remove them: {command(home.path, 'gc', catalog=home.catalog)}"
+        yield Check("published", "warning", detail, hint)
+
+
+def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator[Check]:
+    with Home.open(home.path, catalog=url) as opened:
+        found = opened.gc(dry_run=True)
+    own = sharer(home, reader)
+    marked = [each for each in _run_folders(home) if is_marked_by_another(each, own)]
+    unknown = [folder for folder in marked if reader.run(folder.name) is None]
+    if unknown:
+        told = listed([folder.name for folder in unknown], 3)
+        detail = f"{number(len(unknown), 'finished run')} that this catalog does not know: {told}"
+        hint = "is the home used with another catalog too? `gc` leaves them alone"
+        yield Check("leftovers", "warning", detail, hint)
+    if found["removed"]:
+        detail = f"{number(found['removed'], 'folder')} with files that no run needs, {in_bytes(found['bytes'])}"
+        yield Check("leftovers", "note", detail, f"remove them: {command(home.path, 'gc', catalog=home.catalog)}")
+    elif not unknown:
+        yield Check("leftovers", "ok", "none")

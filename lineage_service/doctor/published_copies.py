@@ -1,0 +1,90 @@
+"""What `doctor` tells of published copies that somebody has moved, removed or changed since they were published.
+
+They lie outside of the home, in places where others may do as they like, and no question reads them: so none of it is
+damage of the home. But whoever reads a copy takes it for what the run wrote, and an erasure looks for it in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from lineage_catalog.erasures import unfinished_erasures
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.audit.integrity import MOST_COMPARED
+from lineage_service.doctor.diagnosis import Check, number
+from lineage_service.errors import listed
+from lineage_service.settings import command
+from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.published_folder import ChangedFiles, copies_beside, is_written_beside, read_mark
+from lineage_service.store.unpublished import target_of, waiting_runs
+
+MOST = 10  # copies that are told of one by one
+
+
+def copy_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) -> Iterator[Check]:
+    """Copies that are not in their place, or are not as the last run left them. With `deep`, every byte is compared."""
+    changed = ChangedFiles(None if deep else MOST_COMPARED)
+    awaited = _awaited(home, reader)
+    found = [
+        check
+        for target, record in _last_published(reader).items()
+        if target not in awaited and not is_written_beside(target)
+        for check in _copy(target, record, changed)
+    ]
+    yield from found[:MOST]
+    if len(found) > MOST:
+        told = f"{number(len(found) - MOST, 'more published output')} moved, removed or changed since"
+        yield Check("published", "warning", told)
+    if changed.passed_over:
+        again = command(home.path, "doctor", "--deep", catalog=home.catalog)
+        told = f"of {number(changed.passed_over, 'large published file')} only the size was compared"
+        yield Check("published", "note", told, f"compare every byte: {again}")
+
+
+def _last_published(reader: HomeCatalog) -> dict[Path, DatasetRecord]:
+    """The output that was last published to each place."""
+    found: dict[Path, DatasetRecord] = {}
+    for run in reader.runs():  # the newest first
+        for record in reader.datasets(run.id):
+            target = target_of(record)
+            if target is not None:
+                found.setdefault(target, record)
+    return found
+
+
+def _awaited(home: HomeLayout, reader: HomeCatalog) -> set[Path]:
+    """Places where a copy is still to be put, by a run or an erasure that was killed: told as such."""
+    with reader.connection() as connection:
+        erasures = [json.loads(each.body) for each in unfinished_erasures(connection)]
+    places = {Path(target) for body in erasures for target, _, _ in body.get("publications", ())}
+    return places | {each.target for _, each in waiting_runs(home, reader)}
+
+
+def _copy(target: Path, record: DatasetRecord, changed: ChangedFiles) -> Iterator[Check]:
+    again = f"run workflow '{record.workflow}' again to publish it anew"
+    try:
+        fault = _fault(target, record, changed)
+        hint: str | None = f"the rows of the run are in the home; move the folder elsewhere, and {again}"
+        if not target.exists():
+            hint = f"{again}; an erasure cannot reach a copy that was moved"
+    except OSError as error:
+        fault, hint = f"cannot be looked at: {(error.strerror or type(error).__name__).lower()}", None
+    if fault is not None:
+        yield Check("published", "warning", f"the copy of '{record.full_name}' at '{target}' {fault}", hint)
+
+
+def _fault(target: Path, record: DatasetRecord, changed: ChangedFiles) -> str | None:
+    if not target.exists():
+        # Copies beside it were left by a run that was killed, which is told.
+        return None if copies_beside(target) else "was moved or removed since it was published"
+    mark = read_mark(target)
+    if mark is None:
+        return "was replaced by something that smoke-lineage did not publish"
+    if mark.workflow is not None and (mark.workflow, mark.output) != (record.workflow, record.name):
+        return f"was replaced by one of '{mark.workflow}.{mark.output}'"
+    wrong = changed.of(target, mark)
+    return f"was changed since it was published: {listed(wrong, 3)}" if wrong else None

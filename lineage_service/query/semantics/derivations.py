@@ -1,0 +1,392 @@
+"""How rows came to be, as polynomials over rows of the datasets asked for: down every way, over kept steps and runs.
+
+A row is the product of what its handles point at, a group the sum of its members, an intersect the product of its
+sides' sums. Where a dataset that was asked for is met, its rows are variables; rows of other sources count as 1. A row
+that several sources have read is one variable, named after the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
+from lineage_service.errors import QuestionError, StoreError, did_you_mean, listed
+from lineage_service.query.graph import Place, walk
+from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
+from lineage_service.query.semantics.aligned_rows import AlignedRows
+from lineage_service.query.semantics.polynomial import Polynomial, Polynomials, Row
+
+if TYPE_CHECKING:
+    from lineage_service.query.ask import Questions
+    from lineage_service.store.shared_rows import SharedRows
+
+MOST_MEMBERS = 200_000  # members that are read for one question
+
+
+@dataclass(frozen=True)
+class Step:
+    """What stands behind the ids of a place: rows of a table, the same ids of another place (`same`), or nothing."""
+
+    table: Table | None = None
+    same: Place | None = None
+
+    def below(self, place: Place) -> list[Place]:
+        """The places that contribute."""
+        if self.same is not None:
+            return [self.same]
+        return [Place(place.run_id, each.space) for each in self.contributing]
+
+    @property
+    def contributing(self) -> list[Handle]:
+        return [each for each in self.table.handles if each.role is Role.OWN] if self.table is not None else []
+
+
+@dataclass
+class Derivations:
+    """The ways from one dataset down to others, and the polynomials of its rows.
+
+    whole: multiplicities count, so that also what leads to no dataset asked for is followed (`how`, not `why`)
+    """
+
+    ask: Questions
+    start: DatasetRecord
+    to: Sequence[str] | None
+    semantics: str
+    steps: dict[Place, Step] = field(default_factory=dict)
+    order: list[Place] = field(default_factory=list)
+    wanted: dict[Place, str] = field(default_factory=dict)  # the datasets asked for, and what their rows are called
+    # Places whose rows are variables, with the names that their rows go by and the rids they have under those names.
+    known_as: dict[Place, list[tuple[str, SharedRows | None]]] = field(default_factory=dict)
+    absent: list[DatasetRecord] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.aligned = AlignedRows(self.ask)
+        self.begin = Place(self.start.run_id, self.start.space)
+        self._survey()
+        self._choose()
+        self._identify()
+        self._refuse_missing()
+        self._say()
+
+    # --- the way ----------------------------------------------------------------------------------------------
+
+    def _survey(self) -> None:
+        """All places that contribute, each before those behind it."""
+        done: list[Place] = []
+        self.steps[self.begin] = step = self._step(self.begin)
+        # Depth first without recursion: a chain of workflows may be longer than Python's stack.
+        stack = [(self.begin, iter(step.below(self.begin)))]
+        while stack:
+            place, pending = stack[-1]
+            for below in pending:
+                if below not in self.steps:
+                    self.steps[below] = step = self._step(below)
+                    stack.append((below, iter(step.below(below))))
+                    break
+            else:
+                done.append(place)
+                stack.pop()
+        self.order = done[::-1]
+
+    def _step(self, place: Place) -> Step:
+        if place.space.startswith("source:"):
+            links = self.ask.graph.links(place, "backward")
+            return Step(same=links[0].end) if links else Step()
+        tables = self.aligned.tables(place.run_id)
+        table = tables.tables.get(Space(place.space))
+        if table is None:
+            return Step()
+        riding = [each.space for each in table.handles if each.role is Role.OWN and tables.rides(each.space)]
+        return Step(table, Place(place.run_id, riding[0]) if riding and is_dataset(table.space) else None)
+
+    def _choose(self) -> None:
+        """The datasets whose rows are variables: those named, else every source that comes from files."""
+        if self.to is None or ALL in self.to:
+            leaves = [place for place in self.order if place.space.startswith("source:") and not self._goes_on(place)]
+            places = sorted(
+                (place for place in leaves if place != self.begin), key=lambda each: (each.space, each.run_id)
+            )
+        else:
+            places = [place for name in dict.fromkeys(self.to) if (place := self._named(name)) is not None]
+        records = {place: self.ask.graph.datasets_at(place)[0] for place in places}
+        names = [each.name for each in records.values()]
+        full = [each.full_name for each in records.values()]
+        for place, each in records.items():
+            if names.count(each.name) == 1:
+                self.wanted[place] = each.name
+            else:
+                self.wanted[place] = (
+                    each.full_name if full.count(each.full_name) == 1 else f"{each.full_name}@{place.run_id}"
+                )
+
+    def _identify(self) -> None:
+        """Finds the places that have rows of the datasets asked for. One of which all rows go by another name is not
+        wanted any more."""
+        graph, names = self.ask.graph, list(self.wanted.items())
+        for place in [*self.wanted, *(each for each in self.order if each not in self.wanted and each != self.begin)]:
+            before = names[: list(self.wanted).index(place)] if place in self.wanted else names
+            known: list[tuple[str, SharedRows | None]] = []
+            for other, name in before:
+                shared = graph.shared(place, other)
+                if shared is not None:
+                    known.append((name, shared))
+            if place in self.wanted:
+                known.append((self.wanted[place], None))
+            if known:
+                self.known_as[place] = known
+        covered = [
+            place for place, known in self.known_as.items() if any(rows is not None and rows.all for _, rows in known)
+        ]
+        self.wanted = {place: name for place, name in self.wanted.items() if place not in covered}
+
+    def variable(self, place: Place, rid: int) -> Row | None:
+        """The row under the name that it goes by; None where it is none of the datasets asked for."""
+        for name, shared in self.known_as.get(place, ()):
+            there = rid if shared is None else shared.rid(rid)
+            if there is not None:
+                return Row(name, there)
+        return None
+
+    def _goes_on(self, place: Place) -> bool:
+        return self.steps[place].same is not None
+
+    def _named(self, name: str) -> Place | None:
+        """The place of a dataset asked for; None where it only influences by absence."""
+        asked = DatasetName.parse(name)
+        found = self._matching(asked, self.order)
+        own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id}
+        if not own:
+            meant = without_readers(list(found.values()))
+            meant = self.ask.of_same_rows(meant)
+            own = {place: each for place, each in found.items() if each in meant}
+        if len(own) == 1:
+            return next(iter(own))
+        if own:
+            names = [f"{each.full_name}@{each.run_id}" for each in own.values()]
+            raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
+        absent = self._matching(asked, self.influencing())
+        if absent:
+            self.absent.append(next(iter(absent.values())))
+            return None
+        # Says so where there is no such dataset at all.
+        named = find_dataset(self.ask.reader, name, str(self.ask.home.path))
+        elsewhere = self.ask.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward", pruned=True))
+        if elsewhere is not None:
+            return Place(elsewhere.run_id, elsewhere.space)
+        linked = [each for place in self.order[1:] for each in self.ask.graph.datasets_at(place)]
+        raise QuestionError(
+            f"'{self.start.full_name}' and '{name}' are not linked in these runs; linked: "
+            f"{listed(list(dict.fromkeys(each.full_name for each in linked)))}",
+            hint=did_you_mean(name, [each.name for each in linked]),
+        )
+
+    def _matching(self, asked: DatasetName, places: Sequence[Place]) -> dict[Place, DatasetRecord]:
+        return {
+            place: each
+            for place in places
+            if place != self.begin
+            for each in self.ask.graph.datasets_at(place)
+            if asked.matches(each)
+        }
+
+    def influencing(self) -> list[Place]:
+        """Places reached over an absence or what a window read, and no other way."""
+        seen: dict[Place, None] = {}
+        pending = list(self.order)
+        while pending:
+            place = pending.pop()
+            if place.space.startswith("source:"):
+                below = [way.end for way in self.ask.graph.links(place, "backward")]
+            else:
+                table = self.aligned.tables(place.run_id).tables.get(Space(place.space))
+                spaces = [] if table is None else [each.space for each in table.handles]
+                spaces += [table.everything] if table is not None and table.everything is not None else []
+                below = [Place(place.run_id, space) for space in spaces]
+            for each in below:
+                if each not in seen and each not in self.steps:
+                    seen[each] = None
+                    pending.append(each)
+        return list(seen)
+
+    # --- what cannot be answered, and what is to be said ------------------------------------------------------
+
+    def _leading(self) -> set[Place]:
+        """Places from which a dataset asked for is reached."""
+        found = set(self.known_as)
+        for place in reversed(self.order):
+            if any(below in found for below in self.steps[place].below(place)):
+                found.add(place)
+        return found
+
+    def followed(self) -> list[Place]:
+        """The places that are read, in order; those behind a variable are not."""
+        leading, reached = self._leading(), {self.begin}
+        found = []
+        for place in self.order:
+            if place not in reached or place in self.known_as or (self.semantics == "why" and place not in leading):
+                continue
+            found.append(place)
+            reached.update(self.steps[place].below(place))
+        return found
+
+    def _refuse_missing(self) -> None:
+        followed, leading = self.followed(), self._leading()
+        carried = {self.begin}
+        for place in followed:
+            if self.steps[place].table is not None:
+                carried.update(self.steps[place].below(place))
+        for place in [*followed, *(each for each in self.known_as if each in self.steps)]:
+            if place not in carried and place not in followed:
+                continue  # rows of another run, known by what was read of them
+            if place.space.startswith("source:") and place not in leading:
+                continue
+            tables, space = self.aligned.tables(place.run_id), Space(place.space)
+            if tables.asked is not None and (space not in tables.asked or self._half_an_intersect(place)):
+                raise self._pruned(place)
+            if space in tables.missing and place in followed:
+                step = space.partition(":")[2].partition(":")[0]
+                raise QuestionError(
+                    f"what belongs together at step '{step}' is not kept in run '{place.run_id}': "
+                    f"{tables.missing[space]}",
+                    hint=f"add this to `lineage: workload:` and run again:  {self._line()}",
+                )
+
+    def _half_an_intersect(self, place: Place) -> bool:
+        """Whether a side of an intersect carries nothing, since no declared question reaches it."""
+        tables, table = self.aligned.tables(place.run_id), self.steps[place].table
+        if table is None or table.left is None or tables.asked is None:
+            return False
+        return any(handle.space not in tables.asked for handle in self.steps[place].contributing)
+
+    def _pruned(self, place: Place) -> QuestionError:
+        named = [each.full_name for each in self.ask.graph.datasets_at(place)] or [place.space.partition(":")[2]]
+        declared = [each.name for each in self.ask.reader.prepared(place.run_id)]
+        return QuestionError(
+            f"which rows of '{named[0]}' belong together was pruned in run '{place.run_id}': its workload declares "
+            f"other questions ({listed(declared)})",
+            hint=f"add this to `lineage: workload:` and run again:  {self._line()}",
+        )
+
+    def _line(self) -> str:
+        names = [each.name for place in self.wanted for each in self.ask.graph.datasets_at(place)[:1]]
+        return (
+            f"- {{name: {self.semantics}_{self.start.name}, backward: {self.start.name}, "
+            f"to: [{', '.join(names)}], semantics: {self.semantics}}}"
+        )
+
+    def _say(self) -> None:
+        """Steps on the way of which only a part has a meaning here."""
+        self.notes += self.ask.cut(self.order)
+        peers: dict[str, None] = {}
+        absences: dict[str, None] = {}
+        for place in self.followed():
+            table = self.steps[place].table
+            for handle in table.handles if table is not None else ():
+                step = handle.space.partition(":")[2].partition(":")[0]
+                if handle.role is Role.PEER:
+                    peers[step] = None
+                elif handle.role is Role.ABSENCE:
+                    absences[step] = None
+        for step in absences:
+            self.notes.append(
+                f"step '{step}' keeps rows that have no match: only its left side is told; its right side contributes "
+                "no rows, so it has no place in witnesses and polynomials"
+            )
+        for step in peers:
+            self.notes.append(
+                f"step '{step}' is a window: only the row itself is told; the other rows that it read are no "
+                "part of how it came to be"
+            )
+
+    # --- polynomials ------------------------------------------------------------------------------------------
+
+    def polynomials(self, rids: Sequence[int]) -> dict[int, Polynomial]:
+        """Of these rows of the start."""
+        make = Polynomials()
+        followed = self.followed()
+        pending: dict[Place, dict[int, None]] = {self.begin: dict.fromkeys(rids)}
+        found: dict[Place, list[tuple[int, ...]]] = {}
+        left = MOST_MEMBERS
+        for place in followed:
+            ids = list(pending.get(place, ()))
+            step = self.steps[place]
+            if step.same is not None:
+                pending.setdefault(step.same, {}).update(dict.fromkeys(ids))
+                continue
+            if step.table is None:
+                continue
+            rows = self.aligned.rows(place, ids, left + 1)
+            left -= len(rows)
+            if left < 0:
+                raise self._too_many(len(rids))
+            found[place] = rows
+            for number, handle in enumerate(step.table.handles, start=1):
+                if handle.role is Role.OWN:
+                    ids_below = pending.setdefault(Place(place.run_id, handle.space), {})
+                    ids_below.update((row[number], None) for row in rows if row[number] is not None)
+        values: dict[Place, Callable[[int], Polynomial]] = {}
+        for place in self.known_as:
+            values[place] = self._variables(make, place)
+        for place in reversed(followed):
+            values[place] = self._values(place, found.get(place, []), list(pending.get(place, ())), values, make)
+        return {rid: values[self.begin](rid) for rid in rids}
+
+    def _values(
+        self,
+        place: Place,
+        rows: list[tuple[int, ...]],
+        ids: list[int],
+        values: dict[Place, Callable[[int], Polynomial]],
+        make: Polynomials,
+    ) -> Callable[[int], Polynomial]:
+        step, one = self.steps[place], _ones(make)
+        if step.same is not None:
+            return values.get(step.same, one)
+        if step.table is None:
+            return one  # rows of a source that was not asked for
+        table = step.table
+        used = [
+            (number, values.get(Place(place.run_id, handle.space), one))
+            for number, handle in enumerate(table.handles, start=1)
+            if handle.role is Role.OWN
+        ]
+        sides: dict[int, tuple[list[Polynomial], list[Polynomial]]] = {each: ([], []) for each in ids}
+        for row in rows:
+            there = [(number, value(row[number])) for number, value in used if row[number] is not None]
+            is_right = table.left is not None and all(number > table.left for number, _ in there)
+            sides[row[0]][is_right].append(make.product(value for _, value in there))
+        if is_dataset(table.space):
+            if any(len(terms) != 1 for terms, _ in sides.values()):
+                raise StoreError(f"what rows of '{table.space}' carry is gone in run '{place.run_id}'")
+            single = {each: terms[0] for each, (terms, _) in sides.items()}
+            return single.__getitem__
+        summed = {}
+        for each, (left, right) in sides.items():
+            if not left and not table.always:
+                raise StoreError(f"the members of a group of '{table.space}' are gone in run '{place.run_id}'")
+            total = make.sum(left, always=table.always)
+            summed[each] = total if table.left is None else make.product([total, make.sum(right)])
+        return summed.__getitem__
+
+    def _variables(self, make: Polynomials, place: Place) -> Callable[[int], Polynomial]:
+        def value(rid: int) -> Polynomial:
+            row = self.variable(place, rid)
+            return make.number(1) if row is None else make.row(row.dataset, row.rid)
+
+        return value
+
+    def _too_many(self, rows: int) -> QuestionError:
+        return QuestionError(
+            f"more than {MOST_MEMBERS:,} rows stand behind the {rows:,} asked for: too many to tell which belong "
+            "together",
+            hint="start from fewer rows, or ask with semantics which",
+        )
+
+
+def _ones(make: Polynomials) -> Callable[[int], Polynomial]:
+    return lambda _: make.number(1)

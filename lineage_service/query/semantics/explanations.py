@@ -1,0 +1,368 @@
+"""Answers of `backward` in the semantics why and how: witnesses, polynomials, and what polynomials evaluate to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.query.answer import Answer, Part
+from lineage_service.query.changed_files import files_holding, refuse_changed
+from lineage_service.query.gate import checked_predicate
+from lineage_service.query.graph import Place
+from lineage_service.query.masks import Masked
+from lineage_service.query.selection import Selection
+from lineage_service.query.semantics.derivations import Derivations
+from lineage_service.query.semantics.polynomial import (
+    BOOLEAN,
+    COUNT,
+    INFINITE,
+    MIN_COST,
+    TRUST,
+    Polynomial,
+    Row,
+    TooLarge,
+)
+from lineage_service.query.semantics.survival_check import Judging
+from lineage_service.query.walk_sql import Start
+from lineage_service.store.scan import RID
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lineage_service.query.ask import Questions
+
+SEMANTICS = ("which", "why", "how")
+EVALUATIONS = ("count", "boolean", "min-cost", "trust")
+MOST_ROWS = 100_000  # start rows of one question
+MOST_WITNESSES = 200_000
+MOST_TEXT = 20_000_000  # characters of one polynomial
+
+Removed = str | int | Iterable[int]
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """What a polynomial is evaluated to. `without`: the rows that are gone, by dataset, as rids or a predicate;
+    `cost` and `trust`: an expression over the columns of a dataset; `reveal`: all of these over masked columns too."""
+
+    into: str | None = None
+    without: Mapping[str, Removed] = field(default_factory=dict)
+    cost: Mapping[str, str | float] = field(default_factory=dict)
+    trust: Mapping[str, str | float] = field(default_factory=dict)
+    reveal: bool = False
+
+    def check(self, semantics: str) -> None:
+        if self.into is not None and self.into not in EVALUATIONS:
+            raise QuestionError(
+                f"unknown evaluation '{self.into}'; evaluations: {', '.join(EVALUATIONS)}",
+                hint=did_you_mean(self.into, EVALUATIONS),
+            )
+        if self.into is not None and semantics != "how":
+            raise QuestionError("an evaluation is of polynomials: it goes with semantics how")
+        for given, name, into in (
+            (self.without, "without", "boolean"),
+            (self.cost, "cost", "min-cost"),
+            (self.trust, "trust", "trust"),
+        ):
+            if given and self.into != into:
+                raise QuestionError(f"'{name}' goes with the evaluation {into}")
+        if self.into == "boolean" and not self.without:
+            raise QuestionError("say which rows are gone: without SOURCE=RID or SOURCE=PREDICATE")
+
+
+def explained(
+    ask: Questions,
+    dataset: str,
+    to: Sequence[str] | None,
+    selection: Selection,
+    semantics: str,
+    evaluating: Evaluating,
+    limit: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> Answer:
+    """Witnesses (why), polynomials or their values (how) of rows of a dataset."""
+    evaluating.check(semantics)
+    if not selection.given:
+        raise QuestionError("say which rows to start from: rid, key, where or all")
+    found = ask.find(dataset)
+    derivations = Derivations(ask, found, to, semantics)
+    rids = _start_rids(ask, found, ask.start(found, selection))
+    shown = rids if semantics == "why" or limit is None else rids[:limit]
+    polynomials = derivations.polynomials(shown)
+    if semantics == "why":
+        answer = _why(polynomials, list(derivations.wanted.values()), limit)
+    elif evaluating.into is None:
+        answer = _how(polynomials)
+    else:
+        answer = _values(ask, derivations, polynomials, evaluating)
+    if semantics == "how" and limit is not None:
+        answer.parts[0].remaining = max(0, len(rids) - limit)
+    answer.notes += derivations.notes
+    _note_absence(answer, derivations)
+    if found.role == "source" and not derivations.wanted and to is None:
+        answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
+    return answer if columns is None else _picked(answer, columns)
+
+
+def _start_rids(ask: Questions, dataset: DatasetRecord, start: Start) -> list[int]:
+    if start.rids is not None:
+        return list(start.rids)
+    if start.table is not None:
+        rids = ask.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT {MOST_ROWS + 1}")
+        ask.engine.drop(start.table)
+    else:
+        rids = ask.engine.ids(f"SELECT b FROM ({ask.scan(dataset).all_rids()}) ORDER BY b LIMIT {MOST_ROWS + 1}")
+    if len(rids) > MOST_ROWS:
+        raise QuestionError(
+            f"these semantics are told of at most {MOST_ROWS:,} rows at once", hint="start from fewer rows"
+        )
+    return rids
+
+
+def _why(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int | None) -> Answer:
+    """A row for each witness: the output row, the witness as text, and its rids in each dataset."""
+    found: list[tuple[int, frozenset[Row]]] = []
+    for rid, polynomial in polynomials.items():
+        try:
+            found += [(rid, witness) for witness in polynomial.witnesses(MOST_WITNESSES - len(found))]
+        except TooLarge:
+            raise QuestionError(
+                f"these rows have more than {MOST_WITNESSES:,} witnesses: they grow as products do",
+                hint="start from fewer rows, reach fewer datasets, or ask with semantics how, which is not multiplied "
+                "out",
+            ) from None
+    shown = found if limit is None else found[:limit]
+
+    def table() -> pa.Table:
+        import pyarrow as pa
+
+        columns = {
+            "out_rid": pa.array([rid for rid, _ in shown], pa.int64()),
+            "witness": pa.array([_named(witness) for _, witness in shown], pa.string()),
+        }
+        for name in names:
+            rids = [sorted(row.rid for row in witness if row.dataset == name) for _, witness in shown]
+            columns[_free(name, columns)] = pa.array(rids, pa.list_(pa.int64()))
+        return pa.table(columns)
+
+    answer = _answer(table())
+    if limit is not None:
+        answer.parts[0].remaining = max(0, len(found) - limit)
+    return answer
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    return f"{name}_1" if name in taken else name
+
+
+def _named(witness: frozenset[Row]) -> str:
+    rows = sorted(witness, key=lambda row: (row.dataset, row.rid))
+    return "(" + ", ".join(map(str, rows)) + ")"
+
+
+def _how(polynomials: Mapping[int, Polynomial]) -> Answer:
+    import pyarrow as pa
+
+    try:
+        texts = [each.text(MOST_TEXT) for each in polynomials.values()]
+    except TooLarge:
+        raise QuestionError(
+            f"a polynomial takes more than {MOST_TEXT:,} characters", hint="ask for what it evaluates to: evaluate"
+        ) from None
+    trees = [json.dumps(each.to_json(), ensure_ascii=False) for each in polynomials.values()]
+    return _answer(
+        pa.table(
+            {
+                "out_rid": pa.array(list(polynomials), pa.int64()),
+                "how": pa.array(texts, pa.string()),
+                "polynomial": pa.ExtensionArray.from_storage(pa.json_(), pa.array(trees, pa.string())),
+            }
+        )
+    )
+
+
+def _answer(table: pa.Table) -> Answer:
+    def open_() -> pa.RecordBatchReader:
+        return table.to_reader()
+
+    return Answer([Part(list(table.column_names), open_)], "records")
+
+
+def _picked(answer: Answer, columns: Sequence[str]) -> Answer:
+    (part,) = answer.parts
+    unknown = [name for name in columns if name not in part.columns]
+    if unknown:
+        raise QuestionError(
+            f"unknown column '{unknown[0]}'; columns here: {listed(part.columns)}",
+            hint=did_you_mean(unknown[0], part.columns),
+        )
+    before = part.open
+
+    def open_() -> pa.RecordBatchReader:
+        return before().read_all().select(list(columns)).to_reader()
+
+    hidden = tuple(name for name in part.masked if name in columns)
+    answer.parts = [Part(list(columns), open_, remaining=part.remaining, masked=hidden)]
+    return answer
+
+
+def _note_absence(answer: Answer, derivations: Derivations) -> None:
+    for each in derivations.absent:
+        answer.absence.append(each.name)
+        answer.notes.append(f"'{each.full_name}' has no rows in '{derivations.start.full_name}': it only influences it")
+
+
+# --- evaluations --------------------------------------------------------------------------------------------------
+
+
+def _values(
+    ask: Questions, derivations: Derivations, polynomials: Mapping[int, Polynomial], evaluating: Evaluating
+) -> Answer:
+    import pyarrow as pa
+
+    rows = {row for each in polynomials.values() for row in each.rows()}
+    name, values = _evaluated(ask, derivations, polynomials, rows, evaluating)
+    if name == "count" and any(value >= 2**63 for value in values):
+        column = pa.array([str(value) for value in values], pa.string())
+    else:
+        kinds = {"count": pa.int64(), "survives": pa.bool_()}
+        column = pa.array(values, kinds.get(name, pa.float64()))
+    return _answer(pa.table({"out_rid": pa.array(list(polynomials), pa.int64()), name: column}))
+
+
+def _evaluated(
+    ask: Questions,
+    derivations: Derivations,
+    polynomials: Mapping[int, Polynomial],
+    rows: set[Row],
+    evaluating: Evaluating,
+) -> tuple[str, list[Any]]:
+    values: list[Any]
+    match evaluating.into:
+        case "count":
+            return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
+        case "boolean":
+            cut = ask.cut(derivations.order)
+            if cut:
+                raise QuestionError(f"whether rows survive the loss of others cannot be told: {cut[0]}")
+            gone = _gone(ask, derivations, evaluating.without, reveal=evaluating.reveal)
+            Judging(derivations, _losing(ask, derivations, gone)).refuse_unsure()
+            lost = {derivations.variable(place, rid) for place, rids in gone.items() for rid in rids}
+            return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
+        case "min-cost":
+            cost = _weights(ask, derivations, rows, evaluating, 0.0 if evaluating.cost else 1.0, "cost")
+            values = [each.evaluated(MIN_COST, cost.__getitem__) for each in polynomials.values()]
+            return "min_cost", [None if value == INFINITE else value for value in values]
+        case _:
+            trust = _weights(ask, derivations, rows, evaluating, 1.0, "trust")
+            return "trust", [each.evaluated(TRUST, trust.__getitem__) for each in polynomials.values()]
+
+
+def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
+    """The dataset that a row is named by: one that is reached, or one that only influences by absence."""
+    known = dict(derivations.wanted)
+    if influencing:
+        for place in derivations.known_as:
+            known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
+        known |= {
+            place: datasets[0].name
+            for place in derivations.influencing()
+            if (datasets := derivations.ask.graph.datasets_at(place))
+        }
+    called, _, run = name.partition("@")
+    for place, shown in known.items():
+        each = derivations.ask.graph.datasets_at(place)[0]
+        if name == shown or (called in (each.name, each.full_name) and place.run_id.startswith(run)):
+            return place
+    raise QuestionError(
+        f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known.values())}",
+        hint=did_you_mean(name, known.values()),
+    )
+
+
+def _losing(ask: Questions, derivations: Derivations, gone: Mapping[Place, set[int]]) -> set[Place]:
+    """The places on the way that lose rows: those named, and those that have read the same rows."""
+    import numpy as np
+
+    found = {place for place, rids in gone.items() if rids}
+    for place in [*derivations.order, *derivations.influencing()]:
+        for named in [each for each in gone if each != place]:
+            shared = ask.graph.shared(named, place) if ask.graph.datasets_at(place) else None
+            if shared is not None and len(shared.applied(np.array(sorted(gone[named]), np.int64))):
+                found.add(place)
+    return found
+
+
+def _gone(
+    ask: Questions, derivations: Derivations, without: Mapping[str, Removed], *, reveal: bool
+) -> dict[Place, set[int]]:
+    """The rows that are taken to be gone, by place."""
+    found: dict[Place, set[int]] = {}
+    for name, which in without.items():
+        place = _place(derivations, name, "without", influencing=True)
+        dataset = ask.graph.datasets_at(place)[0]
+        if isinstance(which, str):
+            start = ask.start(dataset, Selection.of(None, None, which, False, reveal))
+        else:
+            start = ask.start(
+                dataset, Selection.of(which if isinstance(which, int) else tuple(which), None, None, False)
+            )
+        rids = start.rids if start.table is None else ask.engine.ids(f"SELECT b FROM {start.table}")
+        found.setdefault(place, set()).update(rids or ())
+    return found
+
+
+def _weights(
+    ask: Questions,
+    derivations: Derivations,
+    rows: set[Row],
+    evaluating: Evaluating,
+    default: float,
+    what: str,
+) -> dict[Row, float]:
+    """A number for each row: what its dataset's expression gives, else the default."""
+    weights = dict.fromkeys(rows, default)
+    for name, expression in (evaluating.cost if what == "cost" else evaluating.trust).items():
+        place = _place(derivations, name, what)
+        shown = derivations.wanted[place]
+        rids = sorted(row.rid for row in rows if row.dataset == shown)
+        dataset = ask.graph.datasets_at(place)[0]
+        masked = ask.masks.over(dataset, reveal=evaluating.reveal)
+        for rid, value in _computed(ask, dataset, rids, str(expression), what, masked):
+            weights[Row(shown, rid)] = _checked(value, what, shown)
+    return weights
+
+
+def _checked(value: float | None, what: str, dataset: str) -> float:
+    if value is None or math.isnan(value):
+        raise QuestionError(f"the {what} of a row of '{dataset}' is null or NaN", hint=f"use coalesce in the {what}")
+    if what == "cost" and value < 0:
+        raise QuestionError(f"the cost of a row of '{dataset}' is negative")
+    if what == "trust" and not 0 <= value <= 1:
+        raise QuestionError(f"the trust of a row of '{dataset}' is not between 0 and 1")
+    return value
+
+
+def _computed(
+    ask: Questions, dataset: DatasetRecord, rids: Sequence[int], expression: str, what: str, masked: Masked
+) -> list[tuple[int, float | None]]:
+    if not rids:
+        return []
+    import pyarrow as pa
+
+    scan = ask.scan(dataset)
+    held = files_holding(scan, pa.array(sorted(set(rids)), pa.int64()))
+    refuse_changed(dataset, scan, held, held)
+    names = [each.name for each in scan.version.columns]
+    value = checked_predicate(expression, [*names, RID], what, masked)
+    ask.session.allow(scan.paths)
+    positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+    rows = scan.select_positions(positions)
+    found = ask.session.values(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked")
+    return [(rid, number) for rid, number in found]

@@ -1,0 +1,87 @@
+"""Whether the loss of input rows can be judged by polynomials alone: over the plans of all runs on the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lineage_service.capture.survival import Survival, survival
+from lineage_service.errors import QuestionError
+from lineage_service.plan.build import build_plan
+from lineage_service.plan.nodes import Source
+from lineage_service.plan.schema import Column, Schema
+from lineage_service.query.graph import Place
+
+if TYPE_CHECKING:
+    from lineage_service.query.semantics.derivations import Derivations
+
+
+@dataclass
+class Judging:
+    """Follows the plans of runs down to the datasets whose rows are variables, or `gone`."""
+
+    derivations: Derivations
+    gone: set[Place]
+    _known: dict[Place, Survival] = field(default_factory=dict)
+
+    def refuse_unsure(self) -> None:
+        """QuestionError where rows may vanish, or stay, for other reasons than the ways in which they were made."""
+        unsure = self._at(self.derivations.begin).unsure
+        for place in sorted(self.gone):
+            if _called(place) in unsure:
+                name = self.derivations.ask.graph.datasets_at(place)[0].full_name
+                raise QuestionError(
+                    f"whether rows survive the loss of rows of '{name}' cannot be told from "
+                    f"how they were made: {unsure[_called(place)]}",
+                    hint="what-if computes it",
+                )
+
+    def _at(self, place: Place) -> Survival:
+        """Of the rows of a dataset."""
+        if place not in self._known:
+            if place in self.derivations.known_as or place in self.gone:
+                self._known[place] = Survival(frozenset([_called(place)]))
+            elif place.space.startswith("source:"):
+                same = self.derivations.ask.graph.links(place, "backward")
+                self._known[place] = self._renamed(place, same[0].end) if same else Survival()
+            else:
+                self._follow(place)
+        return self._known[place]
+
+    def _renamed(self, source: Place, maker: Place) -> Survival:
+        """Another workflow's output, whose columns may go by other names here."""
+        found = self._at(maker)
+        declared = json.loads(self.derivations.ask.graph.datasets_at(source)[0].declared)
+        by_old = {old.lower(): new.lower() for old, new in (declared.get("rename") or {}).items()}
+        measured = frozenset(by_old.get(name, name) for name in found.measured)
+        return Survival(found.inputs, found.appears, found.unsure, measured)
+
+    def _follow(self, place: Place) -> None:
+        """Judges every step of a run up to one of its datasets."""
+        ask, run_id = self.derivations.ask, place.run_id
+        loaded = ask.workflow_of(run_id)
+        schemas = {}
+        for dataset in ask.graph.datasets(run_id):
+            if dataset.role == "source":
+                columns = ask.scan(dataset).version.columns
+                schemas[dataset.name] = Schema(tuple(Column(each.name, each.type) for each in columns))
+        states: dict[str, Survival] = {}
+        for node in build_plan(loaded, schemas).nodes():
+            here = Place(run_id, f"step:{node.id}")
+            if isinstance(node, Source):
+                states[node.id] = self._at(Place(run_id, f"source:{node.step}"))
+            elif here in self.derivations.known_as or here in self.gone:
+                states[node.id] = self._at(here)
+            else:
+                states[node.id] = survival(node, [states[below.id] for below in node.inputs])
+        found = states.get(place.space.partition(":")[2])
+        if found is None:
+            raise QuestionError(
+                f"'{place.space.partition(':')[2]}' is no step of run '{run_id}': nothing tells what its rows survive"
+            )
+        self._known[place] = found
+
+
+def _called(place: Place) -> str:
+    return f"{place.run_id}/{place.space}"

@@ -1,0 +1,357 @@
+"""One record's whole way: from dataset to nearest dataset, down to the sources and up to all that was derived.
+
+Each dataset on the way is one set of rows: those reached from the record along this way. So the counts are exact
+however few rows are shown, and the tree is as large as the graph of datasets, not as the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
+from lineage_service.query.ask import Questions
+from lineage_service.query.graph import Direction, Place, Walk, Way, walk
+from lineage_service.query.rows import Shape
+from lineage_service.query.selection import Selection
+from lineage_service.query.stale import older_windows, stale_readers
+from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
+from lineage_service.query.walk_sql import Start, translated_rid
+from lineage_service.spec.described import inputs_of, what_it_does
+from lineage_service.store.lines import RowPlace, row_places
+from lineage_service.store.scan import VersionScan
+
+DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
+MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
+
+HIDDEN = "a file whose path would tell a masked value"
+
+
+def trace(questions: Questions, dataset: str, selection: Selection, *, depth: int | None, rows: int) -> Trace:
+    """The way of the one record that the selection means; values are masked unless the selection reveals them."""
+    if depth is not None and depth < 0:
+        raise QuestionError("a depth cannot be negative")
+    found = questions.find(dataset)
+    tracer = Tracer(questions, found.run_id, rows, selection.reveal)
+    return tracer.trace(found, _only_rid(questions, found, selection), depth)
+
+
+def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) -> int:
+    if not selection.given or selection.all:
+        raise QuestionError("say which record to trace: rid, key or where")
+    start = questions.start(found, selection)
+    rids = list(start.rids or ())
+    if start.table is not None:
+        rids = questions.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT 1000")
+        questions.engine.drop(start.table)
+    if not rids:
+        raise NotFound(f"no row of '{found.full_name}' is meant; a trace follows one record")
+    if len(rids) > 1:
+        shown = ", ".join(map(str, rids[:5]))
+        raise QuestionError(
+            f"{'1,000 or more' if len(rids) == 1000 else len(rids)} rows of '{found.full_name}' are meant; "
+            f"a trace follows one record",
+            hint=f"choose one: --rid {shown}{' …' if len(rids) > 5 else ''}",
+        )
+    return rids[0]
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """Rows of a place: a temporary table (b, role), how many, and how many of them are only peers."""
+
+    place: Place
+    table: str
+    count: int
+    peers: int
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Rows that stand in the tree, and how deep it goes on behind them: None is all the way."""
+
+    reached: _Reached
+    depth: int | None
+
+
+@dataclass
+class Tracer:
+    """Builds one trace. Tables are kept until it is done, to know rows that were met before."""
+
+    questions: Questions
+    run_id: str
+    rows: int
+    reveal: bool = False
+    _tables: list[str] = field(default_factory=list)
+    _met: dict[tuple[Direction, Place], list[_Met]] = field(default_factory=dict)
+    _ahead: set[Place] = field(default_factory=set)
+    _same: list[Way] = field(default_factory=list)  # to the record where other sources have read it
+    _dropped: set[Place] = field(default_factory=set)
+    _steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _sets: int = 0
+
+    def trace(self, found: DatasetRecord, rid: int, depth: int | None) -> Trace:
+        try:
+            start = Place(found.run_id, found.space)
+            table = self._keep(f"SELECT {int(rid)}::BIGINT AS b, 0 AS role")
+            reached = _Reached(start, table, 1, 0)
+            root = self._described(reached, found, None)
+            if not root.rows:  # it cannot be read, and is followed all the same
+                root = replace(root, rows=(self._placed(found, [rid], {rid: {}})[0],))
+            behind = self._behind(reached, found, depth)
+            self._ahead = self._worth_following(start)
+            ahead = self._around(reached, "forward", depth)
+            return Trace(root, self._committed_at(found.run_id), behind, ahead, self._notes(found))
+        finally:
+            for table in self._tables:
+                self.questions.engine.drop(table)
+
+    def _behind(self, reached: _Reached, found: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
+        """What is behind the record: of a source that another workflow made, the same row there."""
+        maker = self._maker(reached.place)
+        if maker is None or depth == 0:
+            return self._around(reached, "backward", depth)
+        there = replace(reached, place=maker)
+        made = self._described(there, self._dataset_at(maker), found.name)
+        return (self._with_next(made, there, "backward", depth),)
+
+    def _belongs(self, made: TracedSet, place: Place) -> bool:
+        """Whether a set is shown: of an earlier run of a workflow, only where it leads on to what is there now."""
+        if not made.earlier or made.next or made.cut or (made.seen and place not in self._dropped):
+            return True
+        self._dropped.add(place)
+        return False
+
+    def _worth_following(self, start: Place) -> set[Place]:
+        """Places ahead that are of this run or of a workflow's latest, and those on the way to them."""
+        walked = self.questions.walk_all(start, "forward")
+        self._same = [way for way in walked.ways if way.start == start and way.shared is not None]
+        wanted = {place for place in walked.order if place.run_id == self.run_id or self._is_latest(place)}
+        for place in reversed(walked.order):
+            if any(way.end in wanted for way in walked.ways if way.start == place):
+                wanted.add(place)
+        return wanted
+
+    # --- from a set of rows to those next to it -----------------------------------------------------------------
+
+    def _around(self, here: _Reached, direction: Direction, depth: int | None) -> tuple[TracedSet, ...]:
+        """The datasets next to these rows, each with what is next to it in turn."""
+        if depth == 0:
+            return ()
+        found: list[TracedSet] = []
+        for way, link in self._same_rows(here.place, direction):
+            begin = self._elsewhere(here, way)
+            if begin is None:
+                continue
+            place = begin.place
+            walked = walk(self.questions.graph, place, direction, links=False, nearest=True)
+            ends = [end for end in walked.order if end != place and is_dataset(Space(end.space))]
+            ends = [end for end in ends if direction == "backward" or end in self._ahead]
+            for end in ends:
+                made = self._next(begin, walked, end, direction, depth, link)
+                if made is not None and self._belongs(made, end):
+                    found.append(made)
+        return tuple(found)
+
+    def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Way, str | None]]:
+        """Ways to the places that hold these rows: this one, and those of other runs that made or read them."""
+        yield Way(place, place, None), None
+        if direction == "backward":
+            return  # the maker was put in the reader's place
+        for way in [*self.questions.graph.links(place, direction), *self._same]:
+            if way.start == place and way.end in self._ahead:
+                yield way, self._dataset_at(way.end).name
+
+    def _elsewhere(self, here: _Reached, way: Way) -> _Reached | None:
+        """These rows at the end of a way; None where it has none of them."""
+        if way.shared is None or way.shared.all:
+            return replace(here, place=way.end)
+        rid, condition = translated_rid("r.b", way.shared)
+        table = self._keep(f"SELECT {rid} AS b, r.role FROM {here.table} r{condition}")
+        count = self.questions.engine.scalar(f"SELECT count(*) FROM {table}")
+        peers = self.questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
+        return _Reached(way.end, table, count, peers) if count else None
+
+    def _next(
+        self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
+    ) -> TracedSet | None:
+        contributing = walked.toward(end, absence=False)
+        if not contributing:
+            return self._absent(end)
+        questions = self.questions
+        start = Start(table=here.table, roles=True)
+        sql = questions.walk_sql(contributing, start, here.place, end, direction, pairs=False)
+        table = self._keep(f"SELECT b, role FROM ({sql.text})", sql.parameters)
+        count = questions.engine.scalar(f"SELECT count(*) FROM {table}")
+        if count == 0 and direction == "forward":
+            return None
+        peers = questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
+        maker = self._maker(end) if direction == "backward" else None
+        reached = _Reached(maker or end, table, count, peers)
+        shown_as = self._dataset_at(end).name if maker else read_as
+        made = self._described(reached, self._dataset_at(reached.place), shown_as)
+        if direction == "forward":
+            made = replace(made, earlier=end.run_id != self.run_id and not self._is_latest(end))
+        return made if count == 0 else self._with_next(made, reached, direction, depth)
+
+    def _with_next(self, made: TracedSet, reached: _Reached, direction: Direction, depth: int | None) -> TracedSet:
+        """The set with what is next to it, unless the same stands in the tree already, or it gets too deep."""
+        left = None if depth is None else depth - 1
+        if self._met_before(reached, direction, left):
+            return replace(made, seen=self._goes_on(reached, direction))
+        self._sets += 1
+        if left == 0 or self._sets > MOST_SETS:
+            return replace(made, cut=self._goes_on(reached, direction))
+        self._met.setdefault((direction, reached.place), []).append(_Met(reached, left))
+        return replace(made, next=self._around(reached, direction, left))
+
+    def _absent(self, end: Place) -> TracedSet:
+        record = self._dataset_at(end)
+        version = self.questions.scan(record).version
+        return TracedSet(record.full_name, record.run_id, record.role, "absence", version.rows)
+
+    def _met_before(self, reached: _Reached, direction: Direction, left: int | None) -> bool:
+        """Whether just these rows stand in the tree already, and at least as much of what is behind them."""
+        for met in self._met.get((direction, reached.place), ()):
+            other = met.reached
+            deep_enough = met.depth is None or (left is not None and met.depth >= left)
+            if deep_enough and (other.count, other.peers) == (reached.count, reached.peers):
+                both = f"SELECT count(*) FROM {reached.table} SEMI JOIN {other.table} USING (b, role)"
+                if self.questions.engine.scalar(both) == reached.count:
+                    return True
+        return False
+
+    def _goes_on(self, reached: _Reached, direction: Direction) -> bool:
+        """Whether anything is next to these rows' dataset at all."""
+        return any(
+            self.questions.graph.ways_from(way.end, direction, links=False)
+            for way, _ in self._same_rows(reached.place, direction)
+        )
+
+    def _maker(self, place: Place) -> Place | None:
+        """Where another workflow's output was made that is read here as a source."""
+        ways = self.questions.graph.links(place, "backward")
+        return ways[0].end if ways else None
+
+    # --- what is said of a set of rows --------------------------------------------------------------------------
+
+    def _described(self, reached: _Reached, record: DatasetRecord, read_as: str | None) -> TracedSet:
+        rows, unreadable = self._shown(reached, record)
+        return TracedSet(
+            record.full_name, record.run_id, record.role, "contributes", reached.count, reached.peers, rows, read_as,
+            unreadable, self._made_by(record),
+        )  # fmt: skip
+
+    def _shown(self, reached: _Reached, record: DatasetRecord) -> tuple[tuple[TracedRow, ...], str | None]:
+        engine = self.questions.engine
+        first = engine.ids(f"SELECT b FROM {reached.table} ORDER BY role, b LIMIT {max(1, self.rows)}")
+        if self.rows == 0 and reached.count != 1:
+            first = []
+        if not first:
+            return (), None
+        scan = self.questions.scan(record)
+        try:
+            shape = Shape(reveal=self.reveal, unchanged=True)
+            part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), shape)
+            values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
+            self.questions.masks.note_hidden(part.masked)
+        except DamagedFile:
+            raise
+        except (SourceError, StoreError) as error:
+            return (), error.problems[0].message
+        peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
+        readable = [rid for rid in first if rid in values]
+        told = part.notes[0].partition(": ")[2] if part.notes else None
+        return self._placed(record, readable, values, peers, part.masked), told
+
+    def _placed(
+        self,
+        record: DatasetRecord,
+        rids: Sequence[int],
+        values: Mapping[int, dict[str, Any]],
+        peers: Collection[int] = (),
+        masked: tuple[str, ...] = (),
+    ) -> tuple[TracedRow, ...]:
+        """Rows with what is known of where they are from; that needs no row to be readable."""
+        scan = self.questions.scan(record)
+        where: Sequence[RowPlace | str | None] = [None] * len(rids)
+        if record.role == "source":
+            where = [HIDDEN] * len(rids) if self._tells(record, scan) else row_places(scan, rids)
+        rows = []
+        for rid, place in zip(rids, where, strict=True):
+            file, origin = (place, None) if isinstance(place, RowPlace) else (None, place)
+            rows.append(TracedRow(rid, values[rid], file, rid in peers, masked, origin))
+        return tuple(rows)
+
+    def _tells(self, record: DatasetRecord, scan: VersionScan) -> bool:
+        """Whether the path of a file tells what is masked: a folder is named after a value."""
+        masked = self.questions.masks.over(record, reveal=self.reveal)
+        return any(each.partition is not None and each.name.lower() in masked for each in scan.version.columns)
+
+    def _made_by(self, record: DatasetRecord) -> tuple[TracedStep, ...]:
+        """The steps from the dataset's own down to the nearest datasets, in the order of reading."""
+        if record.role == "source":
+            return ()
+        if record.role == "failing":
+            return (TracedStep(record.name, "the rows that fail a check"),)
+        steps = self._steps_of(record.run_id)
+        if not steps and record.role == "output":
+            return (TracedStep(record.name, "a saved query"),)
+        bounds = {
+            each.space.removeprefix("step:")
+            for each in self.questions.graph.datasets(record.run_id)
+            if each.role != "source"
+        }
+        own = record.space.removeprefix("step:")
+        found: dict[str, TracedStep] = {}
+        pending = [own]
+        while pending:
+            name = pending.pop(0)
+            if name in found or name not in steps or (name != own and name in bounds):
+                continue
+            found[name] = TracedStep(name, what_it_does(steps[name]))
+            pending += inputs_of(steps[name])
+        return tuple(found.values())
+
+    def _steps_of(self, run_id: str) -> dict[str, Any]:
+        if run_id not in self._steps:
+            content = self.questions.reader.content(run_id)
+            self._steps[run_id] = {step["name"]: step for step in json.loads(content or "{}").get("steps", ())}
+        return self._steps[run_id]
+
+    def _notes(self, found: DatasetRecord) -> tuple[str, ...]:
+        run = self.questions.reader.run(found.run_id)
+        if run is not None and run.capture == "off":
+            return (f"run '{run.id}' was made with capture off and has no lineage",)
+        begin = Place(found.run_id, found.space)
+        behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
+        older = older_windows([*behind.ways, *ahead.ways])
+        unkept = [
+            note
+            for walked, way in zip((behind, ahead), DIRECTIONS, strict=True)
+            for note in self.questions.not_told(found, walked, way)
+        ]
+        return (*dict.fromkeys(unkept), *older, *stale_readers(self.questions.graph, ahead, found))
+
+    def _committed_at(self, run_id: str) -> str:
+        run = self.questions.reader.run(run_id)
+        return run.committed_at if run else ""
+
+    def _dataset_at(self, place: Place) -> DatasetRecord:
+        """The dataset under its best name: an output's rather than a kept step's."""
+        return min(self.questions.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
+
+    def _is_latest(self, place: Place) -> bool:
+        run = self.questions.reader.run(place.run_id)
+        latest = self.questions.reader.latest_run(run.workflow) if run else None
+        return latest is not None and latest.id == place.run_id
+
+    def _keep(self, query: str, parameters: Sequence[object] = ()) -> str:
+        table = self.questions.engine.keep(query, parameters)
+        self._tables.append(table)
+        return table

@@ -1,0 +1,300 @@
+"""Rows and groups that a workflow has prepared for its declared questions: found, and as SQL over their files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_catalog.reader import Stamp
+from lineage_catalog.records import DatasetRecord, PreparedRecord
+
+from lineage_service.capture.workload import Declared
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.plan.carried import carried_columns
+from lineage_service.plan.expressions import Expression
+from lineage_service.query.ask import Questions
+from lineage_service.query.engine import held_name
+from lineage_service.query.files import index_files, index_scan
+from lineage_service.query.graph import Place
+from lineage_service.query.names import DatasetName, find_run
+from lineage_service.query.walk_sql import Start
+from lineage_service.sql.execution import apart
+from lineage_service.sql.measure_values import final
+from lineage_service.store.engine import column
+from lineage_service.store.scan import RID, duckdb_type
+
+HELD_GROUPS = 200_000  # groups of so few rows are held in memory once they were asked for
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run has made for a declared question."""
+
+    record: PreparedRecord
+    question: Declared
+    body: dict[str, Any]
+    near: DatasetRecord
+    far: tuple[DatasetRecord, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the far rows that are carried along."""
+        return list(self.body.get("columns", ()))
+
+    @property
+    def carried(self) -> set[str]:
+        """The columns of far rows that show in prepared groups, in lower case; numbers of values show none."""
+        texts = [text for _, text in self.question.keys]
+        texts += [each.argument for each in self.question.measures if each.argument and each.function != "count"]
+        trees = [Expression(text).tree for text in texts]
+        # A count of some of the values shows them.
+        trees += [Expression(each.text).tree for each in self.question.measures if each.function == "count"]
+        return {each.parts[0].name.lower() for tree in trees for each in carried_columns(tree)}
+
+    def refuse_missing(self) -> None:
+        if "missing" in self.body:
+            raise QuestionError(
+                f"nothing is prepared for '{self.question.name}' in run '{self.record.run_id}': {self.body['missing']}",
+                hint="run the workflow with --capture auto",
+            )
+
+
+class Preparations:
+    """The prepared questions of a home, read once for each run."""
+
+    def __init__(self, ask: Questions) -> None:
+        self.ask = ask
+        self._runs: dict[str, list[Prepared]] = {}
+        self._found: dict[str, Prepared] = {}
+        self._stamp: Stamp | None = None
+
+    def of_run(self, run_id: str) -> list[Prepared]:
+        """What was prepared in a run and holds all ways between the datasets that it is about."""
+        return [each for each in self._of_run(run_id) if self._is_whole(each)]
+
+    def _of_run(self, run_id: str) -> list[Prepared]:
+        if run_id not in self._runs:
+            self.ask.graph.hops(run_id)  # lineage that is not finished yet is finished first
+            self._runs[run_id] = [self._read(each) for each in self.ask.reader.prepared(run_id)]
+        return self._runs[run_id]
+
+    def _is_whole(self, prepared: Prepared) -> bool:
+        """Whether no way over other runs, or over a source that has read the same files, adds rows to it."""
+        if prepared.question.kind == "pairs" or self.ask.graph.is_alone(prepared.near.run_id):
+            return True
+        begin, direction = Place(prepared.near.run_id, prepared.near.space), prepared.question.direction
+        names = [each.qualified for each in prepared.far]
+        walked = self.ask.walk_all(begin, direction, names, pruned=True)
+        places = [Place(each.run_id, each.space) for each in prepared.far]
+        return all(
+            way.hop is not None for place in places for way in self.ask.toward(walked, place, direction, absence=False)
+        )
+
+    def _read(self, record: PreparedRecord) -> Prepared:
+        body = json.loads(record.body)
+        question = Declared.from_json(body["question"])
+        datasets = {each.space: each for each in self.ask.graph.datasets(record.run_id)}
+        return Prepared(record, question, body, datasets[question.near], tuple(datasets[far] for far in question.far))
+
+    def find(self, text: str) -> Prepared:
+        """The question of a name, in the run it names or in the latest run of the one workflow that declares it."""
+        stamp = self.ask.reader.stamp()
+        if stamp != self._stamp:
+            self._stamp, self._found = stamp, {}
+        if text not in self._found:
+            self._found[text] = self._find(text)
+        return self._found[text]
+
+    def _find(self, text: str) -> Prepared:
+        asked = DatasetName.parse(text)
+        reader, home = self.ask.reader, str(self.ask.home.path)
+        if asked.run is not None:
+            runs = [find_run(reader, asked.run, home)]
+        else:
+            flows = [asked.workflow] if asked.workflow is not None else reader.workflows()
+            runs = [run for flow in flows if (run := reader.latest_run(flow)) is not None]
+        everything = [each for run in runs for each in self._of_run(run.id)]
+        found = [each for each in everything if each.question.name == asked.name]
+        if len(found) > 1:
+            names = [f"{each.near.workflow}.{asked.name}" for each in found]
+            raise QuestionError(f"several workflows declare '{asked.name}': {listed(names)}", hint="name the workflow")
+        if not found:
+            names = [each.question.name for each in everything]
+            where = f"run '{asked.run}'" if asked.run else "the latest runs"
+            raise NotFound(
+                f"no declared question '{text}' in {where} of the home '{home}'; declared: {listed(names)}",
+                hint=did_you_mean(asked.name, names)
+                or "declare it under `lineage: workload:`, and run the workflow (a refresh prepares nothing)",
+            )
+        if not self._is_whole(found[0]):
+            far = listed([each.full_name for each in found[0].far])
+            raise QuestionError(
+                f"'{text}' was prepared from run '{found[0].record.run_id}' alone, and rows of {far} are reached over "
+                "other runs too",
+                hint=f"ask with {found[0].question.direction}(…)",
+            )
+        return found[0]
+
+
+def covering(
+    candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str, read: frozenset[str] | None
+) -> Prepared | None:
+    """Rows that were prepared for such a question and carry every column that it reads."""
+    asked = DatasetName.parse(to)
+    for each in candidates:
+        question = each.question
+        fits = question.kind == "rows" and question.where is None and "missing" not in each.body
+        if not fits or question.direction != direction or question.near != near.space or not asked.matches(each.far[0]):
+            continue
+        carried = {name.lower() for name in each.columns}
+        everything = {name.lower() for name in each.body["all"]}
+        if carried == everything or (read is not None and read & everything <= carried):
+            return each
+    return None
+
+
+def grouping(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str) -> list[Prepared]:
+    """Groups that were prepared between two datasets, all of whose expressions mean the same to DuckDB."""
+    asked = DatasetName.parse(to)
+    return [
+        each
+        for each in candidates
+        if each.question.kind == "groups" and each.question.where is None and "missing" not in each.body
+        and each.question.direction == direction and each.question.near == near.space and asked.matches(each.far[0])
+    ]  # fmt: skip
+
+
+def parts_query(prepared: Prepared, scan: str, start: Start, name: str) -> str | None:
+    """The partial measures of groups, for a question that puts them together itself; None where they do not add up."""
+    one = start.rids is not None and len(start.rids) == 1
+    additive = [each for each in prepared.question.measures if each.function in ("sum", "count") and not each.distinct]
+    if not one and additive and not prepared.body["once"]:
+        return None
+    return f"SELECT {_parts(prepared, name)} FROM {_those(scan, start)}"
+
+
+def empty_parts(prepared: Prepared, name: str) -> str:
+    """The same columns, and no rows; no file is read."""
+    question, types = prepared.question, prepared.body["types"]
+    keys = [f"NULL::{types[text]} AS k{number}" for number, (_, text) in enumerate(question.keys)]
+    measures = []
+    for number, each in enumerate(question.measures):
+        kind = "BIGINT" if each.argument is None else types[each.argument]
+        if each.distinct:
+            kind = f"{kind}[]"
+        elif each.function == "count":
+            kind = "BIGINT"
+        elif each.function in ("sum", "avg"):
+            digits = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
+            kind = (
+                f"DECIMAL(38,{digits[1]})" if digits else "DOUBLE" if kind in ("FLOAT", "DOUBLE") else "DECIMAL(38,0)"
+            )
+        measures.append(f"NULL::{kind} AS m{number}")
+    return f"SELECT {_parts(prepared, name)} FROM (SELECT {', '.join([*keys, *measures])}) WHERE false"
+
+
+def _parts(prepared: Prepared, name: str) -> str:
+    """Keys and measures under names that no question has; parts of days as DuckDB counts them, in 64 bits."""
+    question, types = prepared.question, prepared.body["types"]
+    keys = []
+    for number, (_, text) in enumerate(question.keys):
+        part = "(" in text and types[text] == "INTEGER"
+        keys.append(f"{f'CAST(k{number} AS BIGINT)' if part else f'k{number}'} AS {name}_k{number}")
+    measures = [f"m{number} AS {name}_m{number}" for number in range(len(question.measures))]
+    return ", ".join([*keys, *measures])
+
+
+def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[tuple[str, str]]) -> str:
+    """Far rows of near rows: `_rid` and the columns that are carried, in the types that the dataset has."""
+    kinds = dict(types)
+    shown = [f"far AS {RID}"]
+    for number, name in enumerate(prepared.columns):
+        kind = duckdb_type(kinds[name])
+        value = f"c{number}" if kind is None or kinds[name] == "string" else f"CAST(c{number} AS {kind})"
+        shown.append(f"{value} AS {column(name)}")
+    several = start.rids is None or len(start.rids) > 1
+    return f"SELECT {'DISTINCT ' if several else ''}{', '.join(shown)} FROM {_of(path, start)}"
+
+
+def held_groups(prepared: Prepared, path: str) -> str | None:
+    """The query for all prepared groups, where they are few enough to be held in memory."""
+    return f"SELECT * FROM {_scan(path)}" if prepared.record.rows <= HELD_GROUPS else None
+
+
+def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
+    """Groups of far rows of near rows, with their measures; `scan` is where they are."""
+    question, types = prepared.question, prepared.body["types"]
+    one = start.rids is not None and len(start.rids) == 1
+    additive = [each for each in question.measures if each.function in ("sum", "avg", "count") and not each.distinct]
+    if not one and additive and not prepared.body["once"]:
+        raise QuestionError(
+            f"'{question.name}' was prepared row by row, and rows of '{prepared.near.full_name}' share rows of "
+            f"'{prepared.far[0].full_name}': their measures do not add up",
+            hint="start from one row, or declare the question without by and measures too",
+        )
+    keys = [f"k{number} AS {column(name)}" for number, (name, _) in enumerate(question.keys)]
+    one = one and bool(keys)  # without keys there is always one group, also of no rows
+    measures = [
+        f"{final(each, f'm{number}', types.get(each.argument), one=one)} AS {column(each.name)}"
+        for number, each in enumerate(question.measures)
+    ]
+    group = "" if one else f" GROUP BY {', '.join(f'k{number}' for number in range(len(keys)))}" if keys else ""
+    return f"SELECT {', '.join([*keys, *measures])} FROM {_those(scan, start)}{group}"
+
+
+def witness_query(prepared: Prepared, path: str, start: Start) -> str:
+    """Near rows and, under the names of the datasets, the row ids that were together in making them."""
+    met = witness_columns(prepared)[1:]
+    shown = [f"w{number} AS {column(name)}" for number, name in enumerate(met)]
+    return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_of(path, start)}"
+
+
+def witness_columns(prepared: Prepared) -> list[str]:
+    names = {far.space: far.name for far in prepared.far}
+    return ["out_rid", *apart([names[space] for space in prepared.body["met"]])]
+
+
+def covered_ids(path: str, start: Start) -> str:
+    """The far rows alone, distinct and in order."""
+    return f"SELECT DISTINCT far FROM {_of(path, start)} ORDER BY far"
+
+
+def selected_ids(path: str, start: Start, direction: str) -> str:
+    """The far rows of prepared pairs, distinct and in order."""
+    near, far = ("a", "b") if direction == "backward" else ("b", "a")
+    rows = f"(SELECT {near} AS near, {far} AS far FROM {index_scan(path, near, start.rids)})"
+    return f"SELECT DISTINCT far FROM {_those(rows, start)} ORDER BY far"
+
+
+def _of(path: str, start: Start) -> str:
+    """The rows of a prepared file that belong to near rows."""
+    return _those(index_scan(path, "near", start.rids), start)
+
+
+def _scan(path: str) -> str:
+    return index_scan(path)
+
+
+def _those(scan: str, start: Start) -> str:
+    if start.rids is not None:
+        if len(start.rids) == 1:
+            return f"{scan} WHERE near = {start.rids[0]}"
+        return f"{scan} WHERE near IN ({', '.join(map(str, start.rids)) or 'NULL'})"
+    if start.table is not None:
+        return f"{scan} p SEMI JOIN {start.table} s ON s.b = p.near"
+    return scan
+
+
+def groups_scan(prepared: Prepared, path: str) -> tuple[str, tuple[str, ...]]:
+    """Where prepared groups are read from, and the queries of tables that are to be held for it."""
+    held = held_groups(prepared, path)
+    return (_scan(path), ()) if held is None else (held_name(held), (held,))
+
+
+def files_of(path: str) -> tuple[str, ...]:
+    """The files that such a scan reads, under all names that it is allowed by."""
+    found = index_files(path)
+    return tuple(found if path.endswith(".parquet") else [*found, f"{path}/*.parquet"])

@@ -1,0 +1,363 @@
+"""What a name or a lineage function in a question stands for: SQL of a dataset's rows, and how they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lineage_catalog.records import DatasetRecord
+
+from lineage_service.errors import QuestionError
+from lineage_service.query.ask import Questions
+from lineage_service.query.engine import reading_index
+from lineage_service.query.files import index_files
+from lineage_service.query.graph import Direction, Place, Walk, Way
+from lineage_service.query.hop_sql import key_columns, stored_file
+from lineage_service.query.masks import NONE, refuse_masked, shown_columns
+from lineage_service.query.rows import FEW_OF_ALL, Wanted, all_rows, wanted_rows
+from lineage_service.query.selection import Selection
+from lineage_service.query.walk_sql import Start
+from lineage_service.sql.preparations import (
+    Prepared,
+    covered_ids,
+    covered_query,
+    files_of,
+    grouped_query,
+    groups_scan,
+    selected_ids,
+    witness_columns,
+    witness_query,
+)
+from lineage_service.store.engine import column, literal
+from lineage_service.store.scan import RID, VersionScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANY = 200_000  # so many rows behind one are found by their key at once, without looking up their ids
+MOST_IDS = 100_000_000  # row ids that a question may hold
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of a dataset as SQL: `_rid`, then its columns.
+
+    paths: the files that it reads · tables: of ids (column b) that it joins, by name · dataset: whose rows they are
+    ids: gives the row ids alone, where that takes no scan · told: what they are and how they are found
+    held: queries of few rows, each a table in memory that it reads · columns: its own · masked: those of them that
+    are masks, with what they are masks of
+    """
+
+    query: str
+    paths: tuple[str, ...]
+    dataset: DatasetRecord | None
+    told: str
+    tables: dict[str, pa.Array] = field(default_factory=dict)
+    ids: Callable[[], pa.Array] | None = None
+    notes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    masked: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str | None:
+        return None if self.dataset is None else self.dataset.version_id
+
+
+@dataclass
+class Relations:
+    """Makes relations over a home. `name` gives each table of ids a name of its own.
+
+    Personal data is masked in them, unless they `reveal` it; `told`: their SQL is to be shown.
+    """
+
+    ask: Questions
+    name: Callable[[], str]
+    reveal: bool = False
+    told: bool = False
+
+    def dataset(self, name: str) -> Relation:
+        found = self.ask.find(name)
+        scan = self.ask.scan(found)
+        wanted = all_rows(found, scan)
+        return self._of(found, wanted.query, scan.read, f"{name}: scan of all rows")
+
+    def start(
+        self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
+    ) -> list[tuple[DatasetRecord, Start]]:
+        """The rows to start from: those of a predicate, these, or all."""
+        starts = []
+        for found in datasets:
+            if ids is not None:
+                self._refuse_unknown(found, ids)
+                start = self.ask.start_of(ids)
+            else:
+                start = self.ask.start(found, Selection(where=where, all=where is None, reveal=self.reveal))
+            starts.append((found, start))
+        return starts
+
+    def lineage(
+        self, starts: Sequence[tuple[DatasetRecord, Start]], direction: Direction, to: Sequence[str], called: str
+    ) -> Relation:
+        """The rows that starts lead to: of one dataset, or of several, then with a first column `dataset`."""
+        try:
+            reached: dict[tuple[str, str], list[Relation]] = {}
+            records: dict[tuple[str, str], DatasetRecord] = {}
+            notes: dict[str, None] = {}
+            for found, start in starts:
+                walked, targets = self.ask.walk_to(found, direction, to)
+                notes |= dict.fromkeys(self.ask.not_told(found, walked, direction, targets, to))
+                for target in targets:
+                    key = (target.run_id, target.space)
+                    records[key] = target
+                    reached.setdefault(key, []).append(self._reached(walked, found, start, target, direction, called))
+        finally:
+            for table in {start.table for _, start in starts if start.table is not None}:
+                self.ask.engine.drop(table)
+        each = {key: _merged(self, records[key], parts) for key, parts in reached.items()}
+        if len(each) == 1 and len(to) == 1 and to[0] != "all":
+            relation = next(iter(each.values()))
+        else:
+            relation = _side_by_side([(records[key].full_name, part) for key, part in each.items()], called)
+        return replace(relation, notes=(*relation.notes, *notes))
+
+    def prepared(self, prepared: Prepared, start: Start, called: str) -> Relation:
+        """What was prepared for a declared question, for these near rows."""
+        prepared.refuse_missing()
+        question, far = prepared.question, prepared.far[0]
+        if question.kind == "pairs":
+            names = [each.name for each in prepared.far]
+            return self.lineage([(prepared.near, start)], question.direction, names, called)
+        path = self.ask.home.absolute(str(prepared.record.path))
+        if question.kind == "selection":
+            return self._selected(prepared, path, start, called)
+        kept, tables = self.kept(start)
+        if question.kind == "witnesses":
+            told = f"{called}: prepared witnesses ({prepared.record.rows:,} in all)"
+            query = witness_query(prepared, path, kept)
+            return Relation(query, files_of(path), None, told, tables, columns=tuple(witness_columns(prepared)))
+        if question.kind == "groups":
+            told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
+            place, held = groups_scan(prepared, path)
+            self._refuse_marked(prepared)
+            query = grouped_query(prepared, place, kept)
+            given = tuple(name for name, _ in question.keys) + tuple(each.name for each in question.measures)
+            return Relation(query, files_of(path), None, told, tables, held=held, columns=given)
+        scan = self.ask.scan(far)
+        types = [(each.name, each.type) for each in scan.version.columns]
+        query = covered_query(prepared, path, kept, types)
+        if self._are_masked(far, question.parameters):
+            query = f"SELECT * FROM ({query}) ORDER BY {RID}"  # the order of the file would tell of masked values
+        told = f"{called}: prepared rows of {far.full_name}, sorted by {', '.join(question.parameters) or RID}"
+
+        def ids() -> pa.Array:
+            if kept.table is None:
+                return self.ask.engine.id_array(covered_ids(path, kept))
+            table = self.ask.engine.keep_ids(tables[kept.table])
+            try:
+                return self.ask.engine.id_array(covered_ids(path, Start(table=table)))
+            finally:
+                self.ask.engine.drop(table)
+
+        return self._of(far, query, files_of(path), told, tables, ids, columns=prepared.columns)
+
+    def _selected(self, prepared: Prepared, path: str, start: Start, called: str) -> Relation:
+        far, direction = prepared.far[0], prepared.question.direction
+        scan = self.ask.scan(far)
+        found = self.ask.engine.id_array(selected_ids(path, start, direction))
+        tables: dict[str, pa.Array] = {}
+        wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
+        count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
+        told = f"{called}: {count} from prepared pairs, {wanted.way}"
+        return self._of(far, wanted.query, scan.read, told, tables, lambda: found)
+
+    def _of(
+        self,
+        dataset: DatasetRecord,
+        query: str,
+        paths: tuple[str, ...],
+        told: str,
+        tables: dict[str, pa.Array] | None = None,
+        ids: Callable[[], pa.Array] | None = None,
+        notes: tuple[str, ...] = (),
+        columns: Sequence[str] | None = None,
+    ) -> Relation:
+        """Rows of a dataset that a query gives, masked: whatever SQL is written over them, that is what it reads."""
+        scan, masked = self.ask.scan(dataset), self.ask.masks.over(dataset, reveal=self.reveal)
+        names = [each.name for each in scan.version.columns if columns is None or each.name in columns]
+        query = scan.nan_safe(query, columns)
+        hidden = [name for name in names if name.lower() in masked]
+        if hidden:
+            shown = shown_columns(names, scan, masked)
+            items = [RID, *(f"{sql} AS {column(name)}" for name, sql in shown.items())]
+            query = f"SELECT {', '.join(items)} FROM ({query})"
+            if self.told:
+                self._refuse_told(scan, hidden, dataset)
+        masks = {name: f"column '{name}' of '{dataset.full_name}'" for name in hidden}
+        return Relation(query, paths, dataset, told, tables or {}, ids, notes, columns=(RID, *names), masked=masks)
+
+    def _refuse_told(self, scan: VersionScan, hidden: Sequence[str], dataset: DatasetRecord) -> None:
+        """The SQL names files, whose folders may be named after values."""
+        for each in scan.version.columns:
+            if each.partition is not None and each.name in hidden:
+                what = "EXPLAIN would tell the names of its folders"
+                refuse_masked([each.name], frozenset([each.name.lower()]), dataset.full_name, what)
+
+    def _are_masked(self, dataset: DatasetRecord, names: Iterable[str]) -> bool:
+        masked = NONE if self.reveal else self.ask.masks.of(dataset)
+        return any(name.lower() in masked for name in names)
+
+    def _refuse_marked(self, prepared: Prepared) -> None:
+        """QuestionError where groups that were prepared show masked values of the rows in them."""
+        far = prepared.far[0]
+        found = [name for name in prepared.carried if name in self.ask.masks.of(far)]
+        if found:
+            masked = self.ask.masks.over(far, reveal=self.reveal)
+            what = f"workload('{prepared.question.name}') would tell its values"
+            refuse_masked(found, masked, far.full_name, what)
+
+    def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
+        """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
+        if start.table is None:
+            return start, {}
+        name, ids = self.name(), self._array(start)
+        self.ask.engine.drop(start.table)
+        return Start(table=name), {name: ids}
+
+    def _keeping(self, tables: dict[str, pa.Array]) -> Callable[[pa.Array], str]:
+        def keep(rows: pa.Array) -> str:
+            name = self.name()
+            tables[name] = rows
+            return name
+
+        return keep
+
+    def _reached(
+        self, walked: Walk, found: DatasetRecord, start: Start, target: DatasetRecord, direction: Direction, called: str
+    ) -> Relation:
+        scan = self.ask.scan(target)
+        place = Place(target.run_id, target.space)
+        ways = self.ask.toward(walked, place, direction, absence=False)
+        notes: tuple[str, ...] = ()
+        if not ways:
+            side, result = (target, found) if direction == "backward" else (found, target)
+            notes = (f"'{side.full_name}' only influences '{result.full_name}' by the absence of a match: no rows",)
+        keyed = None
+        if direction == "backward" and len(ways) == 1 and start.few and start.rids:
+            keyed = self.ask.by_key(ways[0], start.rids)
+            if self.told and self._are_masked(found, key_columns(ways[0]) or ()):
+                keyed = None  # its SQL spells out the keys
+
+        def ids() -> pa.Array:
+            return self._ids(walked, ways, start_again, place, direction)
+
+        start_again = start if start.table is None else Start(ids=self._array(start))
+        tables: dict[str, pa.Array] = {}
+        wanted: Wanted | None = None
+        if keyed is not None and self._many(ways[0], start, scan) and (by_key := keyed()) is not None:
+            everything = all_rows(target, scan)  # refuses a source that has changed
+            wanted = Wanted(by_key, -1, in_order=everything.in_order, way="scan by key")
+        if wanted is None:
+            wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
+        count = "many" if wanted.total < 0 else f"{wanted.total:,}"
+        told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
+        return self._of(target, wanted.query, scan.read, told, tables, ids, notes)
+
+    def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
+        """The row ids that a start leads to, distinct and in order."""
+        if start.rids is not None and len(start.rids) == 1 and len(ways) == 1 and ways[0].hop is not None:
+            path = stored_file(ways[0].hop, direction)
+            if path is not None:
+                near, far = ("a", "b") if direction == "backward" else ("b", "a")
+                with reading_index(self.ask.home.path):
+                    files = index_files(self.ask.home.absolute(path))
+                    return self.ask.lookups.ids(files, near, far, start.rids[0])
+        table = None
+        if start.ids is not None:
+            table = self.ask.engine.keep_ids(start.ids)
+            start = Start(table=table)
+        sql = self.ask.walk_sql(ways, start, walked.start, place, direction, pairs=False)
+        try:
+            found = self.ask.engine.id_array(
+                f"SELECT b FROM ({sql.text}) ORDER BY b LIMIT {MOST_IDS + 1}", sql.parameters
+            )
+        finally:
+            if table is not None:
+                self.ask.engine.drop(table)
+        if len(found) > MOST_IDS:
+            raise QuestionError(f"more than {MOST_IDS:,} rows are reached, which a query cannot hold")
+        return found
+
+    def _many(self, way: Way, start: Start, scan: VersionScan) -> bool:
+        """Whether the index says, without being read, that a large part of the source is behind these rows."""
+        path = None if way.hop is None else stored_file(way.hop, "backward")
+        if path is None or start.rids is None:
+            return False
+        with reading_index(self.ask.home.path):
+            files = index_files(self.ask.home.absolute(path))
+            certain = sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids)
+        return certain >= max(MANY, FEW_OF_ALL * scan.version.rows)
+
+    def _array(self, start: Start) -> pa.Array:
+        return self.ask.engine.id_array(f"SELECT b FROM {start.table}")
+
+    def _refuse_unknown(self, found: DatasetRecord, ids: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        if not len(ids):
+            return
+        scan = self.ask.scan(found)
+        lowest, largest = pc.min(ids).as_py(), pc.max(ids).as_py()
+        if (
+            lowest < 0
+            or largest >= scan.version.end
+            or (not scan.version.is_dense and any(scan.position(rid) is None for rid in ids.to_pylist()))
+        ):
+            raise QuestionError(
+                f"the rows given to start from are not rows of '{found.full_name}': it has no row "
+                f"{lowest if lowest < 0 else largest}"
+            )
+
+
+def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relation]) -> Relation:
+    """The rows that several starts lead to, each once."""
+    if len(parts) == 1:
+        return parts[0]
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pa.concat_arrays([part.ids() for part in parts if part.ids is not None])
+    distinct = pc.unique(found)
+    ids = distinct.take(pc.array_sort_indices(distinct))
+    scan = relations.ask.scan(target)
+    tables: dict[str, pa.Array] = {}
+    wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
+    told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
+    notes = tuple(note for part in parts for note in part.notes)
+    return relations._of(target, wanted.query, scan.read, told, tables, lambda: ids, notes)
+
+
+def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:
+    """Rows of several datasets in one relation: columns by name, null where a dataset has none of that name."""
+    if not parts:
+        raise QuestionError(f"{called} reaches no dataset")
+    texts = [f"SELECT {literal(name)} AS dataset, * FROM ({part.query})" for name, part in parts]
+    return Relation(
+        " UNION ALL BY NAME ".join(texts),
+        tuple(path for _, part in parts for path in part.paths),
+        None,
+        "; ".join(part.told for _, part in parts),
+        {name: ids for _, part in parts for name, ids in part.tables.items()},
+        None,
+        tuple(note for _, part in parts for note in part.notes),
+        columns=_by_name(parts),
+        masked={name: masked for _, part in reversed(parts) for name, masked in part.masked.items()},
+    )
+
+
+def _by_name(parts: Sequence[tuple[str, Relation]]) -> tuple[str, ...]:
+    """The columns of several relations, each once, whatever its case."""
+    found = {name.lower(): name for _, part in reversed(parts) for name in part.columns}
+    own = dict.fromkeys(name.lower() for _, part in parts for name in part.columns)
+    return ("dataset", *(found[lower] for lower in own))

@@ -1,0 +1,226 @@
+"""What `why-not` is asked about: rows of a dataset and an output, of one run, with that run's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord, RunRecord
+
+from lineage_service.capture.handles import Space, source_space
+from lineage_service.capture.ways import contributing, merges
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.plan.build import Plan, build_plan
+from lineage_service.plan.nodes import Node, Source
+from lineage_service.plan.rebuilt import nodes_below, over
+from lineage_service.plan.schema import Column, Schema
+from lineage_service.query.ask import Questions
+from lineage_service.query.names import DatasetName, find_run
+from lineage_service.runs.content import load_run
+from lineage_service.runs.unfinished_lineage import versions_of
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.redacted import is_computable
+from lineage_service.store.layout import HomeLayout
+from lineage_service.store.versions import Version
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: rows of `source` that may or may not be in the output `to`, both of one run.
+
+    plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
+    versions: what the run read and wrote, by space · others: more sources that hold the rows, or rows made from them
+    """
+
+    home: HomeLayout
+    reader: CatalogReader
+    run: RunRecord
+    source: DatasetRecord
+    to: DatasetRecord
+    loaded: LoadedWorkflow
+    plan: Plan
+    versions: Mapping[str, Version]
+    others: tuple[DatasetRecord, ...] = ()
+
+    @property
+    def target(self) -> str:
+        return self.to.space.removeprefix("step:")
+
+    @property
+    def start(self) -> str:
+        """The step or source whose rows are asked for."""
+        return self.source.space.partition(":")[2]
+
+    @property
+    def starts(self) -> frozenset[str]:
+        """The steps or sources that the rows come from."""
+        return frozenset({self.start, *(each.space.partition(":")[2] for each in self.others)})
+
+    @property
+    def spaces(self) -> frozenset[Space]:
+        """The spaces of their rows in the plan that is evaluated: a kept step is read like a source there."""
+        return frozenset(source_space(each) for each in self.starts)
+
+    @property
+    def on_the_way(self) -> list[str]:
+        """Steps that are datasets, that the rows may be in, and that the output is made from; itself at the end."""
+        below = {node.id for node in nodes_below(self.plan.steps[self.target])}
+        steps = dict.fromkeys((*self.plan.keep, *self.plan.outputs.values()))
+        found = [
+            step
+            for step in steps
+            if step in below and step not in {self.target, *self.starts} and self._carries(self.plan.steps[step])
+        ]
+        return [*found, self.target]
+
+    @property
+    def merging(self) -> list[str]:
+        """Steps on the way that make one row of several."""
+        found = [
+            node.step for node in contributing(self.plan.steps[self.target]) if merges(node) and self._carries(node)
+        ]
+        return list(dict.fromkeys(reversed(found)))
+
+    def _carries(self, node: Node) -> bool:
+        return any(each.id in self.starts for each in contributing(node))
+
+
+def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> Asked:
+    reader, asked, target = questions.reader, DatasetName.parse(source), DatasetName.parse(to)
+    if asked.run is not None and target.run is None:
+        run_id = find_run(reader, asked.run, str(home.path)).id
+        found = questions.find(f"{to}@{run_id}")
+    else:
+        found = questions.find(to)
+    run = reader.run(found.run_id)
+    if run is None:
+        raise NotFound(f"run '{found.run_id}' is not in the catalog of '{home.path}'")
+    if asked.run is not None and find_run(reader, asked.run, str(home.path)).id != run.id:
+        raise QuestionError(f"'{source}' and '{to}' are of two runs", hint="name one run, behind either of them")
+    if found.role == "source":
+        raise QuestionError(
+            f"'{found.full_name}' is a source: nothing of this workflow leads to it",
+            hint="--to names an output or a kept step",
+        )
+    if run.capture == "query":
+        raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
+    start = _start_in(questions, run, asked, source, found)
+    return asked_in_run(home, questions, run, start, found)
+
+
+def asked_in_run(
+    home: HomeLayout,
+    questions: Questions,
+    run: RunRecord,
+    start: DatasetRecord,
+    to: DatasetRecord,
+    others: tuple[DatasetRecord, ...] = (),
+) -> Asked:
+    """Rows of datasets of one run on their way to another of it."""
+    reader = questions.reader
+    content = reader.content(run.id) or "{}"
+    if not is_computable(content):
+        raise QuestionError(
+            f"a value in the text of run '{run.id}' was erased: its steps can no longer be evaluated as they were",
+            hint="run the workflow again",
+        )
+    loaded = load_run(questions.home, content, run.id)
+    versions = versions_of(reader, run.id)
+    masked = {each.space: questions.masks.of(each) for each in questions.graph.datasets(run.id)}
+    schemas = {
+        space.removeprefix("source:"): Schema(
+            tuple(Column(each.name, each.type, pii=each.name.lower() in masked[space]) for each in version.columns)
+        )
+        for space, version in versions.items()
+        if space.startswith("source:")
+    }
+    plan = build_plan(loaded, schemas)
+    return Asked(home, reader, run, start, to, loaded, plan, versions, others)
+
+
+def is_elsewhere(questions: Questions, source: str, to: str) -> bool:
+    """Whether rows are asked for that the output's own run has not read under that name: other workflows lie between
+    the two, or another source of it has them."""
+    asked, found = DatasetName.parse(source), questions.find(to)
+    own = questions.graph.datasets(found.run_id)
+    if asked.workflow in (None, found.workflow) and any(each.name == asked.name for each in own):
+        return False
+    elsewhere = questions.find(source)
+    if found.role == "source" or elsewhere.workflow == found.workflow:
+        return False
+    return elsewhere.role == "source" or len(_read_in(own, elsewhere)) != 1
+
+
+def _start_in(
+    questions: Questions, run: RunRecord, asked: DatasetName, source: str, to: DatasetRecord
+) -> DatasetRecord:
+    """The dataset of that name in the output's own run."""
+    datasets = questions.graph.datasets(run.id)
+    if asked.workflow in (None, run.workflow):
+        match = next((each for each in datasets if each.name == asked.name), None)
+        if match is not None:
+            return match
+    elsewhere = questions.find(source)  # says so where there is no such dataset at all
+    sources = [each for each in datasets if each.role == "source"]
+    read = _read_in(datasets, elsewhere)
+    if len(read) == 1 and elsewhere.role != "source":
+        return read[0]  # another workflow's output, under the name that this one gives it
+    raise QuestionError(
+        f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
+        f"{listed([each.name for each in sources])}",
+        hint=did_you_mean(asked.name, [each.name for each in sources]),
+    )
+
+
+def _read_in(datasets: Sequence[DatasetRecord], elsewhere: DatasetRecord) -> list[DatasetRecord]:
+    """The sources among these that are a dataset of another run."""
+    return [each for each in datasets if each.role == "source" and each.version_id == elsewhere.version_id]
+
+
+def refuse_unlinked(asked: Asked) -> None:
+    """QuestionError where no row asked for can be in the output by the steps of its run."""
+    if asked.target not in asked.plan.steps:
+        raise QuestionError(
+            f"'{asked.to.full_name}' holds rows that failed checks, and is no step that rows go through"
+        )
+    if asked.start == asked.target:
+        raise QuestionError(f"'{asked.source.full_name}' and '{asked.to.full_name}' are the same rows")
+    node = asked.plan.steps[asked.target]
+    below = {each.id for each in nodes_below(node)}
+    datasets = {each.space.partition(":")[2]: each for each in asked.reader.datasets(asked.run.id)}
+    names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
+    if asked.start not in below:
+        raise QuestionError(
+            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {listed(names)}"
+        )
+    if asked.start not in {each.id for each in contributing(node)}:
+        raise QuestionError(
+            f"no row of '{asked.source.full_name}' can be in '{asked.to.full_name}': it only influences it by the "
+            "absence of a match",
+            hint="forward --influence tells which rows that concerns",
+        )
+
+
+def cut_plan(asked: Asked, paired: frozenset[str]) -> Plan:
+    """The plan below the output, in which datasets that the rows asked for cannot be in are read like sources.
+
+    `paired` are the steps on the way whose lineage is known: their readers get what the run wrote.
+    """
+    plan, done = asked.plan, dict[str, Node]()
+    datasets = {*plan.keep, *plan.outputs.values()}
+
+    def cut(node: Node) -> Node:
+        if node.id not in done:
+            leads = any(each.id in asked.starts for each in contributing(node))
+            written = node.id in datasets and node.id != asked.target and not leads
+            if node.id in asked.starts or written:
+                done[node.id] = Source(node.id, node.step, node.position, node.schema)
+            else:
+                done[node.id] = over(node, [cut(below) for below in node.inputs])
+        return done[node.id]
+
+    nodes = nodes_below(cut(plan.steps[asked.target]))
+    sources = {each.step: each for each in nodes if isinstance(each, Source)}
+    kept = [step for step in asked.on_the_way if step in paired and step != asked.target]
+    return Plan(plan.workflow, sources, {each.id: each for each in nodes}, {asked.to.name: asked.target}, tuple(kept))
