@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(mark)
         if hasattr(item, "callspec") and item.callspec.params.get("empty_url") == "postgresql":
             item.add_marker("server")
+        if item.get_closest_marker("slow"):  # the limit ends what hangs; it is no test of the machine's speed
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures are made
