@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from lineage_service.doctor.examine import examine as doctor
+from lineage_service.doctor import examine as doctor
 from lineage_service.errors import DamagedFile, LineageError
 from tests import damaged_home
 from tests.damaged_home import answers, damage, files_by_kind, is_named, kind_of
