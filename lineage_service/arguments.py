@@ -9,35 +9,35 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.errors import QuestionError, did_you_mean, join_names
 
 Class = TypeVar("Class", bound=type)
 Check = Callable[[Any], bool]
 
 
-def _text(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _path(value: Any) -> bool:
+def _is_path(value: Any) -> bool:
     return isinstance(value, str | Path)
 
 
-def _whole(value: Any) -> bool:
+def _is_whole_number(value: Any) -> bool:
     if isinstance(value, bool):
         return False
     return isinstance(value, int) or (hasattr(value, "__index__") and not isinstance(value, str))
 
 
-def _count(value: Any) -> bool:
-    return _whole(value) and int(value) >= 0
+def _is_count(value: Any) -> bool:
+    return _is_whole_number(value) and int(value) >= 0
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _scalar(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
@@ -45,79 +45,81 @@ def _is_iterable(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _each(value: Any, check: Check) -> bool:
+def _all_match(value: Any, check: Check) -> bool:
     """Whether all of several are right; what can be read only once is taken on trust."""
     return _is_iterable(value) and (not isinstance(value, Collection) or all(map(check, value)))
 
 
-def _listed_texts(value: Any) -> bool:
-    return _each(value, _text)
+def _is_text_list(value: Any) -> bool:
+    return _all_match(value, _is_text)
 
 
-def _keys(value: Any) -> bool:
+def _is_key_mapping(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(map(_text, value))
-    return _each(value, lambda each: isinstance(each, tuple | list) and len(each) == 2 and _text(each[0]))
+        return all(map(_is_text, value))
+    return _all_match(value, lambda each: isinstance(each, tuple | list) and len(each) == 2 and _is_text(each[0]))
 
 
-def _rids(value: Any) -> bool:
-    return _whole(value) or (_each(value, _whole) if isinstance(value, list | tuple | set) else _is_iterable(value))
+def _is_row_ids(value: Any) -> bool:
+    return _is_whole_number(value) or (
+        _all_match(value, _is_whole_number) if isinstance(value, list | tuple | set) else _is_iterable(value)
+    )
 
 
 def _mapping(of: Check) -> Check:
-    return lambda value: isinstance(value, Mapping) and all(map(_text, value)) and all(map(of, value.values()))
+    return lambda value: isinstance(value, Mapping) and all(map(_is_text, value)) and all(map(of, value.values()))
 
 
-def _names(value: Any) -> bool:
-    return _text(value) or _listed_texts(value)
+def _is_names(value: Any) -> bool:
+    return _is_text(value) or _is_text_list(value)
 
 
 def _or_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def _any(_: Any) -> bool:
+def _accept_any(_: Any) -> bool:
     return True
 
 
 # By annotation: the check, what is expected, and an example of it.
 CHECKS: dict[str, tuple[Check, str, str]] = {
-    "str": (_text, "text", "'name'"),
-    "str | None": (_or_none(_text), "text", "'name'"),
-    "str | Path": (_path, "a path", "'folder/file'"),
-    "str | Path | None": (_or_none(_path), "a path", "'folder/file'"),
+    "str": (_is_text, "text", "'name'"),
+    "str | None": (_or_none(_is_text), "text", "'name'"),
+    "str | Path": (_is_path, "a path", "'folder/file'"),
+    "str | Path | None": (_or_none(_is_path), "a path", "'folder/file'"),
     "bool": (lambda value: isinstance(value, bool), "True or False", "True"),
-    "int": (_count, "a whole number of 0 or more", "3"),
-    "int | None": (_or_none(_count), "a whole number of 0 or more", "3"),
-    "float": (_number, "a number", "1.5"),
-    "float | None": (_or_none(_number), "a number", "1.5"),
-    "Rids": (_or_none(_rids), "row ids: a whole number, or several", "7 or [7, 8]"),
-    "Keys": (_or_none(_keys), "a mapping of columns to values", "{'column': 'value'}"),
-    "Names": (_or_none(_names), "a name, or a list of names", "'name' or ['one', 'other']"),
-    "Sequence[str] | None": (_or_none(_names), "a list of names", "['one', 'other']"),
+    "int": (_is_count, "a whole number of 0 or more", "3"),
+    "int | None": (_or_none(_is_count), "a whole number of 0 or more", "3"),
+    "float": (_is_number, "a number", "1.5"),
+    "float | None": (_or_none(_is_number), "a number", "1.5"),
+    "Rids": (_or_none(_is_row_ids), "row ids: a whole number, or several", "7 or [7, 8]"),
+    "Keys": (_or_none(_is_key_mapping), "a mapping of columns to values", "{'column': 'value'}"),
+    "Names": (_or_none(_is_names), "a name, or a list of names", "'name' or ['one', 'other']"),
+    "Sequence[str] | None": (_or_none(_is_names), "a list of names", "['one', 'other']"),
     "Iterable[str] | None": (_or_none(_is_iterable), "several texts", "['one', 'other']"),
-    "Mapping[str, str] | None": (_or_none(_mapping(_scalar)), "a mapping of names to texts", "{'name': 'value'}"),
-    "Mapping[str, str | None]": (_mapping(_or_none(_text)), "a mapping of columns to texts", "{'column': 'value'}"),
-    "Mapping[str, Names] | None": (_or_none(_mapping(_names)), "a mapping of sources to columns", "{'source': ['id']}"),
-    "Mapping[str, str | float] | None": (_or_none(_mapping(lambda value: _text(value) or _number(value))),
+    "Mapping[str, str] | None": (_or_none(_mapping(_is_scalar)), "a mapping of names to texts", "{'name': 'value'}"),
+    "Mapping[str, str | None]": (_mapping(_or_none(_is_text)), "a mapping of columns to texts", "{'column': 'value'}"),
+    "Mapping[str, Names] | None": (_or_none(_mapping(_is_names)), "a mapping of sources to columns", "{'source': ['id']}"),
+    "Mapping[str, str | float] | None": (_or_none(_mapping(lambda value: _is_text(value) or _is_number(value))),
                                          "a mapping of datasets to a column or a number", "{'source': 'price'}"),
     "Mapping[str, str | int | Iterable[int]] | None": (
-        _or_none(_mapping(lambda value: _text(value) or _rids(value))),
+        _or_none(_mapping(lambda value: _is_text(value) or _is_row_ids(value))),
         "a mapping of datasets to a predicate or row ids", "{'source': [7, 8]}"),
     "Tell | None": (_or_none(callable), "a function", "print"),
     # Values that other modules read, and refuse in words of their own.
-    "Any": (_any, "", ""),
+    "Any": (_accept_any, "", ""),
     "Callable[[], Given]": (callable, "a function", "print"),
     "Callable[[], Answered]": (callable, "a function", "print"),
-    "Given | Iterable[Given]": (_any, "", ""),
-    "CaseOptions | None": (_any, "", ""),
-    "IndexOptions | None": (_any, "", ""),
+    "Given | Iterable[Given]": (_accept_any, "", ""),
+    "CaseOptions | None": (_accept_any, "", ""),
+    "IndexOptions | None": (_accept_any, "", ""),
 }  # fmt: skip
 
 
 # Parameters that are narrower than their annotation.
 NARROWER: dict[str, tuple[Check, str, str]] = {
-    "top": (_or_none(lambda value: _count(value) and value >= 1), "a whole number, 1 or larger", "3"),
+    "top": (_or_none(lambda value: _is_count(value) and value >= 1), "a whole number, 1 or larger", "3"),
 }
 
 
@@ -127,13 +129,13 @@ def checked_arguments(made: Class) -> Class:
         if name.startswith("_"):
             continue
         if isinstance(method, classmethod):
-            setattr(made, name, classmethod(_checked(method.__func__)))
+            setattr(made, name, classmethod(_checking_method(method.__func__)))
         elif inspect.isfunction(method):
-            setattr(made, name, _checked(method))
+            setattr(made, name, _checking_method(method))
     return made
 
 
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+def _checking_method(method: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(method)
     parameters = signature.parameters
 
@@ -156,7 +158,7 @@ def _refuse_wrong(
     for name in named:
         if name not in takes:
             hint = did_you_mean(name, takes)
-            raise QuestionError(f"{verb}() has no argument '{name}'; its arguments: {listed(takes, 40)}", hint=hint)
+            raise QuestionError(f"{verb}() has no argument '{name}'; its arguments: {join_names(takes, 40)}", hint=hint)
     try:
         bound = signature.bind(*given, **named)
     except TypeError as error:
@@ -164,13 +166,13 @@ def _refuse_wrong(
         reason = str(error)
         if reason.startswith("missing"):
             absent = [name for name in needed[max(0, len(given) - 1) :] if name not in named]
-            raise QuestionError(f"{verb}() needs {listed([repr(name) for name in absent])}") from None
+            raise QuestionError(f"{verb}() needs {join_names([repr(name) for name in absent])}") from None
         if "multiple values" in reason:
             raise QuestionError(f"{verb}() is given an argument twice, by place and by name") from None
         positional = [name for name in takes if parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         raise QuestionError(
-            f"{verb}() takes {listed(positional)} by place; every other argument is named",
-            hint=f"write them with their names: {listed([f'{name}=…' for name in takes if name not in positional], 4)}",
+            f"{verb}() takes {join_names(positional)} by place; every other argument is named",
+            hint=f"write them with their names: {join_names([f'{name}=…' for name in takes if name not in positional], 4)}",
         ) from None
     for name, value in list(bound.arguments.items())[1:]:
         parameter = parameters[name]
@@ -180,11 +182,12 @@ def _refuse_wrong(
             if not check(each):
                 shown = example if parameter.kind is inspect.Parameter.VAR_POSITIONAL else f"{name}={example}"
                 raise QuestionError(
-                    f"'{name}' of {verb}() needs {expected}, not {_kind(each, expected)}", hint=f"for example {shown}"
+                    f"'{name}' of {verb}() needs {expected}, not {_describe_value(each, expected)}",
+                    hint=f"for example {shown}",
                 )
 
 
-def _kind(value: Any, expected: str) -> str:
+def _describe_value(value: Any, expected: str) -> str:
     """What a value is, without the value."""
     if value is None:
         return "None"

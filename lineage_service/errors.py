@@ -103,7 +103,7 @@ def did_you_mean(name: str, existing: Iterable[str]) -> str | None:
     return f"did you mean '{spelled[close[0]]}'?" if close else None
 
 
-def listed(names: Sequence[str] | Iterable[str], most: int = 12) -> str:
+def join_names(names: Sequence[str] | Iterable[str], most: int = 12) -> str:
     """Names as a readable list, cut where it gets long: 'a, b, c and 9 more'."""
     names = list(names)
     if not names:

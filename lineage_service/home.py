@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lineage_catalog.engine import connect, hidden, migrate, require_head
+from lineage_catalog.engine import connect, migrate, require_head, url_without_password
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import Commit, DatasetRecord, Lineage
 
 from lineage_service.arguments import checked_arguments
-from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, listed
+from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, join_names
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
 from lineage_service.query.ask import Questions
@@ -23,13 +23,13 @@ from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.masks import Masks
 from lineage_service.query.names import find_dataset, find_run
-from lineage_service.query.rows import Shape, Top
+from lineage_service.query.rows import AnswerShape, Top
 from lineage_service.query.selection import Selection
 from lineage_service.query.snapshots import LineageFinished, question
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
 from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
-from lineage_service.store.layout import HomeLayout, is_at_work, sharing, storing, sweeping
+from lineage_service.store.layout import HomeLayout, commit_lock, is_at_work, sweep_lock, translate_disk_errors
 from lineage_service.store.location import check_location
 from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import is_private, make_private
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lineage_service.capture.estimate import Sizes
     from lineage_service.query.diff.result import Diff
     from lineage_service.query.trace.trace_result import Trace
-    from lineage_service.refresh.ask import Asked
+    from lineage_service.refresh.ask import StatedChanges
     from lineage_service.refresh.report import RefreshReport
     from lineage_service.runs.explain import Explanation
     from lineage_service.runs.report import RunReport
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from lineage_service.runs.workflow_graph import Picture
     from lineage_service.spec.loader import LoadedWorkflow
     from lineage_service.sql.execution import Limits
-    from lineage_service.sql.question_in_sql import Consumer
-    from lineage_service.store.unpublished import Finished
+    from lineage_service.sql.question_in_sql import SqlQuestions
+    from lineage_service.store.unpublished import FinishedPublications
     from lineage_service.why_not.result import WhyNot
 
 Rids = int | Iterable[int] | None
@@ -69,7 +69,7 @@ class Home:
         self._questions: Questions | None = None
         self._seen: Stamp | None = None  # of the catalog, when the last question began
         self._engine = QueryEngine(layout.spill)
-        self._consuming: Consumer | None = None
+        self._consuming: SqlQuestions | None = None
         self.progress: Tell = silent  # who hears of lineage that a question has to finish first
 
     @classmethod
@@ -79,7 +79,7 @@ class Home:
         folder = home_path(path)
         url = catalog_url(folder, catalog)
         check_location(folder, url)
-        return cls(HomeLayout(folder, None if catalog is None else hidden(catalog)), url)
+        return cls(HomeLayout(folder, None if catalog is None else url_without_password(catalog)), url)
 
     def __repr__(self) -> str:
         return f"Home({str(self.layout.path)!r})"
@@ -118,16 +118,16 @@ class Home:
         The outputs are committed first, their lineage follows: where that fails, they stay, and `index` tries again.
         A run whose rows fail an `error` check raises RunError and is kept under its id only, until `gc`.
         """
-        from lineage_service.runs.execute import Access, RunOptions
+        from lineage_service.runs.execute import CatalogAccess, RunOptions
         from lineage_service.runs.run import run_workflow
 
         check_index_engine(index_engine)
         if not Path(file).exists():  # a mistake in its name must not leave a home behind
             raise NotFound(f"workflow file '{file}' does not exist")
-        self._prepare()
-        access = Access(
-            self.version_of, self._known_version, self.sizes, self._committing("run"), self._settle,
-            self._catalog.subjects, self._catalog.erased, self._publish,
+        self._prepare_home()
+        access = CatalogAccess(
+            self.version_of, self._known_version, self.sizes, self._commit_callback("run"), self._settle,
+            self._catalog.subjects, self._catalog.erased_hashes, self._publish,
         )  # fmt: skip
         self._finish_publications()
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine)
@@ -152,7 +152,7 @@ class Home:
             wanted = [each.id for each in self._catalog.unfinished_runs()]
         options = IndexOptions(master, remote, dict(conf or {}), index_engine)
         published = self._finish_publications(by_name=True)
-        reports = [report for each in wanted if (report := self._finish(each, options, progress or silent))]
+        reports = [report for each in wanted if (report := self._finish_lineage(each, options, progress or silent))]
         if published.problems:
             raise StoreError(published.problems)
         return reports
@@ -162,17 +162,17 @@ class Home:
 
         return publish(self.layout, self._catalog, run_id)
 
-    def _finish_publications(self, *, by_name: bool = False) -> Finished:
+    def _finish_publications(self, *, by_name: bool = False) -> FinishedPublications:
         """Puts in place, or removes, copies that killed runs have left waiting; `by_name`: also those that no run's
         note tells of."""
-        from lineage_service.store.unpublished import clear_left_beside, finish_publications
+        from lineage_service.store.unpublished import finish_publications, remove_orphaned_copies
 
         done = finish_publications(self.layout, self._catalog)
         if by_name:
-            done = replace(done, removed=(*done.removed, *clear_left_beside(self.layout, self._catalog)))
+            done = replace(done, removed=(*done.removed, *remove_orphaned_copies(self.layout, self._catalog)))
         return done
 
-    def _finish(self, run_id: str, options: IndexOptions, tell: Tell) -> RunReport | None:
+    def _finish_lineage(self, run_id: str, options: IndexOptions, tell: Tell) -> RunReport | None:
         from lineage_service.runs.unfinished_lineage import finish_lineage
 
         return finish_lineage(self.layout, self._catalog, run_id, self._settle, options, Stages(tell))
@@ -183,12 +183,12 @@ class Home:
         if run is None or run.lineage == "complete":
             return
         if run.lineage == "incomplete":
-            from lineage_service.runs.unfinished_lineage import incomplete
+            from lineage_service.runs.unfinished_lineage import incomplete_error
 
-            raise incomplete(self.layout, run)
+            raise incomplete_error(self.layout, run)
         inside = self._catalog.in_snapshot
         self._catalog.release()  # somebody else may have finished it meanwhile
-        self._finish(run_id, IndexOptions(), self.progress)
+        self._finish_lineage(run_id, IndexOptions(), self.progress)
         if inside:
             raise LineageFinished
 
@@ -206,12 +206,12 @@ class Home:
                 begun = self._begin_question()
                 try:
                     given = answer()
-                    if not again or not self._lost_runs(begun):
+                    if not again or not self._has_lost_runs(begun):
                         return given
                 except LineageFinished:
                     continue
                 except LineageError:
-                    if not again or not self._lost_runs(begun):
+                    if not again or not self._has_lost_runs(begun):
                         raise
                 again = False
 
@@ -223,7 +223,7 @@ class Home:
         self._seen = stamp
         return stamp
 
-    def _lost_runs(self, begun: Stamp) -> bool:
+    def _has_lost_runs(self, begun: Stamp) -> bool:
         """Whether a run was taken out or replaced since a question began that has only read."""
         if not self._catalog.in_snapshot:
             return False
@@ -255,9 +255,9 @@ class Home:
         Values of columns that are marked as personal data are masked, and keys, predicates and orders over them are
         refused, unless `reveal` is given, which is logged. So it is for all questions.
         """
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), reveal=reveal, unchanged=unchanged)
+        shape = AnswerShape(limit, _as_tuple(columns), _as_tuple(order_by) or (), reveal=reveal, unchanged=unchanged)
         with self._masking("rows") as masks:
-            answer = self._ask.rows(dataset, Selection.of(rid, key, where, all, reveal), shape)
+            answer = self._current_questions.rows(dataset, Selection.of(rid, key, where, all, reveal), shape)
         answer.notes += masks.notes
         return answer
 
@@ -303,18 +303,25 @@ class Home:
                      "order_by": order_by, "top": top, "by": by, "unchanged": unchanged}  # fmt: skip
             for name in (name for name, value in given.items() if value and semantics != "which"):
                 raise QuestionError(f"'{name}' goes with semantics which, not with {semantics}")
-            from lineage_service.query.semantics.explanations import Evaluating, explained
+            from lineage_service.query.semantics.explanations import EvaluationRequest, explain_rows
 
-            evaluating = Evaluating(evaluate, without or {}, cost or {}, trust or {}, reveal)
+            evaluating = EvaluationRequest(evaluate, without or {}, cost or {}, trust or {}, reveal)
             selection = Selection.of(rid, key, where, all, reveal)
             with self._masking("backward"):
-                return explained(
-                    self._ask, dataset, _tuple(to), selection, semantics, evaluating, limit, _tuple(columns)
+                return explain_rows(
+                    self._current_questions,
+                    dataset,
+                    _as_tuple(to),
+                    selection,
+                    semantics,
+                    evaluating,
+                    limit,
+                    _as_tuple(columns),
                 )
         ranked = Top.of(top, by)
         if ranked is not None and to is None:
             raise QuestionError("top ranks rows of one dataset: say which, with to")
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence, ranked,
+        shape = AnswerShape(limit, _as_tuple(columns), _as_tuple(order_by) or (), rids, pairs, count, roles, influence, ranked,
                       reveal, unchanged)  # fmt: skip
         return self._lineage(dataset, "backward", to, Selection.of(rid, key, where, all, reveal), shape)
 
@@ -340,7 +347,7 @@ class Home:
         unchanged: bool = False,
     ) -> Answer:
         """Rows of `to` that depend on rows of `source`; without `to`, how many in each dataset ahead."""
-        shape = Shape(limit, _tuple(columns), _tuple(order_by) or (), rids, pairs, count, roles, influence,
+        shape = AnswerShape(limit, _as_tuple(columns), _as_tuple(order_by) or (), rids, pairs, count, roles, influence,
                       reveal=reveal, unchanged=unchanged)  # fmt: skip
         return self._lineage(source, "forward", to, Selection.of(rid, key, where, all, reveal), shape)
 
@@ -361,7 +368,7 @@ class Home:
 
         selection = Selection.of(rid, key, where, False, reveal)
         with self._masking("trace") as masks:
-            found = trace(self._ask, dataset, selection, depth=depth, rows=rows)
+            found = trace(self._current_questions, dataset, selection, depth=depth, rows=rows)
         return replace(found, notes=(*found.notes, *masks.notes))
 
     @question
@@ -385,10 +392,10 @@ class Home:
         """
         from lineage_service.query.diff.compare import DiffOptions, diff
 
-        keys = {source: _tuple(columns) or () for source, columns in (source_key or {}).items()}
+        keys = {source: _as_tuple(columns) or () for source, columns in (source_key or {}).items()}
         with self._masking("diff") as masks:
-            options = DiffOptions(_tuple(key), keys, limit, rows, behind, reveal, tolerance)
-            found = diff(self._ask, before, after, options)
+            options = DiffOptions(_as_tuple(key), keys, limit, rows, behind, reveal, tolerance)
+            found = diff(self._current_questions, before, after, options)
         return replace(found, notes=(*found.notes, *masks.notes))
 
     @question
@@ -413,8 +420,8 @@ class Home:
 
         selection, stages = Selection.of(rid, key, where, all, reveal), Stages(self.progress)
         with self._masking("why-not") as masks:
-            found = why_not(self.layout, self._ask, source, to, selection, stages, limit=limit, rids=rids)
-            found.notes += self._ask.cut_behind([found.run_id])
+            found = why_not(self.layout, self._current_questions, source, to, selection, stages, limit=limit, rids=rids)
+            found.notes += self._current_questions.retention_cut_notes_of_runs([found.run_id])
         found.notes += masks.notes
         return found
 
@@ -438,28 +445,28 @@ class Home:
 
         limits = Limits.of(timeout, max_rows)
         if save is None:
-            return self._queried(sql, limits, limit, reveal)
+            return self._run_query(sql, limits, limit, reveal)
         self._catalog.workflows()  # where there is no catalog, none is made
-        self._prepare()
-        run_id = self._saved(sql, save, limits, reveal)
+        self._prepare_home()
+        run_id = self._save_query(sql, save, limits, reveal)
         answer = self.rows(f"{save}.{save}@{run_id}", limit=limit, reveal=reveal)
         answer.notes.append(f"saved as '{save}', run {run_id}")
         return answer
 
     @question
-    def _queried(self, sql: str, limits: Limits, limit: int | None, reveal: bool) -> Answer:
+    def _run_query(self, sql: str, limits: Limits, limit: int | None, reveal: bool) -> Answer:
         with self._masking("query") as masks:
             found = self._consumer.query(sql, limits, limit, reveal=reveal)
         found.notes += masks.notes
         return found
 
     @question
-    def _saved(self, sql: str, name: str, limits: Limits, reveal: bool) -> str:
+    def _save_query(self, sql: str, name: str, limits: Limits, reveal: bool) -> str:
         """The id of the run that holds a query's rows."""
         latest = {flow: run for flow in self._catalog.workflows() if (run := self._catalog.latest_run(flow))}
         captures = {flow: run.capture for flow, run in latest.items()}
         with self._masking("query"):
-            return self._consumer.save(sql, name, limits, captures, self._committing("query"), reveal=reveal)
+            return self._consumer.save(sql, name, limits, captures, self._commit_callback("query"), reveal=reveal)
 
     def refresh(
         self,
@@ -477,20 +484,22 @@ class Home:
         """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
         (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
         the columns of `key`. Of several sources, each of these is a mapping by their names."""
-        from lineage_service.refresh.ask import asked_for
+        from lineage_service.refresh.ask import stated_changes
 
-        asked = asked_for(datasets, removed, changed, added, _tuple(key) or (), reveal=reveal)
+        asked = stated_changes(datasets, removed, changed, added, _as_tuple(key) or (), reveal=reveal)
         self._finish_publications()  # before the snapshot, which does not know what was committed since
         options = IndexOptions(master, remote, dict(conf or {}))
-        return self._refreshed(asked, options, Stages(progress or self.progress))
+        return self._refresh_outputs(asked, options, Stages(progress or self.progress))
 
     @question
-    def _refreshed(self, asked: Mapping[str, Asked], options: IndexOptions, stages: Stages) -> RefreshReport:
+    def _refresh_outputs(
+        self, asked: Mapping[str, StatedChanges], options: IndexOptions, stages: Stages
+    ) -> RefreshReport:
         from lineage_service.refresh.ask import refresh
 
         with self._masking("refresh"):
             return refresh(
-                self.layout, self._ask, asked, options, self._committing("refresh"), self._publish, stages
+                self.layout, self._current_questions, asked, options, self._commit_callback("refresh"), self._publish, stages
             )  # fmt: skip
 
     @question
@@ -515,7 +524,9 @@ class Home:
         options = IndexOptions(master, remote, dict(conf or {}))
         selection, stages = Selection.of(rid, key, where, all, reveal), Stages(progress or self.progress)
         with self._masking("what-if") as masks:
-            found = what_if(self.layout, self._ask, without, selection, _tuple(on) or (), options, stages)
+            found = what_if(
+                self.layout, self._current_questions, without, selection, _as_tuple(on) or (), options, stages
+            )
         found.notes += masks.notes
         return found
 
@@ -549,7 +560,7 @@ class Home:
         )
         if workflow not in known:
             raise NotFound(
-                f"no workflow '{workflow}' has a run in the home '{self.layout.path}'; workflows: {listed(known)}",
+                f"no workflow '{workflow}' has a run in the home '{self.layout.path}'; workflows: {join_names(known)}",
                 hint=did_you_mean(workflow, known),
             )
 
@@ -557,7 +568,7 @@ class Home:
     def datasets(self, dataset: Names = None, *, run: str | None = None, limit: int | None = None) -> Answer:
         """These datasets; else those of a run, or of each workflow's latest."""
         rows = []
-        for each in self._listed(dataset, run):
+        for each in self._find_datasets(dataset, run):
             version = self._catalog.version(each.version_id)
             rows.append((each.full_name, each.role, version.rows if version else 0,
                          version.bytes if version else 0, each.run_id, each.version_id))  # fmt: skip
@@ -572,13 +583,13 @@ class Home:
         outputs down to columns of files."""
         from lineage_service.query.columns import ColumnListing
 
-        return ColumnListing(self._catalog, through).answer(self._listed(dataset, run), limit)
+        return ColumnListing(self._catalog, through).answer(self._find_datasets(dataset, run), limit)
 
-    def _listed(self, names: Names, run: str | None) -> list[DatasetRecord]:
+    def _find_datasets(self, names: Names, run: str | None) -> list[DatasetRecord]:
         if names is not None:
             behind = "" if run is None else f"@{run}"
             return [
-                find_dataset(self._catalog, f"{each}{behind}", str(self.layout.path)) for each in _tuple(names) or ()
+                find_dataset(self._catalog, f"{each}{behind}", str(self.layout.path)) for each in _as_tuple(names) or ()
             ]
         if run is not None:
             return self._catalog.datasets(find_run(self._catalog, run, str(self.layout.path)).id)
@@ -611,8 +622,8 @@ class Home:
         from lineage_service.plan.build import build_plan
         from lineage_service.plan.schema import Column, Schema
         from lineage_service.runs.content import load_run
-        from lineage_service.runs.explain import explained
-        from lineage_service.runs.run_sizes import read_run
+        from lineage_service.runs.explain import explain_plan
+        from lineage_service.runs.run_sizes import read_run_sizes
         from lineage_service.runs.unfinished_lineage import versions_of
 
         found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
@@ -629,8 +640,8 @@ class Home:
             for space, version in versions_of(self._catalog, found.id).items()
             if space.startswith("source:")
         }
-        record = read_run(self._catalog, found)
-        return explained(loaded, build_plan(loaded, schemas), found.capture, (), record, as_run=True)
+        record = read_run_sizes(self._catalog, found)
+        return explain_plan(loaded, build_plan(loaded, schemas), found.capture, (), record, as_run=True)
 
     def gc(self, *, dry_run: bool = False, retention: bool = False, actor: str | None = None) -> dict[str, Any]:
         """Removes what no committed run needs, also runs that failed a check; with `retention`, first all that is held
@@ -642,7 +653,7 @@ class Home:
         if not dry_run and self._has_runs():
             published = self._finish_publications(by_name=True)
         kept = self.audit.retain(dry_run=dry_run, actor=actor) if retention else None
-        swept: dict[str, Any] = self._swept(dry_run=dry_run)
+        swept: dict[str, Any] = self._sweep_files(dry_run=dry_run)
         if published is not None and published.problems:
             swept["unpublished"] = [str(each) for each in published.problems]
         if kept is None:
@@ -656,16 +667,16 @@ class Home:
         named."""
         return (self.layout.runs.is_dir() and any(self.layout.runs.iterdir())) or self._has_catalog()
 
-    def _swept(self, *, dry_run: bool) -> dict[str, int]:
+    def _sweep_files(self, *, dry_run: bool) -> dict[str, int]:
         from lineage_service.store.sweeping import sweep
 
         if not self._has_runs():
             return {"removed": 0, "bytes": 0}
-        with nullcontext() if dry_run else sweeping(self.layout):
+        with nullcontext() if dry_run else sweep_lock(self.layout):
             failed = [run.id for run in self._catalog.runs(status="failed")]
             idle = {run_id for run_id in failed if not is_at_work(self.layout.run_folder(run_id).path)}
             if not dry_run:
-                self._forget(sorted(idle))
+                self._forget_runs(sorted(idle))
             swept = sweep(self.layout, self._catalog, dry_run=dry_run, without=idle)
         if not dry_run:
             self._forget_files()
@@ -685,7 +696,7 @@ class Home:
         from lineage_service.audit.facade import Audit
 
         return Audit(
-            self.layout, self._url, lambda: self._ask, self._prepare, self._forget_questions, self.progress,
+            self.layout, self._url, lambda: self._current_questions, self._prepare_home, self._forget_questions, self.progress,
             self.in_one_snapshot,
         )  # fmt: skip
 
@@ -716,9 +727,11 @@ class Home:
         record = self._catalog.version(version_id)
         return None if record is None else Version.from_json(record.id, record.body)
 
-    def _lineage(self, dataset: str, direction: Direction, to: Names, selection: Selection, shape: Shape) -> Answer:
+    def _lineage(
+        self, dataset: str, direction: Direction, to: Names, selection: Selection, shape: AnswerShape
+    ) -> Answer:
         with self._masking(direction) as masks:
-            answer = self._ask.lineage(dataset, direction, _tuple(to), selection, shape)
+            answer = self._current_questions.lineage(dataset, direction, _as_tuple(to), selection, shape)
         answer.notes += masks.notes
         return answer
 
@@ -728,21 +741,21 @@ class Home:
     def _masking(self, verb: str) -> Iterator[Masks]:
         """Around a question: what it reveals is logged before its answer is given, also where that is an error, which
         tells something too. Where it cannot be logged, there is no answer."""
-        masks = self._ask.masks
+        masks = self._current_questions.masks
         masks.start()
         try:
-            with self._ask.session.within():  # one time for all that a question evaluates
+            with self._current_questions.session.within():  # one time for all that a question evaluates
                 yield masks
         finally:
-            if revealed := masks.revealed():
+            if revealed := masks.take_revealed():
                 self._log_reveal(verb, revealed)
 
-    def _committing(self, verb: str) -> Callable[[Commit], None]:
+    def _commit_callback(self, verb: str) -> Callable[[Commit], None]:
         """Commits what begins to read now, once what it reveals is logged: a run that is there cannot be taken back."""
         erasures = self._catalog.erasures()
 
         def commit(made: Commit) -> None:
-            if revealed := self._ask.masks.revealed():
+            if revealed := self._current_questions.masks.take_revealed():
                 self._log_reveal(verb, revealed)
             self._commit(made, erasures)
 
@@ -751,14 +764,14 @@ class Home:
     def _log_reveal(self, verb: str, datasets: Sequence[str]) -> None:
         from lineage_service.audit.log import log_reveal
 
-        self._ask.masks.note_logged(log_reveal(self.audit, verb, datasets))
+        self._current_questions.masks.note_logged(log_reveal(self.audit, verb, datasets))
 
     @property
-    def _ask(self) -> Questions:
+    def _current_questions(self) -> Questions:
         if self._questions is None:
             self._questions = Questions(
-                self.layout, self._catalog, self._engine, self._settle_for_question, self._captured_when_asked,
-                self._members_when_asked,
+                self.layout, self._catalog, self._engine, self._settle_for_question, self._capture_lazy_ways,
+                self._capture_lazy_members,
             )  # fmt: skip
             self._questions.workflow_of = self._workflow_of
         return self._questions
@@ -769,13 +782,13 @@ class Home:
         return load_run(self.layout, self._catalog.content(run_id), run_id)
 
     @property
-    def _consumer(self) -> Consumer:
+    def _consumer(self) -> SqlQuestions:
         from lineage_service.sql.preparations import Preparations
-        from lineage_service.sql.question_in_sql import Consumer
-        from lineage_service.sql.rewrite import Asking
+        from lineage_service.sql.question_in_sql import SqlQuestions
+        from lineage_service.sql.rewrite import QueryContext
 
-        if self._consuming is None or self._consuming.asking.ask is not self._ask:
-            self._consuming = Consumer(Asking(self._ask, Preparations(self._ask)))
+        if self._consuming is None or self._consuming.asking.ask is not self._current_questions:
+            self._consuming = SqlQuestions(QueryContext(self._current_questions, Preparations(self._current_questions)))
         return self._consuming
 
     @property
@@ -792,9 +805,9 @@ class Home:
     def _has_catalog(self) -> bool:
         return has_catalog(self.layout, self._url)
 
-    def _prepare(self) -> None:
+    def _prepare_home(self) -> None:
         """A home that can be written to, with a catalog of the current revision."""
-        with storing(self.layout.path):
+        with translate_disk_errors(self.layout.path):
             self.layout.runs.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
             self.layout.spill.mkdir(mode=0o700, exist_ok=True)
@@ -811,7 +824,7 @@ class Home:
         finally:
             os.close(lock)
 
-    def _forget(self, run_ids: Sequence[str]) -> None:
+    def _forget_runs(self, run_ids: Sequence[str]) -> None:
         """Out of the catalog first: what it names must be there."""
         from lineage_catalog.writer import forget_runs
 
@@ -825,17 +838,19 @@ class Home:
                     engine.dispose()
             self._questions = None  # it keeps what it has read of runs
 
-    def _captured_when_asked(
+    def _capture_lazy_ways(
         self, ways: Sequence[Way], start: Start, begin: Place, direction: Direction
     ) -> Sequence[Way]:
-        from lineage_service.runs.on_demand import captured_when_asked
+        from lineage_service.runs.on_demand import capture_lazy_ways
 
-        return captured_when_asked(self.layout, self._ask, ways, start, begin, direction, Stages(self.progress))
+        return capture_lazy_ways(
+            self.layout, self._current_questions, ways, start, begin, direction, Stages(self.progress)
+        )
 
-    def _members_when_asked(self, place: Place, ids: Sequence[int]) -> str:
-        from lineage_service.runs.on_demand import members_when_asked
+    def _capture_lazy_members(self, place: Place, ids: Sequence[int]) -> str:
+        from lineage_service.runs.on_demand import capture_lazy_members
 
-        return members_when_asked(self.layout, self._ask, place, ids, Stages(self.progress))
+        return capture_lazy_members(self.layout, self._current_questions, place, ids, Stages(self.progress))
 
     @question
     def sizes(self, workflow: str) -> Sizes:
@@ -851,14 +866,14 @@ class Home:
         )
 
     def _settle(self, lineage: Lineage) -> bool:
-        from lineage_catalog.writer import settle_lineage
+        from lineage_catalog.writer import commit_lineage
 
         self._release()
         make_private(self.layout.run_folder(lineage.run_id).path)
-        with sharing(self.layout), catalog_errors(self.layout):
+        with commit_lock(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
-                return settle_lineage(engine, lineage)
+                return commit_lineage(engine, lineage)
             finally:
                 engine.dispose()
 
@@ -866,13 +881,15 @@ class Home:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
         from lineage_service.store.publish import withdraw
-        from lineage_service.store.sweeping import LostFiles, refuse_lost_files, sharer
+        from lineage_service.store.sweeping import LostFiles, catalog_mark, refuse_lost_files
 
         self._release()
         folder = self.layout.run_folder(commit.run.id)
         make_private(folder.path)
-        folder.mark_committed(sharer(self.layout, self._catalog))  # killed at any point, other catalogs leave it alone
-        with sharing(self.layout), catalog_errors(self.layout):
+        folder.mark_committed(
+            catalog_mark(self.layout, self._catalog)
+        )  # killed at any point, other catalogs leave it alone
+        with commit_lock(self.layout), catalog_errors(self.layout):
             engine = connect(self._url)
             try:
                 if self._catalog.erasures() == erasures:  # else it is refused for that reason
@@ -886,7 +903,7 @@ class Home:
                 engine.dispose()
 
 
-def _tuple(value: Any) -> tuple[str, ...] | None:
+def _as_tuple(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
     return (value,) if isinstance(value, str) else tuple(value)

@@ -54,7 +54,7 @@ Tell = Callable[[Event], None]
 
 
 @dataclass
-class Written:
+class StageOutput:
     """What a stage says of itself before it ends."""
 
     rows: int | None = None
@@ -71,16 +71,16 @@ class Stages:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def stage(self, label: str) -> Iterator[Written]:
+    def stage(self, label: str) -> Iterator[StageOutput]:
         with self._lock:
             self._begun += 1
             number = self._begun
-        self._told(Began(label, number, None if self.of is None else max(number, self.of)))
-        since, written = time.monotonic(), Written()
+        self._notify(Began(label, number, None if self.of is None else max(number, self.of)))
+        since, written = time.monotonic(), StageOutput()
         yield written
-        self._told(Ended(label, time.monotonic() - since, written.rows, written.bytes))
+        self._notify(Ended(label, time.monotonic() - since, written.rows, written.bytes))
 
-    def _told(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         with suppress(Exception):  # a listener that fails, or has gone, is no reason to fail a run
             self.tell(event)
 
@@ -89,7 +89,7 @@ def silent(_: Event) -> None:
     """Tells nobody."""
 
 
-def in_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """A size as a person reads it: 1.5 MB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:

@@ -8,7 +8,7 @@ from lineage_catalog.engine import connect
 from sqlalchemy import text
 
 from lineage_service import Home
-from lineage_service.audit.log import Entry, append
+from lineage_service.audit.log import LogEntry, write_entry
 from tests.empty_catalog import put_empty_catalog
 
 PERSON = "0f" * 16
@@ -19,12 +19,12 @@ def home_with_entries(folder: Path, count: int, url: str | None = None) -> Home:
         put_empty_catalog(folder / "home" / "catalog.db")
     home = Home.open(folder / "home", catalog=url)
     for number in range(count):
-        append(home.audit, entry(number))
+        write_entry(home.audit, entry(number))
     return home
 
 
-def entry(number: int) -> Entry:
-    return Entry(
+def entry(number: int) -> LogEntry:
+    return LogEntry(
         "access", f"R-{number}", {"customer": [PERSON]}, ["flow.a", "flow.b"], {"rows": number}, details={"runs": 1}
     )
 

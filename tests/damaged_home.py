@@ -21,7 +21,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, LineageInterrupted, StoreError
-from lineage_service.runs.index_lineage import Settling
+from lineage_service.runs.index_lineage import LineageBuild
 from lineage_service.store import checksums
 from lineage_service.store.shared_rows import record_files
 
@@ -166,7 +166,7 @@ def _run_interrupted(home: Home, workflow: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Settling, "settle", interrupt)
+        patched.setattr(LineageBuild, "settle", interrupt)
         with pytest.raises(LineageInterrupted):
             home.run(workflow)
 
@@ -186,8 +186,8 @@ WAYS = (("shop.ranked", "shop.people"), ("shop.ranked", "shop.orders"), ("shop.b
 
 def _same_rows(home: Home) -> list[Any]:
     """Which records of files the rows of all sources are: what questions over several runs go by."""
-    graph = home._ask.graph
-    ids = sorted({each.version_id for run in home._ask.reader.runs() for each in graph.sources(run.id)})
+    graph = home._current_questions.graph
+    ids = sorted({each.version_id for run in home._current_questions.reader.runs() for each in graph.sources(run.id)})
     found = [record_files(graph.version(each), home.layout.absolute) for each in ids]
     return [{file.path: [ids.tolist() for ids in runs.pairs()] for file, runs in each.items()} for each in found]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from lineage_service.spec.described import inputs_of, what_it_does
+from lineage_service.spec.described import describe_step, inputs_of
 
 CASES = Path(__file__).parent / "cases"
 CHARACTER, LINE, GAP, MARGIN = 7.3, 22, 130, 16
@@ -46,7 +46,7 @@ def picture(name: str) -> str:
     """The case as SVG."""
     found = case(name)
     expect = found["expect"]
-    steps = [f"{', '.join(inputs_of(step))} → {step['name']}: {what_it_does(step)}" for step in found["steps"]]
+    steps = [f"{', '.join(inputs_of(step))} → {step['name']}: {describe_step(step)}" for step in found["steps"]]
     used = {(table, rid) for sources in expect["backward"].values() for table, rids in sources.items() for rid in rids}
     absent = set(expect.get("absence", []))
 

@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert
 
 from lineage_service import Home
 from lineage_service.index import finish
-from lineage_service.index.finish import Finisher, Hop
+from lineage_service.index.finish import Hop, IndexBuilder
 from lineage_service.runs import report as record
 from tests.sealing import seal_anew
 
@@ -53,11 +53,11 @@ def where_sound() -> Iterator[None]:
 def both_layouts() -> Iterator[dict[str, list[Hop]]]:
     """While in force, a run's index is also built hop by hop, whatever it would compose; per run those hops."""
     kept: dict[str, list[Hop]] = {}
-    original, growth = Finisher.finish, finish.GROWTH
+    original, growth = IndexBuilder.build, finish.GROWTH
 
-    def finishing(self: Finisher) -> list[Hop]:
+    def finishing(self: IndexBuilder) -> list[Hop]:
         hops = original(self)
-        other = Finisher(self.tables, self.rows, self.versions, self.home, self.folder / "hops", self.engine)
+        other = IndexBuilder(self.tables, self.rows, self.versions, self.home, self.folder / "hops", self.engine)
         other.folder.mkdir()
         finish.GROWTH = -1.0
         try:
@@ -66,12 +66,12 @@ def both_layouts() -> Iterator[dict[str, list[Hop]]]:
             finish.GROWTH = growth
         return hops
 
-    Finisher.finish = finishing
+    IndexBuilder.build = finishing
     try:
         with where_sound():
             yield kept
     finally:
-        Finisher.finish = original
+        IndexBuilder.build = original
 
 
 def lay_out(home: Home, run_id: str, hops: list[Hop]) -> Home:

@@ -11,7 +11,7 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
-from lineage_service.audit.documents import written
+from lineage_service.audit.documents import write_document
 from lineage_service.audit.processing import end_of_term
 from lineage_service.bounded.limits import MOST_SECONDS, SECONDS, time_limit
 from lineage_service.errors import QuestionError
@@ -148,12 +148,12 @@ def test_no_verb_makes_missing_folders_for_its_result(folder, monkeypatch, capsy
 def test_a_document_is_written_to_a_pipe_and_through_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link.json").symlink_to(tmp_path / "elsewhere" / "plan.json")
-    written({"plan_id": "x"}, tmp_path / "link.json")
+    write_document({"plan_id": "x"}, tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
     assert json.loads((tmp_path / "elsewhere" / "plan.json").read_text()) == {"plan_id": "x"}
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    written({"plan_id": "x"}, tmp_path / "pipe")
+    write_document({"plan_id": "x"}, tmp_path / "pipe")
     assert json.loads(os.read(reader, 1000)) == {"plan_id": "x"}
     os.close(reader)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)  # it was written to, and not replaced by a file

@@ -304,12 +304,14 @@ def log_of(made):
 def noted(made, run, name, column):
     """As a run leaves it: whose the rows of a source are."""
     from lineage_service.store.layout import HomeLayout
-    from lineage_service.subjects.index import Declared
-    from lineage_service.subjects.noted import noted_subjects
+    from lineage_service.subjects.index import DeclaredSubject
+    from lineage_service.subjects.noted import index_sources
 
     folder = HomeLayout(made.folder).run_folder(run)
     version: Version = made.versions[run, name]
-    records = noted_subjects(folder, [Declared(name, "person", column)], {f"source:{name}": version}, lambda _: ())
+    records = index_sources(
+        folder, [DeclaredSubject(name, "person", column)], {f"source:{name}": version}, lambda _: ()
+    )
     engine = connect(made.url)
     with engine.begin() as connection:
         connection.execute(insert(models.subject_rows), [asdict(each) for each in records])
@@ -400,7 +402,7 @@ def test_sources_of_one_version_may_declare_persons_in_unlike_columns(tmp_path):
     made.run("b", {"src": Made(same, "source", {"subject": {"person": "manager"}})})
     made.run("c", {"src": Made(same, "source"), "o": Made(rows, hops={"src": [(0, 0), (1, 1), (2, 2)]})})
     with made.home as home:
-        found = rows_of_subjects(home._ask, home_key(home.layout), [Subject("person", "2")])
+        found = rows_of_subjects(home._current_questions, home_key(home.layout), [Subject("person", "2")])
     assert {each.dataset.workflow: each.rids.tolist() for each in found.found} == {name: [0, 1] for name in "abc"}
 
 

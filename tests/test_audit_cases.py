@@ -12,19 +12,19 @@ from lineage_cli.main import main
 
 from lineage_service import Home
 from lineage_service.audit import actor as actors
-from lineage_service.audit.case_listing import requests
+from lineage_service.audit.case_listing import list_cases
 from lineage_service.audit.cases import (
     KINDS,
     CaseOptions,
-    case_answered,
-    case_closed,
-    case_opened,
-    case_planned,
+    close_case,
     due_date,
+    open_or_update_case,
+    record_case_answer,
+    record_case_plan,
     require_approval,
 )
-from lineage_service.audit.log import Entry, logged
-from lineage_service.audit.log_retention import retain_log
+from lineage_service.audit.log import LogEntry, log_transaction
+from lineage_service.audit.log_retention import remove_expired_log_entries
 from lineage_service.errors import LineageError, NotFound, RunError
 from tests.audit_logs import by_hand, in_days, problems
 
@@ -62,20 +62,20 @@ def call(home, capsys):
 
 def plan(home, plan_id="p1", four_eyes=True, reference=REF, recipients=("Auditor Ltd",)):
     options = CaseOptions(reference)
-    with logged(home.audit, options.who) as writing:
-        case = case_planned(writing, options, "erasure", plan_id, four_eyes=four_eyes, recipients=recipients)
-        writing.append(Entry("plan-erasure", reference, details={"plan_id": plan_id}))
+    with log_transaction(home.audit, options.who) as writing:
+        case = record_case_plan(writing, options, "erasure", plan_id, four_eyes=four_eyes, recipients=recipients)
+        writing.append(LogEntry("plan-erasure", reference, details={"plan_id": plan_id}))
     return case
 
 
 def opened(home, kind="access", **options):
     given = CaseOptions(REF, **options)
-    with logged(home.audit, given.who) as writing:
-        return case_opened(writing, given, kind)
+    with log_transaction(home.audit, given.who) as writing:
+        return open_or_update_case(writing, given, kind)
 
 
 def listed(home, **options):
-    return {row["reference"]: row for row in requests(home.audit, **options).to_pylist()}
+    return {row["reference"]: row for row in list_cases(home.audit, **options).to_pylist()}
 
 
 # --- due ------------------------------------------------------------------------------------------------------
@@ -102,9 +102,9 @@ def test_open_cases_come_by_due_date_and_overdue_ones_are_marked(home):
     today = date(2021, 6, 10)
     for reference, received in (("late", "2021-04-01"), ("today", "2021-05-10"), ("later", "2021-06-01")):
         options = CaseOptions(reference, date.fromisoformat(received))
-        with logged(home.audit) as writing:
-            case_opened(writing, options, "access")
-    rows = requests(home.audit, today=today)
+        with log_transaction(home.audit) as writing:
+            open_or_update_case(writing, options, "access")
+    rows = list_cases(home.audit, today=today)
     assert [(row["reference"], row["days_left"], row["overdue"]) for row in rows.to_pylist()] == [
         ("late", -40, True),
         ("today", 0, False),
@@ -133,13 +133,13 @@ def test_details_of_a_case_need_a_case():
 
 
 def test_a_verb_without_a_reference_has_no_case(home):
-    with logged(home.audit) as writing:
-        assert case_opened(writing, CaseOptions(), "access") is None
-        assert case_planned(writing, CaseOptions(), "erasure", "p1") is None
-        assert case_answered(writing, CaseOptions()) is None
-        assert case_closed(writing, None) is None
+    with log_transaction(home.audit) as writing:
+        assert open_or_update_case(writing, CaseOptions(), "access") is None
+        assert record_case_plan(writing, CaseOptions(), "erasure", "p1") is None
+        assert record_case_answer(writing, CaseOptions()) is None
+        assert close_case(writing, None) is None
         with pytest.raises(LineageError, match="four eyes look at a case"):
-            case_planned(writing, CaseOptions(), "erasure", "p1", four_eyes=True)
+            record_case_plan(writing, CaseOptions(), "erasure", "p1", four_eyes=True)
     require_approval(home.audit, None, "p1")
     assert listed(home) == {}
 
@@ -156,16 +156,16 @@ def test_what_is_new_about_a_case_is_kept_and_logged(home):
 
 
 def test_an_access_is_done_when_it_is_answered(home):
-    with logged(home.audit) as writing:
-        assert case_answered(writing, CaseOptions(REF)).status == "done"
+    with log_transaction(home.audit) as writing:
+        assert record_case_answer(writing, CaseOptions(REF)).status == "done"
     assert listed(home) == {}
     assert listed(home, closed=True)[REF]["days_left"] is None
 
 
 def test_an_access_on_the_way_to_an_erasure_does_not_end_it(home):
     plan(home)
-    with logged(home.audit) as writing:
-        case = case_answered(writing, CaseOptions(REF))
+    with log_transaction(home.audit) as writing:
+        case = record_case_answer(writing, CaseOptions(REF))
     assert (case.kind, case.status, case.plan_id) == ("erasure", "planned", "p1")
 
 
@@ -177,8 +177,8 @@ def test_recipients_are_gathered(home):
 
 def test_a_case_and_its_deed_are_one_transaction(home):
     opened(home)
-    with pytest.raises(RunError), logged(home.audit) as writing:
-        case_planned(writing, CaseOptions(REF), "erasure", "p1")
+    with pytest.raises(RunError), log_transaction(home.audit) as writing:
+        record_case_plan(writing, CaseOptions(REF), "erasure", "p1")
         raise RunError("the plan could not be written")
     assert listed(home)[REF]["status"] == "open"
 
@@ -240,8 +240,8 @@ def test_without_four_eyes_no_approval_is_needed_and_ones_own_will_do(home):
 def test_an_approval_of_ones_own_is_worth_nothing_once_four_eyes_are_asked_for(home):
     plan(home, four_eyes=False)
     home.audit.approve(REF)
-    with logged(home.audit) as writing:
-        case_opened(writing, CaseOptions(REF), "erasure", four_eyes=True)
+    with log_transaction(home.audit) as writing:
+        open_or_update_case(writing, CaseOptions(REF), "erasure", four_eyes=True)
     with pytest.raises(RunError, match="cannot approve it"):
         require_approval(home.audit, REF, "p1")
 
@@ -325,29 +325,29 @@ def test_what_was_never_begun_can_be_refused(home):
 
 def test_what_is_done_is_not_refused(home):
     plan(home, four_eyes=False)
-    with logged(home.audit) as writing:
-        case_closed(writing, REF)
+    with log_transaction(home.audit) as writing:
+        close_case(writing, REF)
     with pytest.raises(RunError, match="is done"):
         home.audit.refuse(REF, "too late")
 
 
 def test_closed_cases_go_with_the_log(home):
     plan(home)
-    with logged(home.audit) as writing:
-        case_answered(writing, CaseOptions("DSR-2"))
-    assert retain_log(home.audit, 1, today=in_days(2)).cases == 1
+    with log_transaction(home.audit) as writing:
+        record_case_answer(writing, CaseOptions("DSR-2"))
+    assert remove_expired_log_entries(home.audit, 1, today=in_days(2)).cases == 1
     assert list(listed(home, closed=True)) == [REF], "open ones stay"
     assert home.audit.verify_log().ok
-    with logged(home.audit) as writing:
-        assert case_opened(writing, CaseOptions("DSR-2"), "access") is not None, "it may come again"
+    with log_transaction(home.audit) as writing:
+        assert open_or_update_case(writing, CaseOptions("DSR-2"), "access") is not None, "it may come again"
 
 
 def test_a_case_stays_as_long_as_the_log_knows_it(home):
-    with logged(home.audit) as writing:
-        writing.append(Entry("access"))
-        case_answered(writing, CaseOptions(REF))
+    with log_transaction(home.audit) as writing:
+        writing.append(LogEntry("access"))
+        record_case_answer(writing, CaseOptions(REF))
     by_hand(home, "UPDATE audit_log SET at = '2999-01-01T00:00:00.000+00:00' WHERE verb = 'case'")
-    result = retain_log(home.audit, 1, today=in_days(2))
+    result = remove_expired_log_entries(home.audit, 1, today=in_days(2))
     assert (result.entries, result.cases) == (1, 0)
 
 
@@ -355,7 +355,7 @@ def test_a_case_stays_as_long_as_the_log_knows_it(home):
 
 
 def test_audit_requests(home, call):
-    with logged(home.audit):
+    with log_transaction(home.audit):
         pass
     assert call("audit", "requests")[0] == 0, "an empty list is a list"
     plan(home)

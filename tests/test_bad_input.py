@@ -354,7 +354,7 @@ def test_two_runs_at_once(spark, tmp_path):
 
 def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
     """Before the outputs are committed; what comes after is in test_capture.py."""
-    from lineage_service.spark.staging import Writing
+    from lineage_service.spark.staging import RunWriter
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -366,7 +366,7 @@ def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
     ]
     for name in ("dataset", "once", "_write"):
         with monkeypatch.context() as patch, Home.open(tmp_path / "home") as home:
-            patch.setattr(Writing, name, interrupt)
+            patch.setattr(RunWriter, name, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 home.run(flow(tmp_path, steps=steps), capture="stage")
             assert home.runs().count() == 0

@@ -29,13 +29,13 @@ BY_VALUE = {"name": "t", "op": "aggregate", "input": "both", "by": {"g": "k % 2"
 def written(monkeypatch) -> list[str]:
     """The physical plans of all that is written."""
     plans: list[str] = []
-    original = staging.Writing._write
+    original = staging.RunWriter._write
 
     def writing(self, frame, *words, **more):
         plans.append(physical(frame))
         return original(self, frame, *words, **more)
 
-    monkeypatch.setattr(staging.Writing, "_write", writing)
+    monkeypatch.setattr(staging.RunWriter, "_write", writing)
     return plans
 
 

@@ -22,10 +22,10 @@ from lineage_service.errors import (
     SourceError,
     WorkflowError,
 )
-from lineage_service.index.columns import fits, write_turned
+from lineage_service.index.columns import fits_in_memory, write_inverted_column
 from lineage_service.index.engine import DuckIndexEngine
 from lineage_service.runs import unfinished_lineage as reindex
-from lineage_service.runs.index_lineage import Settling
+from lineage_service.runs.index_lineage import LineageBuild
 from lineage_service.runs.workflow_file import explain_workflow
 from tests.strategies import ASKED_FOR
 
@@ -70,7 +70,7 @@ def failing_settle(monkeypatch, error: BaseException) -> None:
     def fail(self, stages):
         raise error
 
-    monkeypatch.setattr(Settling, "settle", fail)
+    monkeypatch.setattr(LineageBuild, "settle", fail)
 
 
 @pytest.mark.parametrize("steps", [[GROUPED], [COMPUTED]], ids=["direct", "read again"])
@@ -168,7 +168,7 @@ def test_two_that_finish_the_same_index_do_no_harm(spark, tmp_path, monkeypatch)
 
 def test_a_question_waits_for_whoever_is_at_work(spark, tmp_path, monkeypatch):
     path = flow(tmp_path, [GROUPED])
-    settle, locked = Settling.settle, reindex.locked
+    settle, locked = LineageBuild.build, reindex.run_folder_lock
     held, asked = threading.Event(), threading.Event()
 
     def slow(self, stages):
@@ -179,13 +179,13 @@ def test_a_question_waits_for_whoever_is_at_work(spark, tmp_path, monkeypatch):
     def told(folder, waiting):
         return locked(folder, lambda: (asked.set(), waiting()))
 
-    monkeypatch.setattr(Settling, "settle", slow)
+    monkeypatch.setattr(LineageBuild, "settle", slow)
     monkeypatch.setattr(reindex, "locked", told)
     with Home.open(tmp_path / "home") as home, Home.open(tmp_path / "home") as other:
         runner = threading.Thread(target=home.run, args=[path])
         runner.start()
         assert held.wait(120)
-        monkeypatch.setattr(Settling, "settle", settle)
+        monkeypatch.setattr(LineageBuild, "settle", settle)
         assert other.rows("t").arrow().num_rows == 7, "outputs are readable before their lineage is"
         assert len(pairs(other)) == 30
         runner.join()
@@ -208,12 +208,12 @@ def test_a_source_that_changes_in_between_is_refused_and_outputs_stay(spark, tmp
 
 
 def test_a_capture_that_fails_on_the_way_costs_no_outputs(spark, tmp_path, monkeypatch):
-    from lineage_service.spark.strategies import _Injected
+    from lineage_service.spark.strategies import _InjectedGroups
 
     def fail(self, measures):
         raise CaptureSuspect("Spark ran out of memory")
 
-    monkeypatch.setattr(_Injected, "aggregated", fail)
+    monkeypatch.setattr(_InjectedGroups, "aggregated", fail)
     path = flow(tmp_path, [COMPUTED])
     with Home.open(tmp_path / "home") as home:
         report = home.run(path, capture="inject")
@@ -404,16 +404,16 @@ def test_a_column_of_ids_is_turned_round_as_a_sort_would(tmp_path, largest):
     for number, part in enumerate((ids[:1_234], ids[1_234:])):
         files.append(str(tmp_path / f"{number}.parquet"))
         pq.write_table(pa.table({"h": pa.array(part, pa.int64())}), files[-1])
-    turned = pq.read_table(write_turned(files, "h", tmp_path / "turned")).to_pylist()
+    turned = pq.read_table(write_inverted_column(files, "h", tmp_path / "turned")).to_pylist()
     expected = sorted((each, row) for row, each in enumerate(ids) if each is not None)
     assert [(pair["b"], pair["a"]) for pair in turned] == expected
 
 
 def test_what_does_not_fit_into_memory_is_turned_round_by_the_engine(spark, tmp_path, monkeypatch):
     monkeypatch.setenv("SMOKE_MEMORY", "1kB")
-    assert not fits(30)
+    assert not fits_in_memory(30)
     monkeypatch.delenv("SMOKE_MEMORY")
-    assert fits(30)
+    assert fits_in_memory(30)
     found = []
     for inside in (True, False):
         monkeypatch.setattr("lineage_service.index.finish.fits", lambda _, inside=inside: inside)

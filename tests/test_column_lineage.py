@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from lineage_service.plan.build import Plan, build_plan
-from lineage_service.plan.carried import carried_columns
+from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.column_lineage import column_lineage, column_origins
-from lineage_service.plan.deciding import deciding_column, holds_extreme
+from lineage_service.plan.deciding import deciding_column, is_extremum
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.schema import Column, Schema
-from lineage_service.spec.loader import load_workflow, loaded_again
+from lineage_service.spec.loader import load_recorded_workflow, load_workflow
 from lineage_service.store.known import known_schema
 from tests.generate import Generator, random_plan
 from tests.reference import Unsupported, canonical, evaluate
@@ -317,7 +317,7 @@ def test_steps_that_are_read_many_times(tmp_path):
     plan = plan_of(tmp_path, "\n".join(steps))
     assert lineage(plan) == {"id": "a.id ~ a.amount", "m": "a.amount ~ a.id"}
     assert deciding_column(plan.steps["s60"], "m", plan.sources["a"]) == "amount"
-    assert not holds_extreme(plan.steps["s60"], "id")
+    assert not is_extremum(plan.steps["s60"], "id")
 
 
 # --- marks --------------------------------------------------------------------------------------------------------
@@ -342,12 +342,12 @@ DOES_NOT_CARRY = [
 
 @pytest.mark.parametrize(("text", "carries"), [*((t, True) for t in CARRIES), *((t, False) for t in DOES_NOT_CARRY)])
 def test_what_carries_a_mark(text, carries):
-    assert any(column.name == "x" for column in carried_columns(Expression(text).tree)) is carries
+    assert any(column.name == "x" for column in disclosed_columns(Expression(text).tree)) is carries
 
 
 def test_a_very_long_expression_is_followed():
     text = " + ".join(["x"] * 3000)
-    assert len(carried_columns(Expression(text).tree)) == 3000
+    assert len(disclosed_columns(Expression(text).tree)) == 3000
 
 
 def test_a_count_stays_unmarked_however_it_is_used(tmp_path):
@@ -430,7 +430,7 @@ def test_which_column_decides_a_measure(title, tmp_path):
     assert deciding_column(plan.steps["o"], "M", plan.sources["a"]) == expected
     assert deciding_column(plan.steps["o"], "m", plan.sources["c"]) is None
     if expected:
-        assert holds_extreme(plan.steps["o"], "m")
+        assert is_extremum(plan.steps["o"], "m")
 
 
 # --- against the oracle -------------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def test_what_is_not_told_does_not_matter(first):
             "steps": random.steps, "outputs": {name: {} for name in random.outputs},
         }  # fmt: skip
         schemas = {name: Schema(tuple(map(Column, columns))) for name, columns in random.schemas.items()}
-        plan = build_plan(loaded_again(json.dumps(content), "flow"), schemas)
+        plan = build_plan(load_recorded_workflow(json.dumps(content), "flow"), schemas)
         before = random.evaluate()
         known = {output: column_lineage(plan.steps[output]) for output in random.outputs}
         for source, columns in random.schemas.items():

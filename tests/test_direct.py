@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.capture.direct import _Column, kind_of, translated
+from lineage_service.capture.direct import _Column, comparable_type, translate_predicate
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.plan.expressions import Expression
 from lineage_service.runs import index_lineage as settle
@@ -212,7 +212,7 @@ TYPES = {"i": "bigint", "d": "decimal(15,2)", "w": "decimal(38,20)", "s": "strin
 
 
 def resolve(parts):
-    return _Column(0, parts[0], kind_of(TYPES[parts[0]])) if parts[0] in TYPES else None
+    return _Column(0, parts[0], comparable_type(TYPES[parts[0]])) if parts[0] in TYPES else None
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def resolve(parts):
      "t >= '1998-12-01'", "s IS NOT NULL", "i BETWEEN 1 AND 3", "i <=> 3", "(i = 1)", "s = s"],
 )  # fmt: skip
 def test_predicates_that_duckdb_may_evaluate(text):
-    assert translated(Expression(text), resolve) is not None
+    assert translate_predicate(Expression(text), resolve) is not None
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_predicates_that_duckdb_may_evaluate(text):
      ("DATE '2024-02-29' + INTERVAL '1' YEAR", "2025-02-28"), ("DATE '2024-01-31' - INTERVAL 2 MONTHS", "2023-11-30")],
 )  # fmt: skip
 def test_days_that_are_spelled_out_are_what_spark_makes_of_them(spark, text, day):
-    assert translated(Expression(f"t < {text}"), resolve) == f"(t0.\"t\" < DATE '{day}')"
+    assert translate_predicate(Expression(f"t < {text}"), resolve) == f"(t0.\"t\" < DATE '{day}')"
     assert str(spark.sql(f"SELECT CAST({text} AS STRING)").first()[0]).startswith(day)
 
 
@@ -240,4 +240,4 @@ def test_days_that_are_spelled_out_are_what_spark_makes_of_them(spark, text, day
      r"s = 'a\tb'", "i = 99999999999999999999", "s IN ('a', NULL)", "cast(s as int) = 3", "t = DATE '98-1-1'", "i", "w = i", "w > 0.000000000000000000001", "i IN (1, w)"],
 )  # fmt: skip
 def test_predicates_that_only_spark_may_evaluate(text):
-    assert translated(Expression(text), resolve) is None
+    assert translate_predicate(Expression(text), resolve) is None

@@ -21,7 +21,7 @@ from lineage_cli.main import ALIASES, PROGRAM, VERBS, cli
 
 from lineage_service import Home
 from lineage_service.audit.facade import Audit
-from lineage_service.capture.describe import described
+from lineage_service.capture.describe import format_plan
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import instrument
 from lineage_service.errors import NotFound
@@ -287,7 +287,7 @@ def test_architecture_shows_the_plan_of_the_shop():
 
     _, plan, _ = checked_workflow(ROOT / "workflows" / "shop" / "revenue.yml", None, unknown)
     sizes = Sizes({"customers": 12, "items": 110, "orders": 40})
-    assert f"```text\n{described(instrument(plan, 'auto', sizes))}\n```" in text_of(ARCHITECTURE)
+    assert f"```text\n{format_plan(instrument(plan, 'auto', sizes))}\n```" in text_of(ARCHITECTURE)
 
 
 def test_architecture_names_every_table_of_the_catalog():

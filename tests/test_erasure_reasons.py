@@ -6,7 +6,7 @@ import pytest
 from lineage_cli.plans import certificate_lines, plan_lines
 
 from lineage_service.audit.superseding import CHANGED_SOURCES
-from lineage_service.audit.verifying import Verdict, told
+from lineage_service.audit.verifying import Verdict, format_verdict
 from tests.test_erasure_rules import PER_CITY, SAME, Flow, name, told_of, who
 
 # Persons 0, 3 and 5 live in Ulm, 1 and 4 in Bonn, 2 alone in Kiel.
@@ -95,7 +95,7 @@ def test_the_verdict_says_whether_the_sources_were_rewritten(spark, tmp_path, mo
     verdict = flow.home.audit.verify(flow.certificate, values=[name(1)])
     assert verdict.holds and verdict.to_json()["holds"]
     left = "the source files were not rewritten and may still hold the person's rows"
-    (line,) = [line for line in told(verdict).splitlines() if line.startswith("verdict: ")]
+    (line,) = [line for line in format_verdict(verdict).splitlines() if line.startswith("verdict: ")]
     (done,) = [line for line in certificate_lines(certificate) if line.startswith("erasure done: ")]
     if rewrite:
         assert line == "verdict: holds" and verdict.reservations == [] and left not in done

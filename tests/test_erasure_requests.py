@@ -17,7 +17,7 @@ from lineage_catalog.engine import connect
 from lineage_cli.main import main
 
 from lineage_service.audit import applying, facade
-from lineage_service.audit.scanning import Values
+from lineage_service.audit.scanning import SearchedValues
 from lineage_service.errors import StoreError
 from lineage_service.store.references import References
 from tests.erasure_shop import FIRST_ID, GONE, PEOPLE, Shop, person, put_back, values
@@ -422,7 +422,7 @@ def test_verify_finds_a_value_that_was_put_back(shop, capsys):
 
 
 def test_a_number_inside_of_a_longer_one_is_another():
-    values_given = Values(frozenset(["70004", "Person-0004"]))
-    assert values_given.inside("order 70004") and values_given.in_bytes(b"id70004,")
-    assert not values_given.inside("17700041") and not values_given.in_bytes(b'"mtime_ns": 1794870004123')
-    assert values_given.inside("xPerson-00041") and values_given.in_bytes(b"170004 and 70004")
+    values_given = SearchedValues(frozenset(["70004", "Person-0004"]))
+    assert values_given.occurs_inside("order 70004") and values_given.occurs_in_bytes(b"id70004,")
+    assert not values_given.occurs_inside("17700041") and not values_given.occurs_in_bytes(b'"mtime_ns": 1794870004123')
+    assert values_given.occurs_inside("xPerson-00041") and values_given.occurs_in_bytes(b"170004 and 70004")

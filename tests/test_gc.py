@@ -19,7 +19,7 @@ from lineage_service import Home
 from lineage_service.doctor.examine import examine
 from lineage_service.errors import RunError, StoreError
 from lineage_service.store import sweeping
-from lineage_service.store.layout import HomeLayout, sharing, working_folder
+from lineage_service.store.layout import HomeLayout, commit_lock, working_folder
 from lineage_service.store.versions import Version
 from tests.made_home import made_home
 from tests.made_runs import Made, MadeHome
@@ -172,13 +172,13 @@ def test_nobody_commits_while_files_are_removed(tmp_path, monkeypatch):
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         os.close(lock)
         seen.append(given)
-        return sweeping.Swept(0, 0, 0, ())
+        return sweeping.SweepResult(0, 0, 0, ())
 
     monkeypatch.setattr(sweeping, "sweep", looked)
     with made.home as home:
         home.gc()
     assert seen
-    with sharing(layout), sharing(layout):  # commits do not keep each other waiting
+    with commit_lock(layout), commit_lock(layout):  # commits do not keep each other waiting
         pass
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lineage_service.capture.describe import described
+from lineage_service.capture.describe import format_plan
 from lineage_service.capture.instrument import instrument
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Column, Schema
@@ -52,4 +52,4 @@ def same_as_golden(text: str, path: Path) -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_instrumented_plan(name, tmp_path):
     plan = plan_of(name, tmp_path)
-    same_as_golden(described(instrument(plan, "stage")), GOLDEN / f"{name.replace('/', '-')}.txt")
+    same_as_golden(format_plan(instrument(plan, "stage")), GOLDEN / f"{name.replace('/', '-')}.txt")

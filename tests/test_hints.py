@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service.errors import WorkflowError
-from lineage_service.plan.arities import ARITIES, takes
+from lineage_service.plan.arities import ARITIES, accepts_argument_count
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.runs.workflow_file import validate_workflow
 from lineage_service.spec.loader import load_workflow
@@ -154,7 +154,7 @@ def spark_accepts(frame, op: str, text: str) -> bool:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-    from lineage_service.plan.expressions import over_window
+    from lineage_service.plan.expressions import add_over_clauses
 
     try:
         match op:
@@ -164,7 +164,7 @@ def spark_accepts(frame, op: str, text: str) -> bool:
                 made = frame.groupBy("i").agg(F.expr(text).alias("v"))
             case "window":
                 try:
-                    text = over_window(Expression(text), "PARTITION BY t")
+                    text = add_over_clauses(Expression(text), "PARTITION BY t")
                 except ExpressionError:
                     return False
                 made = frame.withColumn("v", F.expr(text))
@@ -271,7 +271,7 @@ def test_every_count_of_arguments_that_is_refused_spark_refuses(spark):
     for name, (counts, onwards) in ARITIES.items():
         tried = [min(chain(counts, [onwards] if onwards is not None else [])) - 1]
         tried += [max(counts) + 1] if onwards is None else []
-        for count in (each for each in tried if each >= 0 and not takes(name, each)):
+        for count in (each for each in tried if each >= 0 and not accepts_argument_count(name, each)):
             try:
                 _ = frame.selectExpr(f"{name}({', '.join(['id'] * count)}) AS x").schema
                 wrong.append((name, count))

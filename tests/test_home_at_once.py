@@ -19,7 +19,7 @@ from lineage_service.doctor.examine import examine
 from lineage_service.errors import LineageError, StoreError
 from lineage_service.store import sweeping, unpublished
 from lineage_service.store.layout import HomeLayout, try_lock, working_folder
-from lineage_service.store.layout import sweeping as sweeping_home
+from lineage_service.store.layout import sweep_lock as sweeping_home
 from lineage_service.store.notes import note_text
 from lineage_service.store.published_folder import MARK, write_mark
 from lineage_service.subjects.key import home_key

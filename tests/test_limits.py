@@ -82,7 +82,7 @@ def home(tmp_path, monkeypatch):
 
 def end_the_process(home: Home) -> int:
     """A question that nothing but the end of its process stops."""
-    before = home._ask.session.pid
+    before = home._current_questions.session.pid
     with pytest.raises(QuestionError, match=r"took longer than 0\.3 s"):
         home.query(f"SELECT * FROM a WHERE {LEVENSHTEIN}", timeout=0.3).arrow()
     assert before is not None and not is_running(before)
@@ -105,11 +105,11 @@ def test_one_process_answers_question_after_question(home):
     home.close()  # the process is kept for the next home that is opened here, and knows nothing of this one
     with Home.open(home.layout.path) as again:
         assert len(again.rows("a", where="k > 1").arrow())
-        assert again._ask.session.pid == first
+        assert again._current_questions.session.pid == first
         os.kill(first, signal.SIGKILL)
     with Home.open(home.layout.path) as again:
         assert len(again.rows("a", where="k > 1").arrow())
-        assert again._ask.session.pid != first
+        assert again._current_questions.session.pid != first
 
 
 def test_questions_without_expressions_need_no_process(home):

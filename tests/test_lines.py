@@ -20,9 +20,9 @@ from lineage_service.spark.sources import SourceOpener
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store import text as original
 from lineage_service.store.layout import HomeLayout
-from lineage_service.store.lines import RowPlace, places
+from lineage_service.store.lines import RowPlace, places_at
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.versions import Origin, Version, VersionFile, file_of, file_state
+from lineage_service.store.versions import OriginalFile, Version, VersionFile, file_of, file_state
 
 ROW = "m STRING, t STRING"
 CSV = {"format": "csv", "schema": ROW}
@@ -167,7 +167,7 @@ def test_every_record_is_on_the_line_that_is_told(opened, monkeypatch, name, chu
     home, folder, versions = opened
     monkeypatch.setattr(original, "CHUNK", chunk)
     version, options = versions[name], SOURCES[name][0].get("options", {})
-    found = places(version, range(version.rows), home.absolute)
+    found = places_at(version, range(version.rows), home.absolute)
     told = [(each.file, each.row, each.line, each.changed) for each in found]
     truth = true_places(folder / name, options)
     assert markers(home, version) == [marker for marker, *_ in truth]
@@ -186,7 +186,7 @@ def test_origins_count_the_records_of_each_file(opened):
 
 def test_places_come_in_the_order_asked_for(opened):
     home, _, versions = opened
-    found = places(versions["lines_of_json"], [9, 0, 6, 0, 5], home.absolute)
+    found = places_at(versions["lines_of_json"], [9, 0, 6, 0, 5], home.absolute)
     assert [(Path(each.file).name, each.row, each.line) for each in found] == [
         ("f.json.gz", 0, 2), ("a plain.json", 0, 1), ("c arrays.json", 2, 4), ("a plain.json", 0, 1),
         ("c arrays.json", 1, 1),
@@ -195,7 +195,7 @@ def test_places_come_in_the_order_asked_for(opened):
 
 def version_of(path: Path, rows: int, **reading: str) -> Version:
     state = file_state(str(path))
-    origin = Origin(str(path), state.size, state.mtime_ns, state.fingerprint, rows, 0)
+    origin = OriginalFile(str(path), state.size, state.mtime_ns, state.fingerprint, rows, 0)
     copy = VersionFile("runs/r/sources/s/part-0.parquet", 9, 9, "", rows, 0, {})
     return Version("v", "snapshot", (copy,), (), origins=(origin,), reading=reading)
 
@@ -204,17 +204,17 @@ def test_no_line_is_told_of_a_file_that_changed(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a\nb\n", encoding="utf-8")
     version = version_of(path, 2, format="csv")
-    assert places(version, [1], str) == [RowPlace(str(path), 1, 2, False)]
+    assert places_at(version, [1], str) == [RowPlace(str(path), 1, 2, False)]
     stat = path.stat()
     path.write_text("\nb", encoding="utf-8")
-    assert places(version, [1], str) == [RowPlace(str(path), 1, None, True)]
+    assert places_at(version, [1], str) == [RowPlace(str(path), 1, None, True)]
     path.write_text("a\nb\n", encoding="utf-8")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert places(version, [1], str) == [RowPlace(str(path), 1, 2, False)]
+    assert places_at(version, [1], str) == [RowPlace(str(path), 1, 2, False)]
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
-    assert places(version, [1], str) == [RowPlace(str(path), 1, None, True)]
+    assert places_at(version, [1], str) == [RowPlace(str(path), 1, None, True)]
     path.unlink()
-    assert places(version, [0], str) == [RowPlace(str(path), 0, None, True)]
+    assert places_at(version, [0], str) == [RowPlace(str(path), 0, None, True)]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_no_line_is_told_of_a_file_that_changed(tmp_path):
 def test_no_line_is_told_where_records_are_not_told_surely(tmp_path, name, content, rows, reading):
     path = tmp_path / name
     path.write_bytes(content)
-    assert places(version_of(path, rows, **reading), [0], str) == [RowPlace(str(path), 0, None, False)]
+    assert places_at(version_of(path, rows, **reading), [0], str) == [RowPlace(str(path), 0, None, False)]
 
 
 def test_parquet_rows_have_a_file_and_a_row(spark, tmp_path):
@@ -255,11 +255,11 @@ def test_parquet_rows_have_a_file_and_a_row(spark, tmp_path):
     first, third = str(tmp_path / "data" / "1 a.parquet"), str(tmp_path / "data" / "3.parquet")
     for snapshot in (False, True):
         version = opener.open("s", SourceSpec(path="data", snapshot=snapshot), None).version
-        assert places(version, [4, 1, 2], home.absolute) == [
+        assert places_at(version, [4, 1, 2], home.absolute) == [
             RowPlace(third, 2, None, False), RowPlace(first, 1, None, False), RowPlace(third, 0, None, False),
         ]  # fmt: skip
     Path(third).unlink()
-    assert places(version, [2, 0], home.absolute) == [
+    assert places_at(version, [2, 0], home.absolute) == [
         RowPlace(third, 0, None, True), RowPlace(first, 0, None, False),
     ]  # fmt: skip
     assert [file_of(version.files, position) for position in range(5)] == [0, 0, 2, 2, 2]
@@ -274,6 +274,6 @@ def test_snapshots_of_older_homes_are_placed_in_their_copy(tmp_path):
     old = Version.from_json("v", json.dumps(body))
     assert old == replace(now, origins=(), reading={})
     copy = str(tmp_path / "runs/r/sources/s/part-0.parquet")
-    assert places(old, [1], lambda inside: str(tmp_path / inside)) == [RowPlace(copy, 1, None, False)], (
+    assert places_at(old, [1], lambda inside: str(tmp_path / inside)) == [RowPlace(copy, 1, None, False)], (
         "ours: it does not change"
     )

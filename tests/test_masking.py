@@ -19,7 +19,7 @@ from lineage_cli.trace_page import page_of
 from sqlalchemy import select
 
 from lineage_service.errors import QuestionError, StoreError
-from lineage_service.query.rows import Shape
+from lineage_service.query.rows import AnswerShape
 from lineage_service.query.selection import Selection
 from tests.made_runs import Made, MadeHome
 
@@ -269,7 +269,7 @@ def test_a_column_that_is_called_like_our_own_table_is_no_way_round(tmp_path):
 def test_questions_of_two_threads_are_told_apart(home):
     masks = home._ask.masks
     masks.start()
-    home._ask.rows("customers", Selection(all=True), Shape(reveal=True))
+    home._ask.rows("customers", Selection(all=True), AnswerShape(reveal=True))
     other = threading.Thread(target=masks.start)
     other.start()
     other.join()

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lineage_service.capture.direct import translated
+from lineage_service.capture.direct import translate_predicate
 from lineage_service.capture.estimate import selectivity
 from lineage_service.errors import WorkflowError
 from lineage_service.plan import expressions
@@ -93,13 +93,13 @@ def test_long_expressions_are_legal(text):
     expression = Expression(text)
     assert len(expression.columns) <= 2
     assert 0 <= selectivity(expression) <= 1
-    assert expression.repeatable and not expression.aggregates
+    assert expression.repeatable and not expression.has_aggregate
 
 
 def test_a_chain_that_is_too_deep_for_duckdb_is_left_to_spark():
     long, short = (Expression(" and ".join(["x > 1"] * count)) for count in (5_000, 20))
     assert long.is_deep and not short.is_deep
-    assert translated(long, lambda _: pytest.fail("it would be translated")) is None
+    assert translate_predicate(long, lambda _: pytest.fail("it would be translated")) is None
 
 
 def test_an_order_is_refused_alike():

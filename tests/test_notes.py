@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lineage_service.audit.kept_values import VALUES, keep_values, kept_values
+from lineage_service.audit.kept_values import VALUES, load_correction_values, save_correction_values
 from lineage_service.errors import LineageError
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout
 from lineage_service.store.notes import note_body, note_text
@@ -32,12 +32,12 @@ def test_a_note_of_an_earlier_version_is_read():
 
 def test_damaged_values_of_a_rectification_are_not_applied(tmp_path):
     home = HomeLayout(tmp_path)
-    keep_values(home, "p1", BODY)
-    assert kept_values(home, "p1") == BODY
+    save_correction_values(home, "p1", BODY)
+    assert load_correction_values(home, "p1") == BODY
     path = tmp_path / "plans" / "p1" / VALUES
     path.write_text(path.read_text().replace('"12"', '"13"'))
     with pytest.raises(LineageError, match=r"plans/p1/values\.json', are damaged"):
-        kept_values(home, "p1")
+        load_correction_values(home, "p1")
 
 
 def test_a_damaged_place_is_not_published_to(tmp_path):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.audit.planning import Scope, not_covered
+from lineage_service.audit.planning import RequestScope, not_covered
 from lineage_service.errors import QuestionError
 from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
 from lineage_service.subjects.finding import required_key, rows_of_subjects
@@ -184,8 +184,12 @@ def test_a_way_that_is_past_its_retention_is_told(tmp_path):
         document = home.audit.access("person=4").document
         assert not document["complete"]
         assert [each["dataset"] for each in document["not_looked_into"]] == ["b.tot"]
-        rows = rows_of_subjects(home._ask, required_key(home._ask), [Subject("person", "4")])
-        assert any("lineage is cut at 'b.tot'" in each for each in not_covered(home._ask, Scope(rows)))
+        rows = rows_of_subjects(
+            home._current_questions, required_key(home._current_questions), [Subject("person", "4")]
+        )
+        assert any(
+            "lineage is cut at 'b.tot'" in each for each in not_covered(home._current_questions, RequestScope(rows))
+        )
         for answer in (
             home.backward("b.j", rid=0, to="b.raw", rids=True),
             home.backward("b.j", rid=0, to="b.raw", count=True),

@@ -10,7 +10,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageInterrupted
-from lineage_service.runs.index_lineage import Settling
+from lineage_service.runs.index_lineage import LineageBuild
 
 WORKFLOW = """
 version: 1
@@ -39,7 +39,7 @@ def pending(spark, tmp_path_factory, request):
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched, Home.open(folder / "home") as home:
-        patched.setattr(Settling, "settle", interrupt)
+        patched.setattr(LineageBuild, "settle", interrupt)
         with pytest.raises(LineageInterrupted):
             home.run(folder / "pending.yml", capture=request.param)
         assert home.runs().to_pylist()[0]["lineage"] == "pending"

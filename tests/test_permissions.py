@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lineage_service.audit.kept_values import keep_values
+from lineage_service.audit.kept_values import save_correction_values
 from lineage_service.doctor.examine import examine
 from lineage_service.errors import StoreError
 from lineage_service.store.layout import HomeLayout, working_folder
-from lineage_service.store.permissions import make_private, mask
+from lineage_service.store.permissions import make_private, permission_mask
 from tests.made_runs import Made, MadeHome
 
 WORKFLOW = """
@@ -74,7 +74,7 @@ def test_what_python_begins_to_write_is_reached_by_nobody(tmp_path):
     try:
         with working_folder(home) as folder:
             assert not folder.path.stat().st_mode & 0o077
-        keep_values(home, "0123", {"name": "Ada"})
+        save_correction_values(home, "0123", {"name": "Ada"})
     finally:
         os.umask(before)
     assert loose(home.path / "plans") == []
@@ -113,7 +113,7 @@ def test_more_is_allowed_where_it_was_asked_for(old, monkeypatch):
     for wrong in ("077x", "888", "777"):
         monkeypatch.setenv("SMOKE_UMASK", wrong)
         with pytest.raises(StoreError, match="SMOKE_UMASK must be three octal digits"):
-            mask()
+            permission_mask()
 
 
 def test_links_are_not_followed(old, tmp_path):

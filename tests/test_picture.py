@@ -14,15 +14,15 @@ from lineage_catalog.writer import commit_run
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, WorkflowError
-from lineage_service.render.pictures.box_layout import Frame, Size, laid_out
+from lineage_service.render.pictures.box_layout import Frame, Size, lay_out
 from lineage_service.render.pictures.dot import dot
-from lineage_service.render.pictures.mermaid import fenced, mermaid
+from lineage_service.render.pictures.mermaid import markdown_block, mermaid
 from lineage_service.render.pictures.page import page
 from lineage_service.render.pictures.svg import svg
-from lineage_service.render.pictures.text_width import bold_width, cells, mono_width, wrapped
-from lineage_service.runs.run_sizes import LastRun, Pairs, steps_of
+from lineage_service.render.pictures.text_width import bold_width, cells, mono_width, wrap_text
+from lineage_service.runs.run_sizes import LastRun, PairCount, step_row_counts
 from lineage_service.runs.workflow_file import picture_of_workflow
-from lineage_service.runs.workflow_graph import Box, Edge, Picture, workflow_picture
+from lineage_service.runs.workflow_graph import Box, Picture, PictureEdge, workflow_picture
 from tests.test_golden_plans import GOLDEN, same_as_golden
 
 SHOP = Path(__file__).parent.parent / "workflows" / "shop" / "revenue.yml"
@@ -119,7 +119,7 @@ def shop_run(**changes) -> LastRun:
         "variables": {},
         "spaces": {"source:customers": 12, "source:orders": 40, "source:items": 1100, "step:priced": 72, "step:ranked": 8, "step:silent": 2},
         "outputs": {"ranked": 8, "silent": 2},
-        "pairs": (Pairs("ranked", "items", 72, "stage"), Pairs("gone", "items", 1, "stage")),
+        "pairs": (PairCount("ranked", "items", 72, "stage"), PairCount("gone", "items", 1, "stage")),
     }  # fmt: skip
     return LastRun(**{**given, **changes})
 
@@ -159,7 +159,7 @@ def test_an_output_of_another_name_is_a_box_of_its_own():
     picture = workflow_picture(REVENUE, LastRun("r", "v", "2026", {}, {"step:totals": 3}, {"totals": 3, "report": 3}))
     report = next(box for box in picture.boxes if box.name == "report")
     assert (report.kind, report.place, report.rows) == ("output", "out/report", 3)
-    assert Edge("revenue.totals", "revenue.report", 3) in picture.edges
+    assert PictureEdge("revenue.totals", "revenue.report", 3) in picture.edges
     assert "→ out/report" in svg(picture)
 
 
@@ -211,7 +211,7 @@ def test_workflows_are_linked_where_they_share_rows(home):
         picture = opened.graph()
     boxes = {box.id: box for box in picture.boxes}
     assert picture.lanes == ("", "crm", "rates", "revenue"), "shared sources first, readers behind what they read"
-    assert Edge("rates.daily", "revenue.fx", 30, "link") in picture.edges
+    assert PictureEdge("rates.daily", "revenue.fx", 30, "link") in picture.edges
     shared = boxes[".orders1"]
     assert (shared.name, shared.rows, shared.lane) == ("people, orders", 50, "")
     assert {edge.end for edge in picture.edges if edge.start == ".orders1"} == {"crm.known", "revenue.totals"}
@@ -225,7 +225,7 @@ def test_a_link_to_what_was_made_anew_since_says_so(home):
     commit(home, "r4", RATES, {"raw": 101, "daily": 31}, {"raw": "raw2", "daily": "daily2"})
     with Home.open(home) as opened:
         picture = opened.graph()
-    assert Edge("rates.daily", "revenue.fx", 30, "link", "an earlier run") in picture.edges
+    assert PictureEdge("rates.daily", "revenue.fx", 30, "link", "an earlier run") in picture.edges
     assert '"30, an earlier run"' in mermaid(picture)
 
 
@@ -238,7 +238,7 @@ def test_rows_of_steps_follow_from_what_was_counted():
         {"name": "once", "op": "project", "input": "some", "columns": ["a"], "distinct": True},
         {"name": "shown", "op": "with_columns", "input": "once", "columns": {"b": "a"}},
     ]
-    assert steps_of({"steps": steps}, {"sorted": 7, "once": 2}) == {
+    assert step_row_counts({"steps": steps}, {"sorted": 7, "once": 2}) == {
         "sorted": 7, "read": 7, "met": 7, "once": 2, "shown": 2,
     }  # fmt: skip
 
@@ -291,12 +291,14 @@ def random_picture(seed: int, steps: int, lanes: int = 1) -> Picture:
             "does " * chance.randint(0, 30),
         )
         for below in chance.sample(own, k=chance.randint(1, 3)):
-            edges.append(Edge(below.id, box.id, chance.choice([None, 5, 10**9]), chance.choice(["rows", "absence"])))
+            edges.append(
+                PictureEdge(below.id, box.id, chance.choice([None, 5, 10**9]), chance.choice(["rows", "absence"]))
+            )
         boxes.append(box)
     for _ in range(lanes * 2):
         start, end = chance.sample(boxes, 2)
         if start.lane != end.lane:
-            edges.append(Edge(start.id, end.id, 3, "link"))
+            edges.append(PictureEdge(start.id, end.id, 3, "link"))
     return Picture("random", tuple(boxes), tuple(edges), tuple(f"w{lane}" for lane in range(lanes)))
 
 
@@ -305,7 +307,7 @@ def test_no_edge_runs_through_a_box_and_no_boxes_overlap(seed, lanes):
     picture = random_picture(seed, 30, lanes)
     chance = random.Random(seed)
     sizes = {box.id: Size(chance.uniform(60, 300), chance.uniform(30, 100)) for box in picture.boxes}
-    layout = laid_out(picture, sizes, {})
+    layout = lay_out(picture, sizes, {})
     frames = list(layout.frames.items())
     for position, (_, frame) in enumerate(frames):
         assert 0 <= frame.x <= frame.x + frame.width <= layout.width + 0.01
@@ -328,7 +330,7 @@ def test_no_edge_runs_through_a_box_and_no_boxes_overlap(seed, lanes):
 
 def test_lanes_keep_their_boxes():
     picture = random_picture(3, 40, 3)
-    layout = laid_out(picture, {box.id: Size(100, 40) for box in picture.boxes}, {"w1": 900.0})
+    layout = lay_out(picture, {box.id: Size(100, 40) for box in picture.boxes}, {"w1": 900.0})
     assert layout.lanes["w1"].width >= 900
     for box in picture.boxes:
         lane, frame = layout.lanes[box.lane], layout.frames[box.id]
@@ -337,7 +339,7 @@ def test_lanes_keep_their_boxes():
 
 def test_a_chain_of_five_hundred_steps_is_drawn():
     boxes = tuple(Box(f"b{n}", "step", f"b{n}", "w") for n in range(500))
-    edges = tuple(Edge(f"b{n}", f"b{n + 1}") for n in range(499))
+    edges = tuple(PictureEdge(f"b{n}", f"b{n + 1}") for n in range(499))
     assert svg(Picture("long", boxes, edges, ("w",))).count('class="box') == 500
 
 
@@ -346,7 +348,7 @@ def test_a_chain_of_five_hundred_steps_is_drawn():
 
 @pytest.mark.parametrize("text", ["", "one", "two words", "x" * 200, "日本語" * 40, "a b " * 60, "tab\tand\nline"])
 def test_wrapped_text_fits(text):
-    lines = wrapped(text, 34, 3)
+    lines = wrap_text(text, 34, 3)
     assert len(lines) <= 3
     assert all(cells(line) <= 34 for line in lines)
     joined = "".join(lines).replace(" ", "")
@@ -426,7 +428,7 @@ def test_mermaid_keeps_boxes_of_like_names_apart():
 
 
 def test_markdown_is_a_fenced_block():
-    assert fenced("flowchart TD\n") == "```mermaid\nflowchart TD\n```\n"
+    assert markdown_block("flowchart TD\n") == "```mermaid\nflowchart TD\n```\n"
 
 
 class Tags(HTMLParser):

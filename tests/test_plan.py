@@ -8,8 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service.errors import WorkflowError
-from lineage_service.plan.conjuncts import keyed_condition
-from lineage_service.plan.expressions import Expression, ExpressionError, over_window, sort_key, with_stars_expanded
+from lineage_service.plan.conjuncts import parse_equi_condition
+from lineage_service.plan.expressions import (
+    Expression,
+    ExpressionError,
+    add_over_clauses,
+    sort_key,
+    with_stars_expanded,
+)
 from lineage_service.runs.workflow_file import validate_workflow
 
 
@@ -179,9 +185,9 @@ def test_stars_never_see_our_columns():
 
 def test_window_functions_get_their_window():
     window = "PARTITION BY `k`"
-    assert over_window(Expression("v / sum(v)"), window) == f"v / sum(v) OVER ({window})"
-    assert over_window(Expression("lag(v) ignore nulls + 1"), window) == f"lag(v) ignore nulls OVER ({window}) + 1"
-    filtered = over_window(Expression("sum(v) filter (where v > max_v)"), window)
+    assert add_over_clauses(Expression("v / sum(v)"), window) == f"v / sum(v) OVER ({window})"
+    assert add_over_clauses(Expression("lag(v) ignore nulls + 1"), window) == f"lag(v) ignore nulls OVER ({window}) + 1"
+    filtered = add_over_clauses(Expression("sum(v) filter (where v > max_v)"), window)
     assert filtered == f"sum(v) filter (where v > max_v) OVER ({window})"
 
 
@@ -219,7 +225,7 @@ def test_no_expressions(text):
     ],
 )
 def test_conjuncts_of_a_semi_join(on, keys):
-    found = keyed_condition(Expression(on), lambda ref: "left" if ref.parts[0].startswith("l") else "right")
+    found = parse_equi_condition(Expression(on), lambda ref: "left" if ref.parts[0].startswith("l") else "right")
     assert (list(found.keys) if found else None) == keys
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from lineage_cli.trace_page import page_of
 from lineage_cli.traced import tree_of
-from lineage_cli.trees import drawn
+from lineage_cli.trees import draw_tree
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError, SourceError, WorkflowError
@@ -211,7 +211,7 @@ def test_a_record_that_cannot_be_read_is_followed_all_the_same(tmp_path):
         assert trace.record.values == {}
         assert "no longer where it was" in trace.root.unreadable
         assert [each.dataset for each in trace.ahead] == ["flow.out"]
-        told = "\n".join(drawn(tree_of(trace, 60), 60))
+        told = "\n".join(draw_tree(tree_of(trace, 60), 60))
         assert "came from " in told
         assert "(the file is no longer there)" in told
         assert "rows not shown: source 'flow.s' is no longer where" in told

@@ -27,10 +27,10 @@ LARGER = 1 + 2**-49
 @pytest.fixture
 def noise(monkeypatch):
     """Makes every double that a refresh computes larger in its last digits, by DuckDB and by Spark."""
-    from lineage_service.refresh.by_duckdb import Nearby
-    from lineage_service.spark.refreshing import Region
+    from lineage_service.refresh.by_duckdb import DuckDbRefresh
+    from lineage_service.spark.refreshing import TouchedRowWriter
 
-    written, dataset = Nearby._written, Region.dataset
+    written, dataset = DuckDbRefresh._write_version, TouchedRowWriter.dataset
 
     def noisy_table(self, node, table, columns):
         for name, kind in columns:
@@ -47,8 +47,8 @@ def noise(monkeypatch):
                 frame = frame.withColumn(field.name, F.col(f"`{field.name}`") * F.lit(LARGER))
         return dataset(self, each, type(relation)(frame, relation.columns, relation.handles))
 
-    monkeypatch.setattr(Nearby, "_written", noisy_table)
-    monkeypatch.setattr(Region, "dataset", noisy_frame)
+    monkeypatch.setattr(DuckDbRefresh, "_written", noisy_table)
+    monkeypatch.setattr(TouchedRowWriter, "dataset", noisy_frame)
 
 
 FLOW = """

@@ -8,7 +8,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.query.engine import QueryEngine
-from lineage_service.refresh.rows import COPY, numbered, same_values
+from lineage_service.refresh.rows import COPY, number_equal_rows, same_values
 from lineage_service.store.versions import VersionColumn
 
 TYPES = {
@@ -57,7 +57,7 @@ def test_which_values_are_the_same(engine, kind):
 def test_rows_with_unlike_zeros_are_numbered_apart(engine):
     columns = [VersionColumn("v", "double", "v")]
     rows = f"SELECT * FROM (VALUES ({ZERO}, 0), ({MINUS_ZERO}, 1), ({ZERO}, 2)) t(v, _rid)"
-    found = engine.rows(f"SELECT _rid, {COPY} FROM ({numbered(rows, columns)}) ORDER BY 1")
+    found = engine.rows(f"SELECT _rid, {COPY} FROM ({number_equal_rows(rows, columns)}) ORDER BY 1")
     assert [tuple(row) for row in found] == [(0, 1), (1, 1), (2, 2)]
 
 

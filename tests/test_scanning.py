@@ -4,16 +4,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service.audit.scanning import Scan, Values
+from lineage_service.audit.scanning import ResidueScan, SearchedValues
 
-WANTED = Values(frozenset(["7"]), columns=frozenset(["a", "person"]))
+WANTED = SearchedValues(frozenset(["7"]), columns=frozenset(["a", "person"]))
 
 
 def found_in(home, name, table):
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path)
-    scan = Scan(WANTED)
+    scan = ResidueScan(WANTED)
     scan.folder(home, lambda each: str(each.relative_to(home)))
     return scan.found
 

@@ -421,7 +421,7 @@ def test_rids_and_positions_are_inverse():
     ],
 )
 def test_removed_rows_leave_gaps_in_spark_and_duckdb_alike(spark, tmp_path, files, kept):
-    from lineage_service.spark.columns import Names
+    from lineage_service.spark.columns import CaptureColumnNames
 
     for number, numbers in enumerate(files):
         parquet(tmp_path / "gaps" / f"{number}.parquet", numbers)
@@ -439,17 +439,17 @@ def test_removed_rows_leave_gaps_in_spark_and_duckdb_alike(spark, tmp_path, file
     assert asked.execute(scan.select_positions([])).fetchall() == []
     from dataclasses import replace
 
-    relation = replace(whole, version=version).relation(Names("_smoke_"), captured=True)
+    relation = replace(whole, version=version).relation(CaptureColumnNames("_smoke_"), captured=True)
     assert {row["n"]: row["_smoke_h0"] for row in relation.frame.collect()} == wanted
 
 
 @pytest.mark.parametrize("files", [1, 3, 130])
 def test_filters_and_columns_are_pushed_into_the_scan(spark, tmp_path, files):
-    from lineage_service.spark.columns import Names
+    from lineage_service.spark.columns import CaptureColumnNames
 
     for number in range(files):
         parquet(tmp_path / "s" / f"{number:03d}.parquet", [number], other=["x"], third=[1.5])
-    frame = opened(spark, tmp_path, "s").relation(Names("_smoke_"), captured=True).frame
+    frame = opened(spark, tmp_path, "s").relation(CaptureColumnNames("_smoke_"), captured=True).frame
     asked = frame.filter("n > 1").select("n", "_smoke_h0")
     plan = asked._jdf.queryExecution().executedPlan().toString()
     # A broadcast of the files' first positions is no shuffle of the data.

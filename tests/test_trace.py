@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from lineage_cli.trace_page import page_of
 from lineage_cli.traced import tree_of
-from lineage_cli.trees import drawn, width_of
+from lineage_cli.trees import draw_tree, width_of
 
 from lineage_service import Home
 from lineage_service.errors import NotFound, QuestionError
@@ -168,9 +168,9 @@ def test_which_record(home):
 
 def test_sixty_columns_and_pipes(home):
     trace = home.trace("rich", rid=0)
-    narrow = list(drawn(tree_of(trace, 60), 60))
+    narrow = list(draw_tree(tree_of(trace, 60), 60))
     assert all(width_of(line) <= 60 for line in narrow)
-    whole = "\n".join(drawn(tree_of(trace, None), None))
+    whole = "\n".join(draw_tree(tree_of(trace, None), None))
     assert "first.per_city: 1 row, read as cities" in whole
     assert "├┄ first.blocked: by the absence of a match in all 2 rows" in whole or "└┄ first.blocked" in whole
     assert "named: left join using who" in whole

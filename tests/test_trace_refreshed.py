@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lineage_cli.traced import tree_of
-from lineage_cli.trees import drawn
+from lineage_cli.trees import draw_tree
 
 from lineage_service import Home
 from lineage_service.store.lines import GIVEN
@@ -55,7 +55,7 @@ def home(spark, tmp_path, monkeypatch):
 def came_from(home: Home, dataset: str, rid: int) -> str:
     """What the text of a trace says of a source's row."""
     trace = home.trace(dataset, rid=rid)
-    (line,) = [line for line in drawn(tree_of(trace, None), None) if "came from" in line]
+    (line,) = [line for line in draw_tree(tree_of(trace, None), None) if "came from" in line]
     place, shown = trace.record.place, json.loads(json.dumps(trace.record.to_json(), default=str))
     assert (place is None) == ("file" not in shown) and (trace.record.origin is None) == ("origin" not in shown)
     return line.partition("came from ")[2]

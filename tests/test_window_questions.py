@@ -227,7 +227,7 @@ def test_rows_come_and_go_by_ranges_and_points(monkeypatch):
         monkeypatch.setattr(presence, "LONG", (0, 2, 1000)[turn % 3])  # by blocks, either, by points
         has_ranges = turn % 6 > 0
         size = random.randint(1, 30)
-        counts = presence.RangeCounts(size) if has_ranges else presence.Counts(size)
+        counts = presence.RangeCounts(size) if has_ranges else presence.PathCounts(size)
         known: list[tuple[int, int]] = []
         reached, step = [0] * size, 0
         while step < 25:
@@ -251,7 +251,7 @@ def test_rows_come_and_go_by_ranges_and_points(monkeypatch):
                 reached = after
             steps, low_, past_, weights = (np.array([each[n] for each in changes], np.int64) for n in range(4))
             if isinstance(counts, presence.RangeCounts):
-                events = counts.add_ranges(presence.Ranges.summed([presence.Ranges(steps, low_, past_, weights)]))
+                events = counts.add_ranges(presence.Ranges.sum_overlaps([presence.Ranges(steps, low_, past_, weights)]))
             else:
                 events = counts.add(presence.Events(steps, low_, weights))
             found = zip(events.steps.tolist(), events.numbers.tolist(), events.weights.tolist(), strict=True)
@@ -264,7 +264,7 @@ def test_moves_of_several_are_cut_at_the_same_steps():
             steps = np.arange(first, past)
             yield moving_rows.Moves(first, past, presence.Events(steps, steps * 10, np.ones_like(steps)))
 
-    found = list(moving_rows.in_step([moves(0, 4, 6), moves(0, 1, 5, 6)]))
+    found = list(moving_rows.align_moves([moves(0, 4, 6), moves(0, 1, 5, 6)]))
     assert [(each[0].first, each[0].past) for each in found] == [(0, 1), (1, 4), (4, 5), (5, 6)]
     for both in found:
         for each in both:
@@ -274,7 +274,7 @@ def test_moves_of_several_are_cut_at_the_same_steps():
 def test_the_nth_mark_is_found():
     random = Random(5)
     for size in (1, 2, 3, 8, 29):
-        marks, there = diff_moving.Marks(size), set[int]()
+        marks, there = diff_moving.FenwickTree(size), set[int]()
         for _ in range(60):
             place = random.randrange(size)
             marks.add(place, -1 if place in there else 1)
@@ -286,8 +286,8 @@ def test_the_nth_mark_is_found():
 def test_equal_rows_are_not_looked_at_one_by_one(monkeypatch):
     """A source of equal rows, of which one more is behind each change: few of them are looked at each time."""
     looked: list[int] = []
-    real = diff_moving.Marks.place_of
-    monkeypatch.setattr(diff_moving.Marks, "place_of", lambda *given: looked.append(1) or real(*given))
+    real = diff_moving.FenwickTree.place_of
+    monkeypatch.setattr(diff_moving.FenwickTree, "place_of", lambda *given: looked.append(1) or real(*given))
     rows = 500
 
     class Growing:
@@ -300,9 +300,11 @@ def test_equal_rows_are_not_looked_at_one_by_one(monkeypatch):
             for rid in rids:
                 yield [int(rid)], []
 
-    sides = tuple(diff_moving.Side(each, np.arange(rows), np.zeros(rows, np.int64)) for each in (None, Growing()))
+    sides = tuple(
+        diff_moving.SourceVersionRows(each, np.arange(rows), np.zeros(rows, np.int64)) for each in (None, Growing())
+    )
     difference = diff_moving.MovingDifference(sides, 1, np.array([], np.int64), "looked up", named=False)
-    for n, tally, behind in difference.counted([(n, None, n) for n in range(rows)], 3):
+    for n, tally, behind in difference.count_changes([(n, None, n) for n in range(rows)], 3):
         assert (tally.counts, behind) == ([n + 1, 0, 0, 0, 0, 0], (0, n + 1))
         assert [each.after for each in tally.shown] == list(range(min(n + 1, 3)))
     assert len(looked) <= 3 * rows

@@ -13,7 +13,7 @@ from lineage_service import Home
 from lineage_service.capture.window_reads import Interval, Point, window_reads
 from lineage_service.errors import LineageError
 from lineage_service.plan.expressions import ExpressionError
-from lineage_service.plan.frames import frame_clause
+from lineage_service.plan.frames import parse_frame
 from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
 from tests.made_runs import PEER, Made, MadeHome
 
@@ -316,12 +316,12 @@ def test_what_measures_read(tmp_path, measures, more, wanted):
 )
 def test_frames_that_are_none(frame, told):
     with pytest.raises(ExpressionError) as error:
-        frame_clause(frame, None)
+        parse_frame(frame, None)
     assert told in error.value.message
 
 
 def test_a_comment_is_no_part_of_a_frame():
-    assert frame_clause("ROWS 2 PRECEDING -- two", None).text == "ROWS 2 PRECEDING"
+    assert parse_frame("ROWS 2 PRECEDING -- two", None).text == "ROWS 2 PRECEDING"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from lineage_service import Home
 from lineage_service.arguments import checked_arguments
 from lineage_service.audit.access import Access
 from lineage_service.errors import QuestionError
-from lineage_service.query.engine import translated
+from lineage_service.query.engine import translate_duckdb_errors
 from lineage_service.query.gate import checked_order, checked_predicate
 from tests.made_home import made_home
 
@@ -25,7 +25,7 @@ def test_a_refused_function_is_called_as_the_user_wrote_it(written):
 
 @pytest.mark.parametrize("sql", ["regexp_matches('a', '(')", "format('{:d}', 'secret')", "'x' LIKE 'a' ESCAPE 'bb'"])
 def test_a_value_that_a_function_cannot_take_is_told_in_plain_words(sql):
-    with pytest.raises(QuestionError) as told, translated(Path(".smoke")):
+    with pytest.raises(QuestionError) as told, translate_duckdb_errors(Path(".smoke")):
         duckdb.sql(f"SELECT {sql}").fetchall()
     assert "Exception" not in str(told.value) and "secret" not in str(told.value)
     assert "a value that it cannot take" in str(told.value)
@@ -58,7 +58,7 @@ def test_no_error_tells_to_change_settings_of_duckdb(sql, expected):
     config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     connection = duckdb.connect(config=config)
     connection.execute("CREATE TABLE t AS SELECT range AS k, 1 AS v FROM range(5); SET pivot_limit = 3")
-    with pytest.raises(QuestionError) as told, translated(Path(".smoke")):
+    with pytest.raises(QuestionError) as told, translate_duckdb_errors(Path(".smoke")):
         connection.sql(sql).fetchall()
     assert expected in str(told.value)
     assert not [word for word in SETTINGS if word in str(told.value).replace(expected, "")]

@@ -39,7 +39,7 @@ class LogRecord:
     previous: str
     hash: str
 
-    def sealed(self, seal: Seal) -> str:
+    def expected_seal(self, seal: Seal) -> str:
         """The hash that this entry must have: over all its fields and the hash before."""
         fields = {name: value for name, value in asdict(self).items() if name != "hash"}
         return seal(_canonical("log entry", fields))
@@ -69,7 +69,7 @@ class CaseRecord:
     updated_at: str
     seal: str = ""
 
-    def sealed(self, seal: Seal) -> str:
+    def expected_seal(self, seal: Seal) -> str:
         """The seal that this case must have."""
         fields = {name: value for name, value in asdict(self).items() if name != "seal"}
         return seal(_canonical("case", fields))
@@ -97,7 +97,7 @@ def append_entry(connection: Connection, draft: LogRecord, seal: Seal, behind: L
     """
     last = behind or last_entry(connection)
     numbered = replace(draft, number=1 if last is None else last.number + 1, previous="" if last is None else last.hash)
-    entry = replace(numbered, hash=numbered.sealed(seal))
+    entry = replace(numbered, hash=numbered.expected_seal(seal))
     connection.execute(insert(models.audit_log).values(**asdict(entry)))
     return entry
 
@@ -144,7 +144,7 @@ def last_older_than(connection: Connection, moment: str) -> LogRecord | None:
 
 def remove_entries(connection: Connection, up_to: int) -> int:
     """Takes entries away from the front; how many."""
-    _overwriting(connection)
+    _enable_secure_delete(connection)
     table = models.audit_log
     return connection.execute(delete(table).where(table.c.number <= up_to)).rowcount
 
@@ -170,7 +170,7 @@ def cases(connection: Connection, *, closed: bool = False) -> list[CaseRecord]:
 def write_case(connection: Connection, record: CaseRecord, seal: Seal) -> CaseRecord:
     """The case as it was written, sealed: in place of the one of its reference, or new."""
     table = models.audit_requests
-    values = asdict(replace(record, seal=record.sealed(seal)))
+    values = asdict(replace(record, seal=record.expected_seal(seal)))
     changed = connection.execute(update(table).where(table.c.reference == record.reference).values(**values))
     if not changed.rowcount:
         connection.execute(insert(table).values(**values))
@@ -181,7 +181,7 @@ def remove_cases(connection: Connection, older_than: str, opened: str) -> int:
     """Takes closed cases away that nobody has touched since, and of whose opening (entries of the verb `opened`) the
     log knows no more; how many.
     """
-    _overwriting(connection)
+    _enable_secure_delete(connection)
     table, log = models.audit_requests, models.audit_log
     told = select(log.c.request).where(log.c.verb == opened, log.c.request.is_not(None))
     old = delete(table).where(
@@ -190,13 +190,13 @@ def remove_cases(connection: Connection, older_than: str, opened: str) -> int:
     return connection.execute(old).rowcount
 
 
-def references(connection: Connection, most: int = 20) -> Sequence[str]:
+def case_references(connection: Connection, most: int = 20) -> Sequence[str]:
     """References of cases, for whoever looked for another."""
     table = models.audit_requests
     return list(connection.execute(select(table.c.reference).order_by(table.c.due).limit(most)).scalars())
 
 
-def _overwriting(connection: Connection) -> None:
+def _enable_secure_delete(connection: Connection) -> None:
     """SQLite would only mark the bytes of a removed row as free; they are to be gone."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -47,12 +47,12 @@ class _SharedStatements(LRUCache[Any, Any]):
     would compile its statements anew: its keys begin with the dialect, of which each engine has an instance."""
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
-        return super().get(self._shared(key), default)
+        return super().get(self._key_without_engine(key), default)
 
     def __setitem__(self, key: tuple[Any, ...], value: Any) -> None:
-        super().__setitem__(self._shared(key), value)
+        super().__setitem__(self._key_without_engine(key), value)
 
-    def _shared(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _key_without_engine(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(type(part) if isinstance(part, Dialect) else part for part in key)
 
 
@@ -66,7 +66,7 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     A question waits `wait` seconds for a lock. Who writes (execution option `writing`) is alone until it has
     committed: on SQLite by the lock on the file, on PostgreSQL by a lock that belongs to the transaction.
     """
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     sqlite = parsed.get_backend_name() == "sqlite"
     try:
         if sqlite:
@@ -90,17 +90,17 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     return engine
 
 
-def hidden(url: str) -> str:
+def url_without_password(url: str) -> str:
     """The URL as it may be shown: without its password."""
     try:
-        parsed = _parsed(url)
+        parsed = _parse_url(url)
     except CatalogError:
         return "a URL that cannot be read"
     shown = parsed.set(query={key: "***" if key in SECRETS else value for key, value in parsed.query.items()})
     return shown.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=True)
 
 
-def named(engine: Engine) -> str:
+def catalog_label(engine: Engine) -> str:
     """The catalog as messages name it: on SQLite with its file."""
     database = engine.url.database
     return f"the catalog '{Path(database).name}'" if engine.dialect.name == "sqlite" and database else "the catalog"
@@ -108,18 +108,18 @@ def named(engine: Engine) -> str:
 
 def may_exist(url: str) -> bool:
     """Whether there may be a catalog: on SQLite its file is there; a server would have to be asked."""
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     return parsed.get_backend_name() != "sqlite" or (bool(parsed.database) and Path(str(parsed.database)).is_file())
 
 
 def catalog_file(url: str) -> Path | None:
     """The file of a catalog on SQLite, whether it is there or not; None for a server."""
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database and not parsed.database.startswith("file:")
     return Path(str(parsed.database)) if is_file and parsed.database != ":memory:" else None
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     """The URL's parts, with our driver where it names none. Errors quote nothing: a password may be anywhere in it."""
     try:
         parsed = make_url(url)
@@ -198,7 +198,7 @@ def _begin_postgresql(connection: Any) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
 
 
-def empty_log(engine: Engine) -> None:
+def truncate_write_ahead_log(engine: Engine) -> None:
     """Has SQLite write its log into the file and empty it, so that removed rows are in neither. Where somebody is
     reading it stays: the last process that closes the catalog does the same."""
     if engine.dialect.name != "sqlite":
@@ -222,9 +222,9 @@ def revision(engine: Engine) -> str | None:
             row = connection.execute(text("SELECT version_num FROM alembic_version")).first()
             return None if row is None else str(row[0])
     except SQLAlchemyError as error:
-        raise CatalogError(f"cannot open {named(engine)}: {short_message(error)}") from error
+        raise CatalogError(f"cannot open {catalog_label(engine)}: {short_message(error)}") from error
     except ValueError as error:
-        raise _no_text(engine) from error
+        raise _invalid_utf8(engine) from error
 
 
 def check_pages(engine: Engine, *, whole: bool = False) -> None:
@@ -241,19 +241,19 @@ def check_pages(engine: Engine, *, whole: bool = False) -> None:
         large = Path(database).stat().st_size > MOST_PAGES
         with engine.connect() as connection:
             if large and not whole:
-                sound = all(_is_sound(connection, index) for table in FOUND_BY for index in table.indexes)
+                sound = all(_is_index_consistent(connection, index) for table in FOUND_BY for index in table.indexes)
             else:
                 sound = connection.execute(text("PRAGMA integrity_check(1)")).scalar_one() == "ok"
     except (SQLAlchemyError, OSError) as error:
         reason = short_message(error) if isinstance(error, SQLAlchemyError) else (error.strerror or "").lower()
-        raise CatalogError(f"cannot open {named(engine)}: {reason}") from error
+        raise CatalogError(f"cannot open {catalog_label(engine)}: {reason}") from error
     except ValueError as error:
-        raise _no_text(engine) from error
+        raise _invalid_utf8(engine) from error
     if not sound:
-        raise DamagedCatalog(f"{named(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
+        raise DamagedCatalog(f"{catalog_label(engine)} is damaged: SQLite finds its pages inconsistent", RESTORE)
 
 
-def _is_sound(connection: Connection, index: Index) -> bool:
+def _is_index_consistent(connection: Connection, index: Index) -> bool:
     """Whether an index of SQLite has the rows that its table has, no more and no fewer."""
     assert index.table is not None
     table, columns = index.table.name, ", ".join(["rowid", *(column.name for column in index.columns)])
@@ -264,8 +264,8 @@ def _is_sound(connection: Connection, index: Index) -> bool:
     return found[0] == found[1]
 
 
-def _no_text(engine: Engine) -> DamagedCatalog:
-    return DamagedCatalog(f"{named(engine)} is damaged: a text in it is no valid UTF-8", RESTORE)
+def _invalid_utf8(engine: Engine) -> DamagedCatalog:
+    return DamagedCatalog(f"{catalog_label(engine)} is damaged: a text in it is no valid UTF-8", RESTORE)
 
 
 def require_head(engine: Engine) -> bool:
@@ -275,7 +275,7 @@ def require_head(engine: Engine) -> bool:
         return False
     if found > HEAD:
         raise CatalogError(
-            f"{named(engine)} is of a newer version (revision {found}, this one knows {HEAD})",
+            f"{catalog_label(engine)} is of a newer version (revision {found}, this one knows {HEAD})",
             "upgrade: pip install --upgrade smoke-lineage",
         )
     return found == HEAD
@@ -294,10 +294,10 @@ def migrate(url: str, to: str = "head") -> None:
         with _migrating:
             command.upgrade(config, to)
     except SQLAlchemyError as error:
-        raise CatalogError(f"cannot prepare {named(connect(url))}: {short_message(error)}") from error
+        raise CatalogError(f"cannot prepare {catalog_label(connect(url))}: {short_message(error)}") from error
     except CommandError:
         unknown = "its revision is not known to this version"
-        raise CatalogError(f"cannot prepare {named(connect(url))}: {unknown}") from None
+        raise CatalogError(f"cannot prepare {catalog_label(connect(url))}: {unknown}") from None
 
 
 def short_message(error: SQLAlchemyError) -> str:

@@ -45,7 +45,7 @@ def unfinished_erasures(connection: Connection) -> list[ErasureRecord]:
     return [ErasureRecord(**row._mapping) for row in rows]
 
 
-def switch(
+def switch_runs(
     connection: Connection,
     record: ErasureRecord,
     runs: Iterable[tuple[str, Commit | None]],
@@ -109,7 +109,7 @@ class TextPlace:
     key: tuple[tuple[str, str], ...]
 
 
-def texts(connection: Connection) -> Iterable[tuple[TextPlace, str]]:
+def user_texts(connection: Connection) -> Iterable[tuple[TextPlace, str]]:
     """Every text that a user may have written a value into."""
     for table, keys, columns in TEXTS:
         for name in columns:
@@ -132,7 +132,7 @@ def replace_text(connection: Connection, place: TextPlace, new: str) -> None:
 # --- bytes ----------------------------------------------------------------------------------------------------
 
 
-def overwrite_freed(connection: Connection) -> None:
+def enable_secure_delete(connection: Connection) -> None:
     """Has SQLite overwrite what is deleted in this transaction."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Select, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, DamagedCatalog, named, short_message
+from lineage_catalog.engine import CatalogError, DamagedCatalog, catalog_label, short_message
 from lineage_catalog.records import (
     ColumnRecord,
     DatasetRecord,
@@ -22,7 +22,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import all_broken, described
+from lineage_catalog.seals import all_broken_scopes, scope_text
 
 Record = TypeVar("Record")
 
@@ -118,16 +118,16 @@ class CatalogReader:
         query = select(*_RUN).where(models.runs.c.status == status).order_by(models.runs.c.ordinal.desc()).limit(limit)
         if workflow is not None:
             query = query.where(models.runs.c.workflow == workflow)
-        return self._all(query, RunRecord)
+        return self._records(query, RunRecord)
 
     def run(self, run_id: str) -> RunRecord | None:
         """The run of just that id, committed or kept for its failed checks."""
-        return next(iter(self._all(select(*_RUN).where(models.runs.c.id == run_id), RunRecord)), None)
+        return next(iter(self._records(select(*_RUN).where(models.runs.c.id == run_id), RunRecord)), None)
 
     def unfinished_runs(self) -> list[RunRecord]:
         """Runs whose lineage is not complete, oldest first."""
         query = select(*_RUN).where(models.runs.c.lineage != "complete").order_by(models.runs.c.ordinal)
-        return self._all(query, RunRecord)
+        return self._records(query, RunRecord)
 
     def stamp(self) -> Stamp:
         """Changes whenever a run is committed or taken out: what was found by name before may then be another."""
@@ -147,22 +147,24 @@ class CatalogReader:
         """The latest committed run of each workflow."""
         table = models.runs
         latest = select(func.max(table.c.ordinal)).where(_COMMITTED).group_by(table.c.workflow)
-        return self._all(select(*_RUN).where(table.c.ordinal.in_(latest)).order_by(table.c.workflow), RunRecord)
+        return self._records(select(*_RUN).where(table.c.ordinal.in_(latest)).order_by(table.c.workflow), RunRecord)
 
     def runs_with_prefix(self, prefix: str) -> list[RunRecord]:
         query = select(*_RUN).where(models.runs.c.id.startswith(prefix, autoescape=True)).limit(20)
-        return self._all(query.order_by(models.runs.c.ordinal.desc()), RunRecord)
+        return self._records(query.order_by(models.runs.c.ordinal.desc()), RunRecord)
 
     def workflows(self) -> list[str]:
         query = select(models.runs.c.workflow).where(_COMMITTED).distinct().order_by(models.runs.c.workflow)
         return [str(row[0]) for row in self._rows(query)]
 
     def steps(self, run_id: str) -> list[StepRecord]:
-        return self._all(select(*_STEP).where(models.run_steps.c.run_id == run_id), StepRecord)
+        return self._records(select(*_STEP).where(models.run_steps.c.run_id == run_id), StepRecord)
 
     def datasets(self, run_id: str) -> list[DatasetRecord]:
         query = select(models.run_datasets).where(models.run_datasets.c.run_id == run_id)
-        return self._all(query.order_by(models.run_datasets.c.role.desc(), models.run_datasets.c.name), DatasetRecord)
+        return self._records(
+            query.order_by(models.run_datasets.c.role.desc(), models.run_datasets.c.name), DatasetRecord
+        )
 
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
         """The latest run of each workflow that has, or had, a dataset of that name."""
@@ -181,7 +183,7 @@ class CatalogReader:
             .group_by(models.runs.c.workflow)
         )
         query = select(*_RUN).where(models.runs.c.ordinal.in_(latest)).order_by(models.runs.c.workflow)
-        return self._all(query, RunRecord)
+        return self._records(query, RunRecord)
 
     def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
         """Every committed run's dataset that is one of these versions, as a source."""
@@ -190,32 +192,32 @@ class CatalogReader:
         query = select(table).where(
             table.c.version_id.in_(version_ids), table.c.role == "source", table.c.run_id.in_(committed)
         )
-        return self._all(query, DatasetRecord)
+        return self._records(query, DatasetRecord)
 
     def makers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
         """The runs' outputs and kept steps that are one of these versions."""
         table = models.run_datasets
         query = select(table).where(table.c.version_id.in_(version_ids), table.c.role != "source")
-        return self._all(query, DatasetRecord)
+        return self._records(query, DatasetRecord)
 
     def version(self, version_id: str) -> VersionRecord | None:
         query = select(models.dataset_versions).where(models.dataset_versions.c.id == version_id)
-        return next(iter(self._all(query, VersionRecord)), None)
+        return next(iter(self._records(query, VersionRecord)), None)
 
     def columns(self, run_id: str) -> list[ColumnRecord]:
         """The columns of a run's datasets, in their order; none of a run that was made before they were kept."""
         table = models.dataset_columns
         query = select(table).where(table.c.run_id == run_id).order_by(table.c.dataset, table.c.ordinal)
-        return self._all(query, ColumnRecord)
+        return self._records(query, ColumnRecord)
 
     def hops(self, run_id: str) -> list[HopRecord]:
         query = select(*_HOP).where(models.hops.c.run_id == run_id).order_by(models.hops.c.ordinal)
-        return self._all(query, HopRecord)
+        return self._records(query, HopRecord)
 
-    def prepared(self, run_id: str) -> list[PreparedRecord]:
+    def prepared_questions(self, run_id: str) -> list[PreparedRecord]:
         """What was made for the declared questions of a run."""
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
-        return self._all(query, PreparedRecord)
+        return self._records(query, PreparedRecord)
 
     def files(self, run_id: str) -> dict[str, str]:
         """The checksums of the files in a run's folder, by path there; none of a run made before they were kept."""
@@ -226,14 +228,14 @@ class CatalogReader:
     def subjects(self, version_id: str) -> list[SubjectRecord]:
         """Which rows of a version are whose, per kind of person and column."""
         table = models.subject_rows
-        return self._all(select(table).where(table.c.version_id == version_id), SubjectRecord)
+        return self._records(select(table).where(table.c.version_id == version_id), SubjectRecord)
 
     def erasures(self) -> int:
         """How many erasures and rectifications have changed runs."""
         (row,) = self._rows(select(func.count()).select_from(models.erasures))
         return int(row[0])
 
-    def erased(self, kind: str) -> dict[str, str]:
+    def erased_hashes(self, kind: str) -> dict[str, str]:
         """The keyed hashes of persons of a kind that were erased, each with the id of its key."""
         table = models.erased_subjects
         rows = self._rows(select(table.c.hash, table.c.key_id).where(table.c.kind == kind))
@@ -247,13 +249,13 @@ class CatalogReader:
     def broken_scopes(self) -> list[str]:
         """All that is damaged, in words."""
         with self.snapshot():
-            return [described(scope) for scope in all_broken(self._rows)]
+            return [scope_text(scope) for scope in all_broken_scopes(self._rows)]
 
     def close(self) -> None:
         self._end_snapshot()
         self.engine.dispose()
 
-    def _all(self, query: Select[Any], record: type[Record]) -> list[Record]:
+    def _records(self, query: Select[Any], record: type[Record]) -> list[Record]:
         return [record(**row._mapping) for row in self._rows(query)]
 
     def _rows(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]:
@@ -263,26 +265,26 @@ class CatalogReader:
                 return connection.execute(query, parameters).all()
         except SQLAlchemyError as error:
             self._drop_connection()
-            raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
+            raise CatalogError(f"cannot read {catalog_label(self.engine)}: {short_message(error)}") from error
         except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
             self._drop_connection()
-            raise DamagedCatalog(f"cannot read {named(self.engine)}: it is damaged") from error
+            raise DamagedCatalog(f"cannot read {catalog_label(self.engine)}: it is damaged") from error
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection to read with: that of the snapshot, else one whose statements see one state."""
         here = self._snapshot
         if not self.in_snapshot:
-            with self._connected() as connection:
+            with self._open_connection() as connection:
                 yield connection
             return
         if here.lost:
             raise CatalogError("the catalog could not be read while a question was answered", "ask again")
         if here.connection is None:
-            here.connection = self._connected()
+            here.connection = self._open_connection()
         yield here.connection
 
-    def _connected(self) -> Connection:
+    def _open_connection(self) -> Connection:
         connection = self.engine.connect()
         if self.engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -71,7 +71,7 @@ class DatasetRecord:
         return f"{self.workflow}.{self.name}"
 
     @property
-    def qualified(self) -> str:
+    def qualified_name(self) -> str:
         return f"{self.full_name}@{self.run_id}"
 
 

@@ -64,36 +64,36 @@ _SEALS_OF_RUNS = select(models.seals).where(
 )
 
 
-class Rows(Protocol):
+class RowFetcher(Protocol):
     """Asks the catalog."""
 
     def __call__(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]: ...
 
 
-def described(scope: str) -> str:
+def scope_text(scope: str) -> str:
     """A scope in words."""
     kind, _, name = scope.partition(":")
     return WORDS.get(kind, "a seal").format(name)
 
 
-def broken(scopes: Iterable[str], rows: Rows) -> list[str]:
+def broken_scopes(scopes: Iterable[str], rows: RowFetcher) -> list[str]:
     """Those of the scopes whose records are not what they were when they were sealed."""
     wanted = list(dict.fromkeys(scopes))
     sealed: dict[str, str] = {}
-    for some in _portions(wanted):
+    for some in _batches(wanted):
         sealed |= {str(row[0]): str(row[1]) for row in rows(_SEALED, {"names": some})}
     found = digests(wanted, rows)
     # Catalogs of earlier versions have no seal of names before their next run is committed.
     return [scope for scope in wanted if sealed.get(scope) != found.get(scope) and (scope != NAMES or NAMES in sealed)]
 
 
-def all_broken(rows: Rows) -> list[str]:
+def all_broken_scopes(rows: RowFetcher) -> list[str]:
     """Every scope whose records are not what was sealed; and those that should have a seal and have none."""
     sealed = [str(row[0]) for row in rows(select(models.seals.c.scope))]
-    return broken([*_scopes(rows), *sealed], rows)
+    return broken_scopes([*_scopes(rows), *sealed], rows)
 
 
-def digests(scopes: Iterable[str], rows: Rows) -> dict[str, str]:
+def digests(scopes: Iterable[str], rows: RowFetcher) -> dict[str, str]:
     """The digests of scopes as they are now; none of a scope that has no records at all."""
     names = defaultdict[str, list[str]](list)
     for scope in scopes:
@@ -102,30 +102,30 @@ def digests(scopes: Iterable[str], rows: Rows) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind, wanted in names.items():
         if kind == RUNS:
-            found[RUNS] = _runs(rows)
+            found[RUNS] = _digest_of_runs(rows)
         elif kind == NAMES:
             # All in one text: there are many of them.
             listed = [[str(value) for value in row] for query in _FOUND_BY for row in rows(query)]
-            found[NAMES] = _hashed([json.dumps(sorted(listed))])
+            found[NAMES] = _digest([json.dumps(sorted(listed))])
         elif kind == ERASURES:
             tables = models.erasures, models.erased_subjects
-            found[ERASURES] = _hashed(line for table in tables for line in _lines(table, rows(select(table))))
+            found[ERASURES] = _digest(line for table in tables for line in _lines(table, rows(select(table))))
         elif kind in TABLES:
-            found |= {f"{kind}:{name}": digest for name, digest in _by_name(kind, wanted, rows).items()}
+            found |= {f"{kind}:{name}": digest for name, digest in _digests_by_name(kind, wanted, rows).items()}
     return found
 
 
-def _by_name(kind: str, names: Sequence[str], rows: Rows) -> dict[str, str]:
+def _digests_by_name(kind: str, names: Sequence[str], rows: RowFetcher) -> dict[str, str]:
     lines = defaultdict[str, list[str]](list)
-    for some in _portions(names):
+    for some in _batches(names):
         for column in TABLES[kind]:
             for row in rows(_RECORDS[column], {"names": some}):
                 lines[str(row._mapping[column.name])] += _lines(column.table, [row])
-    return {name: _hashed(each) for name, each in lines.items()}
+    return {name: _digest(each) for name, each in lines.items()}
 
 
-def _runs(rows: Rows) -> str:
-    return _hashed([*_lines(models.runs, rows(_RUNS)), *_lines(models.seals, rows(_SEALS_OF_RUNS))])
+def _digest_of_runs(rows: RowFetcher) -> str:
+    return _digest([*_lines(models.runs, rows(_RUNS)), *_lines(models.seals, rows(_SEALS_OF_RUNS))])
 
 
 def _lines(table: Any, rows: Iterable[Any]) -> list[str]:
@@ -137,15 +137,15 @@ def _lines(table: Any, rows: Iterable[Any]) -> list[str]:
     ]
 
 
-def _hashed(lines: Iterable[str]) -> str:
+def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
-def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
+def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:
     return (names[begin : begin + MOST] for begin in range(0, len(names), MOST))
 
 
-def _scopes(rows: Rows) -> list[str]:
+def _scopes(rows: RowFetcher) -> list[str]:
     """Every scope that must have a seal, if it has records."""
     return [f"{kind}:{row[0]}" for kind, column in OWNERS.items() for row in rows(select(column))] + [
         *(RUNS, ERASURES, NAMES)
@@ -174,7 +174,7 @@ def seal_erasures(connection: Connection) -> None:
 
 def seal_missing(connection: Connection) -> None:
     """Seals what has no seal yet: the catalog of an earlier version, once it is migrated."""
-    rows = rows_on(connection)
+    rows = row_fetcher(connection)
     sealed = {str(row[0]) for row in rows(select(models.seals.c.scope))}
     missing = [scope for scope in _scopes(rows) if scope not in sealed]
     _seal(connection, [scope for scope in missing if scope != RUNS])
@@ -183,20 +183,22 @@ def seal_missing(connection: Connection) -> None:
 
 def _seal(connection: Connection, scopes: Iterable[str]) -> None:
     table, wanted = models.seals, list(dict.fromkeys(scopes))
-    found = digests(wanted, rows_on(connection))
-    for some in _portions(wanted):
+    found = digests(wanted, row_fetcher(connection))
+    for some in _batches(wanted):
         connection.execute(delete(table).where(table.c.scope.in_(some)))
     if found:
         connection.execute(insert(table), [{"scope": scope, "digest": digest} for scope, digest in found.items()])
 
 
-def rows_on(connection: Connection) -> Rows:
+def row_fetcher(connection: Connection) -> RowFetcher:
     return lambda query, parameters=None: connection.execute(query, parameters).all()
 
 
 def refuse_broken(connection: Connection, scopes: Iterable[str]) -> None:
     """DamagedCatalog where one of these is damaged: what is changed now would be sealed with the damage."""
-    from lineage_catalog.engine import DamagedCatalog, named
+    from lineage_catalog.engine import DamagedCatalog, catalog_label
 
-    for scope in broken(scopes, rows_on(connection)):
-        raise DamagedCatalog(f"{named(connection.engine)} is damaged: {described(scope)} is not as it was written")
+    for scope in broken_scopes(scopes, row_fetcher(connection)):
+        raise DamagedCatalog(
+            f"{catalog_label(connection.engine)} is damaged: {scope_text(scope)} is not as it was written"
+        )

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, DamagedCatalog, named, short_message
+from lineage_catalog.engine import CatalogError, DamagedCatalog, catalog_label, short_message
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import (
     ColumnRecord,
@@ -21,7 +21,7 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import ERASURES, NAMES, RUNS, broken, described, rows_on
+from lineage_catalog.seals import ERASURES, NAMES, RUNS, broken_scopes, row_fetcher, scope_text
 
 
 class VerifiedReader(CatalogReader):
@@ -33,7 +33,7 @@ class VerifiedReader(CatalogReader):
         self, workflow: str | None = None, limit: int | None = None, *, status: str = "committed"
     ) -> list[RunRecord]:
         self._require(RUNS, NAMES)
-        return self._believed(super().runs(workflow, limit, status=status))
+        return self._require_runs(super().runs(workflow, limit, status=status))
 
     def run(self, run_id: str) -> RunRecord | None:
         self._require(RUNS, f"run:{run_id}")
@@ -41,14 +41,14 @@ class VerifiedReader(CatalogReader):
 
     def unfinished_runs(self) -> list[RunRecord]:
         self._require(RUNS, NAMES)
-        return self._believed(super().unfinished_runs())
+        return self._require_runs(super().unfinished_runs())
 
     def stamp(self) -> Stamp:
         self._require(RUNS)
         return super().stamp()
 
     def runs_with_prefix(self, prefix: str) -> list[RunRecord]:
-        return self._believed(super().runs_with_prefix(prefix))
+        return self._require_runs(super().runs_with_prefix(prefix))
 
     def workflows(self) -> list[str]:
         self._require(RUNS, NAMES)
@@ -56,7 +56,7 @@ class VerifiedReader(CatalogReader):
 
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
         self._require(RUNS, NAMES)
-        return self._believed(super().latest_runs_of_owners(name))
+        return self._require_runs(super().latest_runs_of_owners(name))
 
     def steps(self, run_id: str) -> list[StepRecord]:
         self._require(RUNS, f"of:{run_id}")
@@ -88,9 +88,9 @@ class VerifiedReader(CatalogReader):
         self._require(RUNS, f"of:{run_id}")
         return super().hops(run_id)
 
-    def prepared(self, run_id: str) -> list[PreparedRecord]:
+    def prepared_questions(self, run_id: str) -> list[PreparedRecord]:
         self._require(RUNS, f"of:{run_id}")
-        return super().prepared(run_id)
+        return super().prepared_questions(run_id)
 
     def files(self, run_id: str) -> dict[str, str]:
         self._require(RUNS, f"of:{run_id}")
@@ -104,15 +104,15 @@ class VerifiedReader(CatalogReader):
         self._require(ERASURES)
         return super().erasures()
 
-    def erased(self, kind: str) -> dict[str, str]:
+    def erased_hashes(self, kind: str) -> dict[str, str]:
         self._require(ERASURES)
-        return super().erased(kind)
+        return super().erased_hashes(kind)
 
     def content(self, run_id: str) -> str | None:
         self._require(RUNS, f"run:{run_id}")
         return super().content(run_id)
 
-    def _believed(self, runs: list[RunRecord]) -> list[RunRecord]:
+    def _require_runs(self, runs: list[RunRecord]) -> list[RunRecord]:
         self._require(RUNS, *(f"run:{each.id}" for each in runs))
         return runs
 
@@ -121,23 +121,25 @@ class VerifiedReader(CatalogReader):
         if not wanted:
             return
         with self.snapshot():  # records and seals of one state: somebody may commit between two of our queries
-            found = broken(wanted, self._rows)
+            found = broken_scopes(wanted, self._rows)
         if not found:
             self._whole.update(wanted)
             return
-        raise DamagedCatalog(f"{named(self.engine)} is damaged: {described(found[0])} is not as it was written")
+        raise DamagedCatalog(
+            f"{catalog_label(self.engine)} is damaged: {scope_text(found[0])} is not as it was written"
+        )
 
-    def noted(self, run_id: str) -> dict[str, str]:
+    def recorded_sums(self, run_id: str) -> dict[str, str]:
         """The checksums of a run's files as the catalog has them now, whatever snapshot the thread is in: files are
         read as they are now."""
         scope, table = f"of:{run_id}", models.run_files
         wanted = select(table.c.path, table.c.sums).where(table.c.run_id == run_id)
         try:
-            with self._connected() as connection:
-                if not broken([scope], rows_on(connection)):
+            with self._open_connection() as connection:
+                if not broken_scopes([scope], row_fetcher(connection)):
                     return {str(row[0]): str(row[1]) for row in connection.execute(wanted)}
         except SQLAlchemyError as error:
-            raise CatalogError(f"cannot read {named(self.engine)}: {short_message(error)}") from error
+            raise CatalogError(f"cannot read {catalog_label(self.engine)}: {short_message(error)}") from error
         except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
-            raise DamagedCatalog(f"cannot read {named(self.engine)}: it is damaged") from error
-        raise DamagedCatalog(f"{named(self.engine)} is damaged: {described(scope)} is not as it was written")
+            raise DamagedCatalog(f"cannot read {catalog_label(self.engine)}: it is damaged") from error
+        raise DamagedCatalog(f"{catalog_label(self.engine)} is damaged: {scope_text(scope)} is not as it was written")

@@ -31,12 +31,12 @@ def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> N
                 raise ErasedMeanwhile(
                     "the run could not be committed: data was erased or corrected while it was at work", "do it again"
                 )
-            _write(connection, commit)
+            _write_commit(connection, commit)
     except SQLAlchemyError as error:
         raise CatalogError(f"the run could not be committed: {short_message(error)}") from error
 
 
-def settle_lineage(engine: Engine, lineage: Lineage) -> bool:
+def commit_lineage(engine: Engine, lineage: Lineage) -> bool:
     """A committed run's lineage, at once. Whether it was taken: what is complete is never written again."""
     runs = models.runs
     try:
@@ -166,7 +166,7 @@ def supersede(connection: Connection, old: str, commit: Commit) -> None:
         values = {key: value for key, value in asdict(version).items() if key != "id"}
         table = models.dataset_versions
         connection.execute(update(table).where(table.c.id == version.id).values(**values))
-    _write(connection, commit, ordinal)
+    _write_commit(connection, commit, ordinal)
     clear_runs(connection, [old])
 
 
@@ -174,9 +174,9 @@ def _next_ordinal(connection: Connection) -> int:
     return int(connection.execute(select(func.coalesce(func.max(models.runs.c.ordinal), 0) + 1)).scalar_one())
 
 
-def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -> None:
+def _write_commit(connection: Connection, commit: Commit, ordinal: int | None = None) -> None:
     run = commit.run
-    _once(
+    _insert_if_absent(
         connection,
         models.workflow_versions,
         "version",
@@ -185,7 +185,7 @@ def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -
     ordinal = _next_ordinal(connection) if ordinal is None else ordinal
     connection.execute(insert(models.runs).values(**asdict(run), content=commit.content, ordinal=ordinal))
     for version in commit.versions:
-        _once(connection, models.dataset_versions, "id", asdict(version))
+        _insert_if_absent(connection, models.dataset_versions, "id", asdict(version))
     for table, rows in (
         (models.run_steps, [asdict(step) | {"run_id": run.id} for step in commit.steps]),
         (models.run_datasets, [asdict(dataset) for dataset in commit.datasets]),
@@ -200,7 +200,7 @@ def _write(connection: Connection, commit: Commit, ordinal: int | None = None) -
     seal(connection, runs=[run.id], versions=versions, workflows=[run.workflow_version])
 
 
-def _once(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:
+def _insert_if_absent(connection: Connection, table: Table, key: str, values: dict[str, object]) -> None:
     found = connection.execute(select(table.c[key]).where(table.c[key] == values[key])).first()
     if found is None:
         connection.execute(insert(table).values(**values))

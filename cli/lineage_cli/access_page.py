@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from lineage_cli.traced import told
+from lineage_cli.traced import value_text
 
 MOST_ROWS = 500  # of a dataset; the JSON has all of them
 
@@ -46,11 +46,11 @@ def access_page(document: dict[str, Any]) -> str:
         f"<title>What we hold about you</title><style>{STYLE}</style></head><body>",
         "<h1>What we hold about you</h1>",
         *_summary(document),
-        *_data(document),
-        *_made(document),
+        *_source_data(document),
+        *_derived_data(document),
         *_purposes(document),
         *_recipients(document),
-        *_terms(document),
+        *_retention_periods(document),
         *_rights(document),
         *_gaps(document),
         "</body></html>\n",
@@ -70,15 +70,15 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
     alone = f"{summary['alone']:,} of them {'is' if summary['alone'] == 1 else 'are'} about you alone."
     if summary["alone"] == summary["rows"]:
         alone = "No other person is in them."
-    where = _many(summary["datasets"], "collection")
+    where = _count_text(summary["datasets"], "collection")
     yield (
-        f"<p class=card>We hold <b>{_many(summary['rows'], 'record')}</b> in {where} that are "
+        f"<p class=card>We hold <b>{_count_text(summary['rows'], 'record')}</b> in {where} that are "
         "about you, or were made from data about you. "
         f"{alone}</p>"
     )
 
 
-def _data(document: dict[str, Any]) -> Iterator[str]:
+def _source_data(document: dict[str, Any]) -> Iterator[str]:
     sources = [each for each in document["data"] if each["role"] == "source"]
     if sources:
         yield "<h2>The data about you</h2>"
@@ -87,7 +87,7 @@ def _data(document: dict[str, Any]) -> Iterator[str]:
             yield from _dataset(each)
 
 
-def _made(document: dict[str, Any]) -> Iterator[str]:
+def _derived_data(document: dict[str, Any]) -> Iterator[str]:
     made = [each for each in document["data"] if each["role"] != "source"]
     if made:
         yield "<h2>What was made from it</h2>"
@@ -107,7 +107,7 @@ def _made(document: dict[str, Any]) -> Iterator[str]:
 
 def _dataset(each: dict[str, Any]) -> Iterator[str]:
     yield f"<h3>{escape(each['dataset'])}</h3>"
-    since = f"Held since {escape(each['since'][:10])}. {_many(each['count'], 'record')}."
+    since = f"Held since {escape(each['since'][:10])}. {_count_text(each['count'], 'record')}."
     way = f" It got there by way of {escape(' → '.join(each['way']))}." if len(each["way"]) > 1 else ""
     yield f"<p class=soft>{since}{way}</p>"
     if each["unreadable"]:
@@ -115,13 +115,13 @@ def _dataset(each: dict[str, Any]) -> Iterator[str]:
     shown = [row for row in each["rows"] if row["values"] is not None]
     yield from _table(each["columns"], shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
-        yield f"<p class=soft>… and {_many(len(shown) - MOST_ROWS, 'more record')}: ask for the complete file.</p>"
+        yield f"<p class=soft>… and {_count_text(len(shown) - MOST_ROWS, 'more record')}: ask for the complete file.</p>"
     hidden = [row for row in each["rows"] if row["values"] is None and not each["unreadable"]]
     if hidden:
         names = ", ".join(column["name"] for column in each["columns"])
         are = "is" if len(hidden) == 1 else "are"
         yield (
-            f"<p class=soft>{_many(len(hidden), 'record')} {are} not shown, since "
+            f"<p class=soft>{_count_text(len(hidden), 'record')} {are} not shown, since "
             "other people would be told about. "
             f"What such a record holds: {escape(names)}.</p>"
         )
@@ -167,13 +167,15 @@ def _recipients(document: dict[str, Any]) -> Iterator[str]:
         yield _list(named) if named else "<p>No recipients are stated.</p>"
 
 
-def _terms(document: dict[str, Any]) -> Iterator[str]:
+def _retention_periods(document: dict[str, Any]) -> Iterator[str]:
     if not document["processing"]:
         return
     yield "<h2>How long it is kept</h2><ul>"
     for each in document["processing"]:
         days, until = each["retention_days"], [day for day in each["kept_until"].values() if day]
-        term = f"{_many(days, 'day')}, the latest until {max(until)}" if days is not None and until else "not stated"
+        term = (
+            f"{_count_text(days, 'day')}, the latest until {max(until)}" if days is not None and until else "not stated"
+        )
         yield f"<li>{escape(each['workflow'])}: {escape(term)}</li>"
     yield "</ul>"
 
@@ -204,8 +206,8 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _value(value: object) -> str:
-    return "<span class=soft>–</span>" if value is None else escape(told(value))
+    return "<span class=soft>–</span>" if value is None else escape(value_text(value))
 
 
-def _many(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

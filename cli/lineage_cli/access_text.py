@@ -10,7 +10,7 @@ from lineage_cli.tables import safe
 def access_text(document: dict[str, Any]) -> str:
     """A summary; values are in the JSON and on the page."""
     person = ", ".join(f"{each['kind']}={each['value']}" for each in document["subject"])
-    lines = [f"{person}: {_held(document)}"]
+    lines = [f"{person}: {_summary(document)}"]
     for each in document["data"]:
         others = each["count"] - each["alone"]
         shared = f", {others:,} of them include others, or may" if others else ""
@@ -31,7 +31,7 @@ def access_text(document: dict[str, Any]) -> str:
     return "".join(f"{safe(line)}\n" for line in lines)
 
 
-def _held(document: dict[str, Any]) -> str:
+def _summary(document: dict[str, Any]) -> str:
     if not document["held"]:
         return "nothing is held" if document["complete"] else "nothing was found, but not everything was looked into"
     summary = document["summary"]

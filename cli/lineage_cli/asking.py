@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from lineage_cli import options
-from lineage_cli.progress import waiting
+from lineage_cli.progress import waiting_line
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def answered(
+def ask_home(
     home: str | None, catalog: str | None, question: Callable[[Home], T], label: str = "looking up"
 ) -> Iterator[T]:
     """The answer; the home is open as long as it is read. A long wait shows, also one for a catalog that is locked."""
     with contextlib.ExitStack() as open_things:
-        with waiting(label) as told:
+        with waiting_line(label) as told:
             opened = open_things.enter_context(contextlib.closing(options.open_home(home, catalog)))
             if told is not None:
                 opened.progress = told  # lineage that is not finished yet is finished first

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lineage_cli.values import EXACT_INTEGER, joined, json_document, json_text
+from lineage_cli.values import EXACT_INTEGER, join_texts, json_document, json_text
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
@@ -21,7 +21,7 @@ BLOCK = 1000  # changes written at a time
 
 def write_changes(diff: Diff, sink: Sink) -> None:
     """Writes the object: first what holds for all of it, then `changes`."""
-    sink.write_text(f'{_dumped(diff.summary())[:-1]}, "changes": [')
+    sink.write_text(f'{_to_json(diff.summary())[:-1]}, "changes": [')
     objects, lead = _objects(diff), ""
     while block := list(islice(objects, BLOCK)):
         sink.write_text(f"{lead}\n{f',{chr(10)}'.join(block)}")
@@ -35,15 +35,15 @@ def _objects(diff: Diff) -> Iterator[str]:
     names: dict[tuple[str, ...], str] = {}
     for n, (change, rid_before, rid_after, columns) in enumerate(diff.lines(), start=1):
         if columns not in names:
-            names[columns] = _dumped(columns)
+            names[columns] = _to_json(columns)
         key = new_keys[rid_after] if rid_after is not None else old_keys[rid_before]
         behind, reason = diff.behind.get(n, ()), diff.reason(n)
         yield (
             f'{{"change": "{change}", "key": {key}, "before": {before.get(rid_before, "null")}, '
             f'"after": {after.get(rid_after, "null")}, "columns": {names[columns]}, '
             f'"rid_before": {_number(rid_before)}, "rid_after": {_number(rid_after)}, '
-            f'"behind": {_dumped([each.to_json() for each in behind]) if behind else "[]"}, '
-            f'"reason": {"null" if reason is None else _dumped(reason)}}}'
+            f'"behind": {_to_json([each.to_json() for each in behind]) if behind else "[]"}, '
+            f'"reason": {"null" if reason is None else _to_json(reason)}}}'
         )
 
 
@@ -64,8 +64,8 @@ def _by_rid(table: pa.Table, wanted: Sequence[str] | None = None) -> dict[int | 
         pieces += [f"{', ' if pieces else ''}{json.dumps(shown, ensure_ascii=False)}: ", json_text(column)]
     if not pieces:
         return dict.fromkeys(table.column(RID).to_pylist(), "{}")
-    return dict(zip(table.column(RID).to_pylist(), joined("{", *pieces, "}").to_pylist(), strict=True))
+    return dict(zip(table.column(RID).to_pylist(), join_texts("{", *pieces, "}").to_pylist(), strict=True))
 
 
-def _dumped(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(json_document(value), ensure_ascii=False)

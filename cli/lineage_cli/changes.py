@@ -14,7 +14,7 @@ import click
 
 from lineage_cli.messages import visible
 from lineage_cli.tables import MASK, safe
-from lineage_cli.trees import cut
+from lineage_cli.trees import truncate
 
 if TYPE_CHECKING:
     from lineage_service.query.diff.result import Behind, Change, Counts, Diff, Row, RowBehind, SourceIdentity
@@ -37,25 +37,25 @@ class Line:
 
 def changes_text(diff: Diff, *, width: int | None, colour: bool) -> Iterator[str]:
     """The diff as lines of text, a block at a time; `width` None: lines as long as they are."""
-    yield _fitted(_heading(diff), width, colour)
+    yield _fit_lines(_heading(diff), width, colour)
     for change in diff.changes():
-        yield "\n" + _fitted(_block(change, diff), width, colour)
+        yield "\n" + _fit_lines(_block(change, diff), width, colour)
 
 
-def _fitted(lines: Iterable[Line], width: int | None, colour: bool) -> str:
+def _fit_lines(lines: Iterable[Line], width: int | None, colour: bool) -> str:
     found = []
     for line in lines:
         indent, tint = " " * line.indent, line.colour if colour else None
-        for text in [line.text] if width is None else _folded(line, max(width, NARROWEST) - line.indent):
+        for text in [line.text] if width is None else _wrap_line(line, max(width, NARROWEST) - line.indent):
             seen = visible(text)
             found.append(f"{indent}{click.style(seen, fg=tint) if tint else seen}\n")
     return "".join(found)
 
 
-def _folded(line: Line, room: int) -> list[str]:
+def _wrap_line(line: Line, room: int) -> list[str]:
     if line.whole:
         return textwrap.wrap(line.text, room, subsequent_indent="  ", break_on_hyphens=False) or [""]
-    return [cut(line.text, room)]
+    return [truncate(line.text, room)]
 
 
 # --- heading --------------------------------------------------------------------------------------------------
@@ -66,17 +66,17 @@ def _heading(diff: Diff) -> Iterator[Line]:
     by = f"; by {safe(', '.join(diff.key))}" if diff.key else ""
     yield Line(f"{_counts(diff.counts, everything=True)}{by}", whole=True)
     for name, (before, after) in diff.variables_changed.items():
-        yield Line(f"variable {name}: {_moved(before, after)}", whole=True)
+        yield Line(f"variable {name}: {_before_and_after(before, after)}", whole=True)
     changed = []
     if others := [_name(each, diff) for each in diff.sources if each.identity != "rid"]:
-        changed.append(_some("source", others))
+        changed.append(_count_names("source", others))
     if diff.workflows_changed:
-        steps = _some("step", diff.steps_changed) if diff.steps_changed else "none of its own steps"
-        changed.append(f"{_some('workflow', diff.workflows_changed)} ({steps})")
+        steps = _count_names("step", diff.steps_changed) if diff.steps_changed else "none of its own steps"
+        changed.append(f"{_count_names('workflow', diff.workflows_changed)} ({steps})")
     if changed:
         yield Line(f"changed since: {'; '.join(changed)}", whole=True)
     if diff.sources:
-        known = ", ".join(f"{_name(each, diff)} {_known_by(each)}" for each in diff.sources)
+        known = ", ".join(f"{_name(each, diff)} {_match_text(each)}" for each in diff.sources)
         yield Line(f"source rows matched: {known}", whole=True)
 
 
@@ -87,11 +87,11 @@ def _counts(counts: Counts, *, everything: bool = False) -> str:
     return ", ".join(f"{number:,} {name}" for number, name in named if number or everything)
 
 
-def _some(what: str, names: Sequence[str]) -> str:
+def _count_names(what: str, names: Sequence[str]) -> str:
     return f"{what}{'' if len(names) == 1 else 's'} {', '.join(names)}"
 
 
-def _known_by(source: SourceIdentity) -> str:
+def _match_text(source: SourceIdentity) -> str:
     match source.identity:
         case "rid":
             return "(same version)"
@@ -135,7 +135,9 @@ def _cells(before: Row, after: Row, columns: Sequence[str], masked: Masked) -> I
     """The columns that differ, below each other."""
     width = max((len(_plain(name)) for name in columns), default=0)
     for name in columns:
-        moved = f"{MASK} → {MASK}" if name.lower() in masked else _moved(_cell(before, name), _cell(after, name))
+        moved = (
+            f"{MASK} → {MASK}" if name.lower() in masked else _before_and_after(_cell(before, name), _cell(after, name))
+        )
         yield Line(f"{_plain(name):{width}}  {moved}", indent=4)
 
 
@@ -170,7 +172,7 @@ def _behind(behind: Behind, diff: Diff) -> Iterator[Line]:
 
 def _row_behind(row: RowBehind, behind: Behind, name: str) -> Iterator[Line]:
     values = (row.before if row.change == "removed" else row.after) or {}
-    told = _told(row, name)
+    told = _change_note(row, name)
     yield Line(f"{MARKS[row.change]} row {values.get('_rid')}{told}", indent=4, colour=COLOURS[row.change])
     shown = {column: value for column, value in values.items() if column != "_rid"}
     if not (row.columns and row.before and row.after):
@@ -183,7 +185,7 @@ def _row_behind(row: RowBehind, behind: Behind, name: str) -> Iterator[Line]:
     yield from (Line(line.text, 6) for line in _cells(row.before, row.after, row.columns, behind.source.masked))
 
 
-def _told(row: RowBehind, name: str) -> str:
+def _change_note(row: RowBehind, name: str) -> str:
     match row.change, row.known:
         case "added", False:
             return f": new in {name}"
@@ -210,7 +212,7 @@ def _values(row: Mapping[str, Any], masked: Masked) -> str:
     )
 
 
-def _moved(before: Any, after: Any) -> str:
+def _before_and_after(before: Any, after: Any) -> str:
     return f"{_text(before)} → {_text(after)}"
 
 

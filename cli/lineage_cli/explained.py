@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_cli.messages import visible
 from lineage_cli.tables import GAP, Column, safe, write_table
-from lineage_cli.trees import Tree, cut, drawn, width_of
+from lineage_cli.trees import Tree, draw_tree, truncate, width_of
 
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
@@ -32,7 +32,7 @@ def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: boo
     plan = _Plan(facts)
     what = "as it was run" if facts["as_run"] else f"capture {facts['capture']}"
     for line in (f"workflow {facts['workflow']}, {what}", *_about_rows(facts, plan)):
-        say(line if width is None else cut(_plain(line, ascii), width))
+        say(line if width is None else truncate(_ascii_text(line, ascii), width))
     for line in _tree_lines(plan, width, ascii):
         say(line)
     for title, columns, rows in _tables(facts, plan):
@@ -118,8 +118,8 @@ def _tree_lines(plan: _Plan, width: int | None, ascii: bool) -> Iterator[str]:
         names: list[str | None] = []
         trees.append((_tree(plan, root, shown, names), names))
     every = [name for _, names in trees for name in names if name]
-    rows = _column("rows", [_plain(plan.rows(name), ascii) for name in every])
-    strategies = _column("capture", [plan.strategy(name) for name in every])
+    rows = _column_width("rows", [_ascii_text(plan.rows(name), ascii) for name in every])
+    strategies = _column_width("capture", [plan.strategy(name) for name in every])
     titles = (["rows".rjust(rows)] if rows else []) + (["capture".ljust(strategies)] if strategies else [])
     before = (rows + len(GAP) if rows else 0) + (strategies + len(GAP) if strategies else 0)
     room = None if width is None else max(width - before, 10)
@@ -129,10 +129,10 @@ def _tree_lines(plan: _Plan, width: int | None, ascii: bool) -> Iterator[str]:
     for number, (tree, names) in enumerate(trees):
         if number:
             yield ""
-        for line, name in zip(drawn(_folded(tree) if narrow else tree, room, ascii=ascii), names, strict=True):
+        for line, name in zip(draw_tree(_fold_chains(tree) if narrow else tree, room, ascii=ascii), names, strict=True):
             cells = []
             if rows:
-                cells.append((_plain(plan.rows(name), ascii) if name else "").rjust(rows))
+                cells.append((_ascii_text(plan.rows(name), ascii) if name else "").rjust(rows))
             if strategies:
                 cells.append((plan.strategy(name) if name else "").ljust(strategies))
             yield GAP.join([*cells, line]).rstrip()
@@ -156,13 +156,13 @@ def _tree(plan: _Plan, root: str, shown: set[str], names: list[str | None]) -> T
     return Tree((f"{name}  {plan.does(name)}",), tuple(children))
 
 
-def _folded(tree: Tree) -> Tree:
+def _fold_chains(tree: Tree) -> Tree:
     """The same lines, but steps that read only the next one stand below each other, under the first of them."""
     lines, dashed = tree.lines, tree.dashed
     while len(tree.children) == 1 and not tree.children[0].dashed:
         tree = tree.children[0]
         lines += tree.lines
-    return Tree(lines, tuple(_folded(child) for child in tree.children), dashed)
+    return Tree(lines, tuple(_fold_chains(child) for child in tree.children), dashed)
 
 
 def _depth(tree: Tree) -> int:
@@ -173,12 +173,12 @@ def _depth(tree: Tree) -> int:
     return depth
 
 
-def _column(title: str, cells: Sequence[str]) -> int:
+def _column_width(title: str, cells: Sequence[str]) -> int:
     """The width of a column before the tree; none where it would be empty."""
     return max(len(title), *(width_of(cell) for cell in cells)) if any(cells) else 0
 
 
-def _plain(text: str, ascii: bool) -> str:
+def _ascii_text(text: str, ascii: bool) -> str:
     return text.replace("≤", "<=") if ascii else text
 
 
@@ -199,8 +199,8 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
             [
                 step,
                 node["capture"]["strategy"],
-                _counted(node["capture"]["rows_expected"]),
-                _counted(node["capture"]["rows_read"]),
+                _number_or_dash(node["capture"]["rows_expected"]),
+                _number_or_dash(node["capture"]["rows_read"]),
                 node["capture"]["reason"],
             ]
             for step, nodes in plan.nodes.items()
@@ -228,9 +228,9 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
                 each["kept"],
                 each["evaluated_by"],
                 each["saves"],
-                _counted(each["bytes_expected"]),
+                _number_or_dash(each["bytes_expected"]),
                 NOTHING if each["seconds_expected"] is None else f"{each['seconds_expected']:g}",
-                _counted(each["bytes_last_run"]),
+                _number_or_dash(each["bytes_last_run"]),
             ]
             for each in workload["questions"]
         ],
@@ -241,7 +241,7 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
         [
             [
                 f"{each['direction']} {each['from']} to {each['to']}",
-                _counted(each["bytes_saved_expected"]),
+                _number_or_dash(each["bytes_saved_expected"]),
                 NOTHING if each["seconds_saved_expected"] is None else f"{each['seconds_saved_expected']:g}",
             ]
             for each in workload["pruned"]
@@ -263,9 +263,9 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
         [
             [
                 name,
-                _listed(source["columns_read"]) if source["columns_known"] else "unknown",
-                _listed(source["columns_pruned"]) if source["columns_known"] else "unknown",
-                _listed(source["filters_pushed_down"], "; "),
+                _names_or_dash(source["columns_read"]) if source["columns_known"] else "unknown",
+                _names_or_dash(source["columns_pruned"]) if source["columns_known"] else "unknown",
+                _names_or_dash(source["filters_pushed_down"], "; "),
             ]
             for name, source in plan.sources.items()
         ],
@@ -307,9 +307,9 @@ def _tables(facts: Facts, plan: _Plan) -> Iterator[Section]:
     )
 
 
-def _counted(rows: int | None) -> str:
+def _number_or_dash(rows: int | None) -> str:
     return NOTHING if rows is None else f"{rows:,}"
 
 
-def _listed(names: Sequence[str], between: str = ", ") -> str:
+def _names_or_dash(names: Sequence[str], between: str = ", ") -> str:
     return between.join(names) or NOTHING

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lineage_cli.tables import GAP
 from lineage_cli.trees import width_of
 from lineage_cli.values import plain_text
-from lineage_service.query.answer import Answer, Part
+from lineage_service.query.answer import Answer, AnswerPart
 
 if TYPE_CHECKING:
     from lineage_cli.options import Output
@@ -48,7 +48,7 @@ CASES = Listing(
 COLUMNS = Listing(("run_id",), ("type",), lists=("computed_from", "influenced_by"))
 
 
-def fitted(answer: Answer, listing: Listing, output: Output) -> Answer:
+def fit_listing(answer: Answer, listing: Listing, output: Output) -> Answer:
     """The answer as it is printed: unchanged, unless it becomes a table."""
     if output.format != "table":
         return answer
@@ -58,9 +58,11 @@ def fitted(answer: Answer, listing: Listing, output: Output) -> Answer:
     table = table.drop_columns([name for name in listing.hidden if name in table.column_names])
     if output.on_terminal:
         screen = shutil.get_terminal_size().columns
-        variants = list(_ever_narrower(table, listing))
+        variants = list(_narrower_variants(table, listing))
         table = next((each for each in variants if _width(each) <= screen), variants[-1])
-    return Answer([Part(table.column_names, table.to_reader, remaining=part.remaining)], answer.kind, answer.notes)
+    return Answer(
+        [AnswerPart(table.column_names, table.to_reader, remaining=part.remaining)], answer.kind, answer.notes
+    )
 
 
 def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
@@ -68,20 +70,20 @@ def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
     for name in listing.times:
         if name in table.column_names:
             text = pc.utf8_slice_codeunits(pc.cast(table[name], pa.large_string()), 0, 19)
-            table = _with(table, name, pc.replace_substring(text, "T", " "))
+            table = _replace_column(table, name, pc.replace_substring(text, "T", " "))
     return table
 
 
 def _with_commas(table: pa.Table, listing: Listing) -> pa.Table:
     for name in listing.lists:
-        table = _with(table, name, pc.binary_join(pc.cast(table[name], pa.list_(pa.string())), ", "))
+        table = _replace_column(table, name, pc.binary_join(pc.cast(table[name], pa.list_(pa.string())), ", "))
     return table
 
 
-def _ever_narrower(table: pa.Table, listing: Listing) -> Iterator[pa.Table]:
+def _narrower_variants(table: pa.Table, listing: Listing) -> Iterator[pa.Table]:
     yield table
     if "run_id" in table.column_names:
-        table = _with(table, "run_id", _shortened(table["run_id"]))
+        table = _replace_column(table, "run_id", _shorten_ids(table["run_id"]))
         yield table
     for name in listing.spare:
         if name in table.column_names:
@@ -89,7 +91,7 @@ def _ever_narrower(table: pa.Table, listing: Listing) -> Iterator[pa.Table]:
             yield table
 
 
-def _shortened(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+def _shorten_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     """The ids' starts, long enough to tell them apart: a start is as good as the id wherever one is asked for."""
     every = {each for each in ids.to_pylist() if each}
     length = SHORTEST_ID
@@ -98,7 +100,7 @@ def _shortened(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_slice_codeunits(pc.cast(ids, pa.large_string()), 0, length)
 
 
-def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+def _replace_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 

@@ -34,13 +34,13 @@ def write_losses(found: WhyNot, sink: Sink, *, terminal: bool, limit: int | None
 
 def _summary(found: WhyNot) -> str:
     missing = found.asked - found.reached
-    told = f"{_counted(found.asked)} of {found.source}: {found.reached:,} in {found.to}, {missing:,} not"
+    told = f"{_row_count(found.asked)} of {found.source}: {found.reached:,} in {found.to}, {missing:,} not"
     if found.peers:
         told += f" ({found.peers:,} of these only as peers in a window)"
     return told
 
 
-def _counted(number: int) -> str:
+def _row_count(number: int) -> str:
     return f"{number:,} {'row' if number == 1 else 'rows'}"
 
 
@@ -99,7 +99,9 @@ def _arrivals(found: WhyNot, shown: int) -> Iterator[str]:
         into = ", ".join(map(str, each.into[:shown]))
         more = each.more + max(0, len(each.into) - shown)
         rows = "rows" if len(each.into) > 1 or more else "row"
-        others = f", together with {_counted(each.others).replace(' row', ' other row')}{where}" if each.others else ""
+        others = (
+            f", together with {_row_count(each.others).replace(' row', ' other row')}{where}" if each.others else ""
+        )
         yield f"row {each.rid} is in {rows} {into}{f' and {more:,} more' if more else ''} of {found.to}{others}"
     left = found.reached - min(len(found.arrivals), shown)
     if left and found.arrivals:

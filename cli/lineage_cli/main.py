@@ -182,14 +182,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _keep_files_private(given: Sequence[str]) -> None:
     """Nobody else may read what a command writes, nor what Spark and Java write for it, unless SMOKE_UMASK says so."""
     if "init" not in given[:1]:  # a project of the user's own
-        from lineage_service.store.permissions import mask
+        from lineage_service.store.permissions import permission_mask
 
-        os.umask(mask())
+        os.umask(permission_mask())
 
 
 def _run_verb(arguments: list[str], state: State) -> int:
     for each in arguments:
-        _refuse_unspeakable(each)
+        _refuse_invalid_characters(each)
     # Not `cli.main`: it takes every broken pipe for one of standard output, also one between us and Spark.
     try:
         with cli.make_context(PROGRAM, arguments, obj=state) as context:
@@ -201,7 +201,7 @@ def _run_verb(arguments: list[str], state: State) -> int:
     return 0
 
 
-def _refuse_unspeakable(argument: str) -> None:
+def _refuse_invalid_characters(argument: str) -> None:
     """UsageError for what a shell could never hand over: neither paths nor texts can have it."""
     try:
         if b"\0" not in os.fsencode(argument):

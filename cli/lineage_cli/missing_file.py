@@ -11,7 +11,7 @@ SUFFIXES = (".yml", ".yaml")
 
 
 @contextlib.contextmanager
-def close_files_named(file: Path) -> Iterator[None]:
+def suggest_close_file(file: Path) -> Iterator[None]:
     """Inside, an error about `file`, which does not exist, gains the closest workflow file of its folder as a hint."""
     from lineage_service.errors import NotFound
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineage_cli.messages import tell
-from lineage_cli.progress import waiting
+from lineage_cli.progress import waiting_line
 from lineage_cli.sink import Sink, open_sink
 from lineage_cli.tables import LONGEST_CELL, MASK, Column, write_table
-from lineage_cli.values import joined, json_document, json_text, plain_text
+from lineage_cli.values import join_texts, json_document, json_text, plain_text
 
 if TYPE_CHECKING:
     from lineage_cli.options import Output
-    from lineage_service.query.answer import Answer, Part
+    from lineage_service.query.answer import Answer, AnswerPart
 
 CHUNK = 65_536  # rows turned into text at a time
 ROW_GROUP = 122_880  # rows of a Parquet row group, as DuckDB makes them
@@ -28,8 +28,8 @@ DATASET = "dataset"
 
 def write_answer(answer: Answer, output: Output, more: str = "--limit") -> None:
     """Writes the answer where it belongs; what is to be said beside it goes to standard error."""
-    _refuse_unlike(answer, output.format)
-    patience = waiting(f"writing {output.out}") if output.out is not None else contextlib.nullcontext()
+    _refuse_mixed_columns(answer, output.format)
+    patience = waiting_line(f"writing {output.out}") if output.out is not None else contextlib.nullcontext()
     with patience, open_sink(output.out) as sink:
         match output.format:
             case "json" if _is_one_object(answer):
@@ -48,10 +48,10 @@ def write_answer(answer: Answer, output: Output, more: str = "--limit") -> None:
                 count = _write_tables(answer, sink, terminal=output.on_terminal)
     if output.out is not None:
         tell(f"wrote {count:,} {'row' if count == 1 else 'rows'} to {output.out}")
-    say_beside(answer, more)
+    print_notes(answer, more)
 
 
-def say_beside(answer: Answer, more: str = "--limit") -> None:
+def print_notes(answer: Answer, more: str = "--limit") -> None:
     """Notes, and how many rows were cut off, on standard error; `more` is the option that shows more of them."""
     for part in answer.parts:
         if part.remaining:
@@ -62,8 +62,8 @@ def say_beside(answer: Answer, more: str = "--limit") -> None:
         tell(f"note: {note}")
 
 
-def _refuse_unlike(answer: Answer, format_: str) -> None:
-    if format_ in ("table", "json") or _alike(answer.parts):
+def _refuse_mixed_columns(answer: Answer, format_: str) -> None:
+    if format_ in ("table", "json") or _has_uniform_columns(answer.parts):
         return
     from lineage_service.errors import QuestionError
 
@@ -73,7 +73,7 @@ def _refuse_unlike(answer: Answer, format_: str) -> None:
     )
 
 
-def _alike(parts: Sequence[Part]) -> bool:
+def _has_uniform_columns(parts: Sequence[AnswerPart]) -> bool:
     return len({tuple(part.columns) for part in parts}) <= 1
 
 
@@ -82,15 +82,15 @@ def _is_one_object(answer: Answer) -> bool:
     return answer.kind == "count" and [_shown_columns(part) for part in answer.parts] == [["count"]]
 
 
-def _shown_columns(part: Part) -> list[str]:
+def _shown_columns(part: AnswerPart) -> list[str]:
     """The columns as printed: `dataset` first where several were asked for."""
     if part.dataset is None:
         return list(part.columns)
     names = set(part.columns)
-    return [DATASET, *(_other_name(name, names) if name == DATASET else name for name in part.columns)]
+    return [DATASET, *(_unused_name(name, names) if name == DATASET else name for name in part.columns)]
 
 
-def _other_name(name: str, taken: set[str]) -> str:
+def _unused_name(name: str, taken: set[str]) -> str:
     """A column that is itself called `dataset` steps aside, as DuckDB names it: `dataset_1`."""
     number = 1
     while f"{name}_{number}" in taken:
@@ -98,7 +98,7 @@ def _other_name(name: str, taken: set[str]) -> str:
     return f"{name}_{number}"
 
 
-def _batches(part: Part) -> Iterator[pa.RecordBatch]:
+def _batches(part: AnswerPart) -> Iterator[pa.RecordBatch]:
     """The part's rows in batches with the columns as printed."""
     names = _shown_columns(part)
     for batch in part.batches():
@@ -108,7 +108,7 @@ def _batches(part: Part) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _chunks(part: Part) -> Iterator[pa.RecordBatch]:
+def _chunks(part: AnswerPart) -> Iterator[pa.RecordBatch]:
     for batch in _batches(part):
         for start in range(0, batch.num_rows, CHUNK):
             yield batch.slice(start, CHUNK)
@@ -144,7 +144,7 @@ def _objects(chunk: pa.RecordBatch, answer: Answer, *, before: str = "", after: 
         pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", json_text(column)]
     if answer.absence and answer.kind in ("count", "counts") and chunk.schema.names[0] == DATASET:
         pieces.append(_absence(chunk.column(0).to_pylist(), answer))
-    return joined(*pieces, f"}}{after}")
+    return join_texts(*pieces, f"}}{after}")
 
 
 def _absence(datasets: Sequence[str], answer: Answer) -> pa.Array:
@@ -183,7 +183,7 @@ def _write_csv(answer: Answer, sink: Sink) -> int:
             pieces: list[pa.Array | str] = []
             for column in chunk.columns:
                 pieces += [_csv_text(column, alone=chunk.num_columns == 1), ","]
-            _write_texts(joined(*pieces[:-1], "\n"), sink)
+            _write_texts(join_texts(*pieces[:-1], "\n"), sink)
             count += chunk.num_rows
     return count
 
@@ -194,7 +194,7 @@ def _csv_text(column: pa.Array, *, alone: bool = False) -> pa.Array:
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         needs_quotes = pc.match_substring_regex(text, r'[",\r\n]|^$|^\s|\s$')
         if pc.any(needs_quotes).as_py():
-            text = pc.if_else(needs_quotes, joined('"', pc.replace_substring(text, '"', '""'), '"'), text)
+            text = pc.if_else(needs_quotes, join_texts('"', pc.replace_substring(text, '"', '""'), '"'), text)
     # A line that is empty would be no record: a null that stands alone is written like an empty string.
     return pc.fill_null(text, '""' if alone else "")
 
@@ -268,7 +268,7 @@ def _write_tables(answer: Answer, sink: Sink, *, terminal: bool) -> int:
     if _is_one_object(answer):
         sink.write_text(f"{_single_count(answer)}\n")
         return 1
-    groups = [answer.parts] if _alike(answer.parts) else [[part] for part in answer.parts]
+    groups = [answer.parts] if _has_uniform_columns(answer.parts) else [[part] for part in answer.parts]
     count = 0
     for number, parts in enumerate(groups):
         if number:
@@ -277,7 +277,7 @@ def _write_tables(answer: Answer, sink: Sink, *, terminal: bool) -> int:
     return count
 
 
-def _write_one_table(parts: Sequence[Part], sink: Sink, *, terminal: bool) -> int:
+def _write_one_table(parts: Sequence[AnswerPart], sink: Sink, *, terminal: bool) -> int:
     if not parts:
         return 0
     batches = ((batch, _masked_places(part)) for part in parts for batch in _batches(part))
@@ -301,7 +301,7 @@ def _write_one_table(parts: Sequence[Part], sink: Sink, *, terminal: bool) -> in
     return write_table(columns, rows(), sink, terminal=terminal, longest=LONGEST_CELL)
 
 
-def _masked_places(part: Part) -> set[int]:
+def _masked_places(part: AnswerPart) -> set[int]:
     """Which columns, as printed, are masks: a null in one must not look like a null of the data."""
     first = 0 if part.dataset is None else 1
     return {place + first for place, name in enumerate(part.columns) if name in part.masked}

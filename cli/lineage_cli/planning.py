@@ -60,10 +60,10 @@ def with_audit(
     home: str | None, catalog: str | None, telling: Mapping[str, bool], work: Callable[[Audit, Any], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """What a verb does, with its progress."""
-    from lineage_cli.progress import progress_line, terminated_like_interrupted
+    from lineage_cli.progress import progress_line, sigterm_as_interrupt
 
     with (
-        terminated_like_interrupted(),
+        sigterm_as_interrupt(),
         closing(options.open_home(home, catalog)) as opened,
         progress_line(**telling) as progress,
     ):

@@ -36,7 +36,7 @@ def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[Event], N
 
 
 @contextlib.contextmanager
-def waiting(label: str) -> Iterator[Callable[[Event], None] | None]:
+def waiting_line(label: str) -> Iterator[Callable[[Event], None] | None]:
     """A line on a terminal while the body takes longer than two seconds: what goes on, and for how long.
 
     Gives what to call with events of that body, None where nobody wants to see them.
@@ -144,17 +144,17 @@ def _rate(event: Ended) -> str:
 
 def _tell_ends(event: Event) -> None:
     """One line per stage that has ended: rows, bytes, seconds, rows a second."""
-    from lineage_service.progress import Ended, in_bytes
+    from lineage_service.progress import Ended, format_bytes
 
     if isinstance(event, Ended):
         rows = [] if event.rows is None else [f"{event.rows:,} rows"]
-        size = [] if event.bytes is None else [in_bytes(event.bytes)]
+        size = [] if event.bytes is None else [format_bytes(event.bytes)]
         rate = f" ({_rate(event)})" if _rate(event) else ""
         tell(f"{event.label}: {', '.join([*rows, *size, f'{event.seconds:.1f} s'])}{rate}")
 
 
 @contextlib.contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """A polite kill is treated as Ctrl-C, so that a run can clean up behind itself."""
 
     def interrupt(_: int, __: FrameType | None) -> None:

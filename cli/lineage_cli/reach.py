@@ -42,9 +42,9 @@ class Reach:
     def say_unlimited(self, given: int | None) -> None:
         """A note on standard error where a limit was given and has no effect."""
         if given is not None and self._is_complete:
-            from lineage_service.query.rows import unlimited
+            from lineage_service.query.rows import unused_limit_note
 
-            tell(f"note: {unlimited(given, pairs=self.pairs, count=self.count)}")
+            tell(f"note: {unused_limit_note(given, pairs=self.pairs, count=self.count)}")
 
     @property
     def _is_complete(self) -> bool:

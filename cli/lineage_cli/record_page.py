@@ -62,13 +62,13 @@ def _facts(each: dict[str, Any]) -> Facts:
         ("In charge", each["owner"] or NOT_SAID),
         ("Purpose", each["purpose"] or NOT_SAID),
         ("Legal basis", each["legal_basis"] or NOT_SAID),
-        ("Categories of persons", _listed(each["persons"])),
-        ("Categories of data", _listed(each["categories"])),
+        ("Categories of persons", _texts_or_not_stated(each["persons"])),
+        ("Categories of data", _texts_or_not_stated(each["categories"])),
         ("Origin", each["origin"] or NOT_SAID),
-        ("Recipients", _listed(each["recipients"])),
-        ("Transfers to other countries", _listed(each["transfers"])),
+        ("Recipients", _texts_or_not_stated(each["recipients"])),
+        ("Transfers to other countries", _texts_or_not_stated(each["transfers"])),
         ("Kept for", NOT_SAID if days is None else f"{days:,} days"),
-        ("Security measures", _listed(each["security"])),
+        ("Security measures", _texts_or_not_stated(each["security"])),
         ("Supervisory authority", each["authority"] or NOT_SAID),
         ("Read from", each.get("file") or f"run {each.get('run')}"),
     ]
@@ -106,7 +106,7 @@ def _hold(hold: dict[str, Any] | None) -> str:
     return f"{hold['ground']}{until}"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _texts_or_not_stated(texts: Sequence[str]) -> str:
     return "; ".join(texts) or NOT_SAID
 
 

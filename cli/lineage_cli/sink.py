@@ -58,18 +58,18 @@ def open_sink(out: Path | None = None) -> Iterator[Sink]:
         yield sink
         sink.flush()
         return
-    from lineage_service.store.out_file import checked_out_file
+    from lineage_service.store.out_file import check_out_file
 
-    target, is_device = checked_out_file(out)
+    target, is_device = check_out_file(out)
     if is_device:
-        with _opened(target, out) as stream:  # a device or a pipe is written to, never replaced
+        with _open_stream(target, out) as stream:  # a device or a pipe is written to, never replaced
             sink = Sink(stream, str(out))
             yield sink
             sink.flush()
         return
     draft = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
     try:
-        with _opened(draft, out) as stream:
+        with _open_stream(draft, out) as stream:
             sink = Sink(stream, str(out))
             yield sink
             sink.flush()
@@ -89,7 +89,7 @@ def print_text(text: str, *, styled: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, shown: Path) -> Iterator[BinaryIO]:
+def _open_stream(path: Path, shown: Path) -> Iterator[BinaryIO]:
     try:
         stream = path.open("wb")
     except OSError as error:

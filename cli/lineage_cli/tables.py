@@ -42,7 +42,7 @@ def write_table(
 ) -> int:
     """Writes the rows as one table and gives their number; on a terminal, cells are cut to `longest`, if given."""
     most = longest if terminal else None
-    cleaned = (tuple(None if cell is None else _cut(safe(cell), most) for cell in row) for row in rows)
+    cleaned = (tuple(None if cell is None else _shorten(safe(cell), most) for cell in row) for row in rows)
     block = list(islice(cleaned, BLOCK))
     columns = [Column(safe(column.name), column.right) for column in columns]
     screen = shutil.get_terminal_size().columns
@@ -50,7 +50,7 @@ def write_table(
         return _write_lines(columns, block, cleaned, sink)
     widths = _widths(columns, block)
     if sum(widths) + len(GAP) * (len(widths) - 1) <= screen or _readable_when_folded(widths, screen):
-        text = _drawn(columns, block, screen)
+        text = _draw_table(columns, block, screen)
     else:
         text = _records(columns, block)
     sink.write(text.encode(sys.stdout.encoding or "utf-8", errors="replace"))
@@ -69,7 +69,7 @@ def in_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _cut(text: str, longest: int | None) -> str:
+def _shorten(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -118,17 +118,17 @@ def _write_lines(
 
 def _line(row: Row, columns: Sequence[Column], widths: Sequence[int]) -> str:
     return GAP.join(
-        _padded(cell, width, column.right) for cell, column, width in zip(row, columns, widths, strict=True)
+        _pad(cell, width, column.right) for cell, column, width in zip(row, columns, widths, strict=True)
     ).rstrip()
 
 
-def _padded(cell: str | None, width: int, right: bool) -> str:
+def _pad(cell: str | None, width: int, right: bool) -> str:
     text = NULL if cell is None else cell
     space = " " * (width - _width(text))
     return space + text if right else text + space
 
 
-def _drawn(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> str:
+def _draw_table(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> str:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -139,7 +139,7 @@ def _drawn(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> str:
         table.add_column(Text(column.name), justify="right" if column.right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(NULL, style="dim") if cell is None else Text(cell) for cell in row))
-    return _rendered(table, screen)
+    return _render(table, screen)
 
 
 def _records(columns: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -148,14 +148,14 @@ def _records(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     blocks = []
     for number, row in enumerate(rows, start=1):
         lines = (
-            f"{_padded(column.name, width, False)}{GAP}{NULL if cell is None else cell}"
+            f"{_pad(column.name, width, False)}{GAP}{NULL if cell is None else cell}"
             for column, cell in zip(columns, row, strict=True)
         )
         blocks.append("\n".join((f"-- row {number} --", *lines, "")))
     return "".join(blocks) or ", ".join(column.name for column in columns) + "\n"
 
 
-def _rendered(renderable: object, screen: int) -> str:
+def _render(renderable: object, screen: int) -> str:
     from rich.console import Console
 
     text = io.StringIO()

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lineage_cli.tables import MASK
-from lineage_cli.traced import counted, place_of, remarks, told
+from lineage_cli.traced import place_of, remarks, set_summary, value_text
 
 if TYPE_CHECKING:
     from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet
@@ -66,10 +66,10 @@ def _sets(sets: Sequence[TracedSet]) -> Iterator[str]:
 def _set(each: TracedSet) -> Iterator[str]:
     if each.link == "absence":
         yield f"<details class=absence><summary>{escape(each.dataset)}"
-        yield f"<span class=count>{counted(each)}</span></summary></details>"
+        yield f"<span class=count>{set_summary(each)}</span></summary></details>"
         return
     yield f"<details open><summary>{escape(each.dataset)}"
-    yield f"<span class=count>{escape(counted(each))}</span></summary>"
+    yield f"<span class=count>{escape(set_summary(each))}</span></summary>"
     yield from _table(each.rows, with_roles=bool(each.peers))
     yield from (f"<p class=soft>{escape(remark)}</p>" for remark in remarks(each))
     if not each.seen and not each.cut:
@@ -98,7 +98,7 @@ def _cell(tag: str, row: TracedRow, name: str) -> str:
     if name in row.masked:
         return f"<{tag}>{MASK}</{tag}>"
     value = row.values[name]
-    return f"<{tag}{' class=soft' if value is None else ''}>{escape(told(value))}</{tag}>"
+    return f"<{tag}{' class=soft' if value is None else ''}>{escape(value_text(value))}</{tag}>"
 
 
 def _steps(each: TracedSet) -> Iterator[str]:

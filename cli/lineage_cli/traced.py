@@ -32,7 +32,7 @@ def tree_of(trace: Trace, width: int | None) -> Tree:
         f"{root.dataset} _rid {trace.record.rid}  (run {root.run_id[:8]}, {trace.committed_at[:16].replace('T', ' ')})"
     )
     room = None if width is None else width - INDENT
-    values = _wrapped(_values(trace.record), room)
+    values = _wrap_values(_values(trace.record), room)
     below = None if room is None else room - INDENT
     if trace.behind or root.kind != "source":
         behind = Tree(("came from", *_steps(root)), _nodes(trace.behind, below))
@@ -51,7 +51,7 @@ def _nodes(sets: Sequence[TracedSet], room: int | None) -> tuple[Tree, ...]:
 def _node(each: TracedSet, room: int | None) -> Tree:
     """A set of rows and what hangs below it; its lines have `room` cells."""
     if each.link == "absence":
-        return Tree((f"{each.dataset}: {counted(each)}",), dashed=True)
+        return Tree((f"{each.dataset}: {set_summary(each)}",), dashed=True)
     below = None if room is None else room - INDENT
     return Tree(tuple(_lines(each, room)), tuple(_node(next_, below) for next_ in each.next))
 
@@ -66,13 +66,13 @@ def _lines(each: TracedSet, room: int | None) -> Iterator[str]:
 
 def _titles(each: TracedSet, file: str | None, room: int | None) -> Iterator[str]:
     """What the set is; and the file that the rows below stand in, on a line of its own where the first has no room."""
-    title = f"{each.dataset}: {counted(each)}"
+    title = f"{each.dataset}: {set_summary(each)}"
     if file is None:
         yield title
         return
     # Of rows that are not shown the files are not known.
     which = "" if each.count == len(each.rows) else f", {_these(len(each.rows))}"
-    changed = next((_became(row.place) for row in each.rows if row.place and row.place.changed), "")
+    changed = next((_file_change_note(row.place) for row in each.rows if row.place and row.place.changed), "")
     whole = f"{title}{which} in {_shown_file(file, None)}{changed}"
     if room is None or width_of(whole) <= room:
         yield whole
@@ -81,7 +81,7 @@ def _titles(each: TracedSet, file: str | None, room: int | None) -> Iterator[str
         yield f"  in {_shown_file(file, room - INDENT - width_of(f'  in {changed}'))}{changed}"
 
 
-def counted(each: TracedSet) -> str:
+def set_summary(each: TracedSet) -> str:
     """How many rows these are, and what is special about them."""
     if each.link == "absence":
         return f"by the absence of a match in {'its 1 row' if each.count == 1 else f'all {each.count:,} rows'}"
@@ -108,7 +108,7 @@ def _row_lines(rows: Sequence[TracedRow], room: int | None, *, own_files: bool) 
     marks = [PEER if row.peer else "" for row in rows]
     # A path must leave room for the values.
     most = None if room is None else max(room // 3, SHORTEST_PATH)
-    places = [place_of(row, most) if row.place else "" for row in rows] if own_files else _numbered(rows)
+    places = [place_of(row, most) if row.place else "" for row in rows] if own_files else _places_in_file(rows)
     widest = [max(map(width_of, cells), default=0) for cells in (rids, marks, places)]
     for row, rid, mark, place in zip(rows, rids, marks, places, strict=True):
         peer = f" {mark:{widest[1]}}" if widest[1] else ""
@@ -146,18 +146,18 @@ def place_of(row: TracedRow, most: int | None = None) -> str:
     """
     assert row.place is not None
     where = f":{row.place.line}" if row.place.line is not None else f" row {row.place.row}"
-    where += _became(row.place)
+    where += _file_change_note(row.place)
     return _shown_file(row.place.file, None if most is None else most - len(where)) + where
 
 
-def _became(place: RowPlace) -> str:
+def _file_change_note(place: RowPlace) -> str:
     """What became of the file since it was read, if anything."""
     if not place.changed:
         return ""
     return CHANGED if place.is_there else GONE
 
 
-def _numbered(rows: Sequence[TracedRow]) -> list[str]:
+def _places_in_file(rows: Sequence[TracedRow]) -> list[str]:
     """Where the rows stand in a file that was named before."""
     places = [row.place for row in rows if row.place]
     found = [("row", place.row) if place.line is None else ("line", place.line) for place in places]
@@ -183,17 +183,17 @@ def _values(row: TracedRow) -> list[str]:
 
 def shown_values(row: TracedRow) -> dict[str, str]:
     """The values as a person reads them; a mask of whatever type is one to see."""
-    return {name: MASK if name in row.masked else told(value) for name, value in row.values.items()}
+    return {name: MASK if name in row.masked else value_text(value) for name, value in row.values.items()}
 
 
-def told(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as a person reads it, shortened where it is long."""
     plain = json_document(value)
     text = "null" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def _wrapped(values: list[str], width: int | None) -> list[str]:
+def _wrap_values(values: list[str], width: int | None) -> list[str]:
     """The values over as many lines as they need; a value is not torn unless it alone is too long."""
     if width is None:
         return [BETWEEN.join(values)]

@@ -36,14 +36,14 @@ _DRAWN = _Guides("├─ ", "└─ ", "├┄ ", "└┄ ", "│  ", "   ", CUT
 _ASCII = _Guides("|- ", "`- ", "|~ ", "`~ ", "|  ", "   ", ASCII_CUT)
 
 
-def drawn(tree: Tree, width: int | None, *, ascii: bool = False) -> Iterator[str]:
+def draw_tree(tree: Tree, width: int | None, *, ascii: bool = False) -> Iterator[str]:
     """The tree's lines, without line ends; none is wider on the screen than `width` (None: never cut)."""
     guides = _ASCII if ascii else _DRAWN
     for line in _lines(tree, guides):
-        yield visible(line) if width is None else cut(visible(line), width, mark=guides.cut)
+        yield visible(line) if width is None else truncate(visible(line), width, mark=guides.cut)
 
 
-def cut(text: str, width: int, *, mark: str = CUT) -> str:
+def truncate(text: str, width: int, *, mark: str = CUT) -> str:
     """The text, no wider on the screen than `width`; a mark stands where something was left out."""
     if width_of(text) <= width:
         return text

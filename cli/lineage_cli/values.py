@@ -98,7 +98,7 @@ def _texts(values: Iterable[str | None]) -> pa.Array:
     return pa.array(values, TEXT)
 
 
-def joined(*pieces: pa.Array | str) -> pa.Array:
+def join_texts(*pieces: pa.Array | str) -> pa.Array:
     """Texts set one behind the other, row by row."""
     return pc.binary_join_element_wise(*(pa.scalar(p, TEXT) if isinstance(p, str) else p for p in pieces), _EMPTY)
 
@@ -127,13 +127,13 @@ def _is_inexact(column: pa.Array) -> pa.Array | None:
 
 
 def _quoted_where(mask: pa.Array | None, text: pa.Array) -> pa.Array:
-    return text if mask is None else pc.if_else(mask, joined('"', text, '"'), text)
+    return text if mask is None else pc.if_else(mask, join_texts('"', text, '"'), text)
 
 
 def _json_strings(text: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring_regex(text, r'[\x00-\x1f"\\]')).as_py():
         return _texts(None if value is None else json.dumps(value, ensure_ascii=False) for value in text.to_pylist())
-    return joined('"', text, '"')
+    return join_texts('"', text, '"')
 
 
 def _float_text(column: pa.Array) -> pa.Array:
@@ -163,7 +163,7 @@ def _timestamp_text(column: pa.Array) -> pa.Array:
         column = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
     text = pc.replace_substring(pc.cast(column, TEXT), " ", "T", max_replacements=1)
     text = _without_zero_fraction(text)
-    return joined(text, "+00:00") if zoned else text
+    return join_texts(text, "+00:00") if zoned else text
 
 
 def _without_zero_fraction(text: pa.Array) -> pa.Array:

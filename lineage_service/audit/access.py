@@ -14,24 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.audit.cases import CaseOptions, case_answered
+from lineage_service.audit.cases import CaseOptions, record_case_answer
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import Entry, logged
-from lineage_service.audit.processing import content_of, kept_until, missing_of, personal_columns, privacy_of
-from lineage_service.audit.reached import Company, Others, Reach, Rows
+from lineage_service.audit.log import LogEntry, log_transaction
+from lineage_service.audit.processing import content_of, kept_until, missing_keys, personal_columns, privacy_of
+from lineage_service.audit.reached import ForwardReach, OtherPersonCounts, OtherPersons, RowsWithRoles
 from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError, QuestionError
 from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.graph import Place
-from lineage_service.query.rows import wanted_of
+from lineage_service.query.rows import select_start_rows
 from lineage_service.query.stale import cut_note
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
 from lineage_service.subjects.finding import SubjectRows, declared_of, key_for_persons, rows_of_subjects
 from lineage_service.subjects.given import Subject
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 VERSION = 1
 MIN_GROUP = 5
@@ -54,7 +54,7 @@ class Access:
         return f"<Access: {summary['rows']} rows in {summary['datasets']} datasets>"
 
 
-def access(
+def build_access_report(
     audit: Audit, subjects: Sequence[Subject], case: CaseOptions | None = None, *, min_group: int = MIN_GROUP
 ) -> Access:
     """The answer to one person; `subjects` are the kinds they are known by.
@@ -64,12 +64,12 @@ def access(
     if min_group < 2:
         raise QuestionError("a group is of two persons at least: min_group")
     given = case or CaseOptions()
-    asking, document = audit.in_one_snapshot(lambda: _asked(audit, subjects, min_group))
-    with logged(audit, given.who) as writing:
+    asking, document = audit.in_one_snapshot(lambda: _build_in_snapshot(audit, subjects, min_group))
+    with log_transaction(audit, given.who) as writing:
         recipients = sorted({name for each in document["processing"] for name in each["recipients"]})
-        case_answered(writing, given, recipients=recipients)
+        record_case_answer(writing, given, recipients=recipients)
         writing.append(
-            Entry(
+            LogEntry(
                 "access",
                 given.request,
                 {kind: sorted(values) for kind, values in asking.asked.items()},
@@ -81,17 +81,19 @@ def access(
     return Access(document, writing.notes)
 
 
-def _asked(audit: Audit, subjects: Sequence[Subject], min_group: int) -> tuple[Asking, Document]:
-    asking = Asking(audit.ask, key_for_persons(audit.ask), subjects, min_group)
+def _build_in_snapshot(
+    audit: Audit, subjects: Sequence[Subject], min_group: int
+) -> tuple[AccessReportBuilder, Document]:
+    asking = AccessReportBuilder(audit.ask, key_for_persons(audit.ask), subjects, min_group)
     return asking, asking.document()
 
 
 @dataclass
-class Asking:
+class AccessReportBuilder:
     """One person's question."""
 
     ask: Questions
-    key: Key
+    key: HomeKey
     subjects: Sequence[Subject]
     min_group: int
     asked: dict[str, set[str]] = field(default_factory=dict)
@@ -101,12 +103,14 @@ class Asking:
         self._runs = {run.id: run for run in self.ask.reader.runs()}
         found = rows_of_subjects(self.ask, self.key, self.subjects)
         self.asked = self._hashes(found)
-        reach = Reach(self.ask)
+        reach = ForwardReach(self.ask)
         reach.follow(self._starts(found))
-        data = [self._held(places, reach) for places in self._by_version(reach, absence=False)]
-        influenced = [self._influenced(place, reach) for (place, *_) in self._by_version(reach, absence=True)]
+        data = [self._data_entry(places, reach) for places in self._places_by_version(reach, absence=False)]
+        influenced = [
+            self._influenced_entry(place, reach) for (place, *_) in self._places_by_version(reach, absence=True)
+        ]
         unlooked = [(each.dataset.run_id, each.dataset.full_name, each.reason) for each in found.unlooked]
-        unlooked += [*self._failed(), *self._cut()]
+        unlooked += [*self._sources_of_failed_runs(), *self._sources_of_expired_runs()]
         touched = {run for each in (*data, *influenced) for run in each["runs"]}
         return {
             "document": "access",
@@ -133,7 +137,7 @@ class Asking:
 
     # --- where to begin ---------------------------------------------------------------------------------------
 
-    def _failed(self) -> list[tuple[str, str, str]]:
+    def _sources_of_failed_runs(self) -> list[tuple[str, str, str]]:
         """Sources of runs that failed a check: they hold copies until `gc`, and nothing of theirs is followed."""
         kinds = {each.kind for each in self.subjects}
         return [
@@ -143,9 +147,9 @@ class Asking:
             if dataset.role == "source" and kinds & {each.kind for each in declared_of(dataset)}
         ]
 
-    def _cut(self) -> list[tuple[str, str, str]]:
+    def _sources_of_expired_runs(self) -> list[tuple[str, str, str]]:
         """Sources that runs made which are past their retention: whose rows they were is not known any more."""
-        cut = self.ask.cut_sources(self._runs)
+        cut = self.ask.sources_cut_by_retention(self._runs)
         return [(each.run_id, each.full_name, cut_note(each, run_id)) for each, run_id in cut]
 
     def _hashes(self, found: SubjectRows) -> dict[str, set[str]]:
@@ -169,7 +173,7 @@ class Asking:
 
     # --- what was reached -------------------------------------------------------------------------------------
 
-    def _by_version(self, reach: Reach, *, absence: bool) -> list[list[Place]]:
+    def _places_by_version(self, reach: ForwardReach, *, absence: bool) -> list[list[Place]]:
         """Places that are datasets, those of one version together; the one under whose name it is told is the first.
 
         A row that was made once is told once, however many runs have read it.
@@ -177,25 +181,30 @@ class Asking:
         found: dict[str, list[Place]] = {}
         for place, rows in reach.rows.items():
             datasets = self.ask.graph.datasets_at(place)
-            met = rows.of_role(Role.ABSENCE) if absence else _present(rows).rids
+            met = rows.of_role(Role.ABSENCE) if absence else _without_absence(rows).rids
             if datasets and len(met):
                 found.setdefault(datasets[0].version_id, []).append(place)
         groups = [
             sorted(places, key=lambda each: (each.space.startswith("source:"), each)) for places in found.values()
         ]
         return sorted(
-            groups, key=lambda each: (not each[0].space.startswith("source:"), self._named(each[0]).full_name)
+            groups,
+            key=lambda each: (not each[0].space.startswith("source:"), self._preferred_dataset(each[0]).full_name),
         )
 
-    def _named(self, place: Place) -> DatasetRecord:
+    def _preferred_dataset(self, place: Place) -> DatasetRecord:
         """The dataset under its best name: an output's rather than a kept step's."""
         return min(self.ask.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
 
-    def _entry(self, places: Sequence[Place], reach: Reach) -> Document:
-        dataset = self._named(places[0])
+    def _entry(self, places: Sequence[Place], reach: ForwardReach) -> Document:
+        dataset = self._preferred_dataset(places[0])
         run = self._runs[dataset.run_id]
         names = [each.full_name for place in places for each in self.ask.graph.datasets_at(place)]
-        way = [self._named(each).full_name for each in reach.way_to(places[0]) if self.ask.graph.datasets_at(each)]
+        way = [
+            self._preferred_dataset(each).full_name
+            for each in reach.way_to(places[0])
+            if self.ask.graph.datasets_at(each)
+        ]
         return {
             "dataset": dataset.full_name,
             "role": "query" if run.capture == "query" and dataset.role != "source" else dataset.role,
@@ -206,20 +215,20 @@ class Asking:
             "way": way,
         }
 
-    def _influenced(self, place: Place, reach: Reach) -> Document:
+    def _influenced_entry(self, place: Place, reach: ForwardReach) -> Document:
         entry = self._entry([place], reach)
         return {**entry, "rows": len(reach.rows[place].of_role(Role.ABSENCE)), "by": "absence of a match"}
 
-    def _held(self, places: Sequence[Place], reach: Reach) -> Document:
-        dataset, rows = self._named(places[0]), _present(reach.rows[places[0]])
+    def _data_entry(self, places: Sequence[Place], reach: ForwardReach) -> Document:
+        dataset, rows = self._preferred_dataset(places[0]), _without_absence(reach.rows[places[0]])
         for place in places[1:]:
-            rows = rows.merged(_present(reach.rows[place]))
+            rows = rows.merge(_without_absence(reach.rows[place]))
         personal = personal_columns(self.ask, dataset)
         columns = [
             {"name": each.name, "type": each.type, "personal": each.name.lower() in personal}
             for each in self.ask.scan(dataset).version.columns
         ]
-        company = Company(self.ask, self.key, self.asked).of(places[0], rows.rids)
+        company = OtherPersons(self.ask, self.key, self.asked).count_by_row(places[0], rows.rids)
         roles = {int(role): role for role in Role}
         rules = {
             rid: self._rule(roles[role], company if isinstance(company, str) else company[rid])
@@ -237,20 +246,20 @@ class Asking:
             "rows": told,
         }
 
-    def _rule(self, role: Role, others: Others | str) -> Rule:
+    def _rule(self, role: Role, others: OtherPersonCounts | str) -> RowDisclosure:
         """What may be shown of a row: docs/access.md has the rule in words."""
         if isinstance(others, str):
-            return Rule(ROLES[role], "unknown", None, None)
+            return RowDisclosure(ROLES[role], "unknown", None, None)
         persons = others.all + 1
         if not others.all:
-            return Rule(ROLES[role], "alone", 1, "all")
+            return RowDisclosure(ROLES[role], "alone", 1, "all")
         if persons < self.min_group:
-            return Rule(ROLES[role], "others", f"fewer than {self.min_group}", None)
+            return RowDisclosure(ROLES[role], "others", f"fewer than {self.min_group}", None)
         if role is Role.PEER:
-            return Rule("peer", "others", persons, None)  # it is somebody else's row
-        return Rule("own", "others", persons, "all" if not others.own else "common")
+            return RowDisclosure("peer", "others", persons, None)  # it is somebody else's row
+        return RowDisclosure("own", "others", persons, "all" if not others.own else "common")
 
-    def _row(self, rid: int, rule: Rule, values: Mapping[int, Document], personal: set[str]) -> Document:
+    def _row(self, rid: int, rule: RowDisclosure, values: Mapping[int, Document], personal: set[str]) -> Document:
         shown = values.get(rid)
         if shown is not None and rule.shows == "common":
             shown = {name: value for name, value in shown.items() if name.lower() not in personal}
@@ -267,7 +276,7 @@ class Asking:
         try:
             start, notes = unchanged_start(engine, dataset, scan, Start(ids=pa.array(sorted(rids), pa.int64())))
             tables.append(start.table)
-            wanted = wanted_of(engine, dataset, scan, start, None)
+            wanted = select_start_rows(engine, dataset, scan, start, None)
             tables.append(wanted.table)
             rows = engine.stream(wanted.query).read_all().to_pylist()
         except DamagedFile:
@@ -303,13 +312,13 @@ class Asking:
                     **privacy,
                     "origins": origins,
                     "kept_until": {run.id: kept_until(run, privacy_of(content_of(self.ask, run.id))) for run in runs},
-                    "not_said": missing_of(privacy, NEEDED),
+                    "not_said": missing_keys(privacy, NEEDED),
                 }
             )
         return found
 
 
-class Rule(NamedTuple):
+class RowDisclosure(NamedTuple):
     """What is told of a row: `persons` is a number, words for few, or None unknown; `shows` all, common or nothing."""
 
     role: str
@@ -318,7 +327,7 @@ class Rule(NamedTuple):
     shows: str | None
 
 
-def _present(rows: Rows) -> Rows:
+def _without_absence(rows: RowsWithRoles) -> RowsWithRoles:
     """The rows that hold something: what was only influenced by absence does not."""
     there = rows.roles != int(Role.ABSENCE)
-    return Rows(rows.rids[there], rows.roles[there])
+    return RowsWithRoles(rows.rids[there], rows.roles[there])

@@ -33,10 +33,10 @@ class Actor:
 def current_actor(claimed: str | None = None) -> Actor:
     """Who is at work now."""
     name = claimed if claimed is not None else os.environ.get(VARIABLE) or None
-    return Actor(_user(), None if name is None else plain(name, "the name of an actor"))
+    return Actor(_user(), None if name is None else require_printable(name, "the name of an actor"))
 
 
-def plain(text: str, what: str, longest: int = LONGEST) -> str:
+def require_printable(text: str, what: str, longest: int = LONGEST) -> str:
     """Text that log and terminal can hold: some, on one line, not endless. LineageError names `what` otherwise."""
     text = text.strip()
     if not text:

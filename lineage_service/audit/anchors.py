@@ -19,7 +19,7 @@ from lineage_catalog.audit import LogRecord, Seal
 
 from lineage_service.errors import StoreError
 from lineage_service.store.layout import HomeLayout
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 NAME = "audit.anchors"
 FILE_VARIABLE = "SMOKE_ANCHOR_FILE"
@@ -43,7 +43,7 @@ class Anchor:
     at: str
     seal: str = ""
 
-    def sealed(self, seal: Seal) -> str:
+    def expected_seal(self, seal: Seal) -> str:
         """The seal that this anchor must have."""
         fields = [self.log, self.number, self.hash, self.at]
         return seal(f"log anchor\n{json.dumps(fields)}".encode())
@@ -52,17 +52,17 @@ class Anchor:
         return json.dumps(asdict(self))
 
 
-def anchor(home: HomeLayout, head: LogRecord, key: Key) -> list[str]:
+def anchor(home: HomeLayout, head: LogRecord, key: HomeKey) -> list[str]:
     """Anchors a committed head wherever it is to be; what failed, for people."""
     bare = Anchor(key.id, head.number, head.hash, head.at)
-    line = Anchor(key.id, head.number, head.hash, head.at, bare.sealed(key.seal)).to_json()
+    line = Anchor(key.id, head.number, head.hash, head.at, bare.expected_seal(key.seal)).to_json()
     ways: list[Callable[[], None]] = [lambda: _to_file(anchor_file(home), line)]
     url, syslog = os.environ.get(URL_VARIABLE), os.environ.get(SYSLOG_VARIABLE)
     if url:
         ways.append(lambda: _to_url(url, line))
     if syslog:
         ways.append(lambda: _to_syslog(syslog, line))
-    return [told for way in ways if (told := _tried(way, head.number)) is not None]
+    return [told for way in ways if (told := _try_anchor(way, head.number)) is not None]
 
 
 def anchor_file(home: HomeLayout) -> Path:
@@ -71,7 +71,7 @@ def anchor_file(home: HomeLayout) -> Path:
     return Path(given).expanduser().absolute() if given else home.path / NAME
 
 
-def _tried(way: Callable[[], None], number: int) -> str | None:
+def _try_anchor(way: Callable[[], None], number: int) -> str | None:
     try:
         way()
     except AnchorFailed as error:
@@ -159,14 +159,14 @@ def _reason(error: OSError) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AnchorLine:
     """A line of an anchor file, by its number; `anchor` None where it cannot be read."""
 
     number: int
     anchor: Anchor | None
 
 
-def read_anchors(path: Path) -> list[Line] | None:
+def read_anchors(path: Path) -> list[AnchorLine] | None:
     """The lines of an anchor file, in their order; None where there is none. Lines may have something in front of the
     anchor, as those of a syslog have.
     """
@@ -179,10 +179,10 @@ def read_anchors(path: Path) -> list[Line] | None:
         raise StoreError(f"cannot read the anchors '{path}': {_reason(error)}") from error
 
 
-def _lines(lines: Iterable[str]) -> Iterator[Line]:
+def _lines(lines: Iterable[str]) -> Iterator[AnchorLine]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield Line(number, _anchor(line))
+            yield AnchorLine(number, _anchor(line))
 
 
 def _anchor(line: str) -> Anchor | None:

@@ -20,47 +20,61 @@ from typing import Any
 
 from lineage_catalog.erasures import (
     ErasureRecord,
+    enable_secure_delete,
     erasure,
     finish_erasure,
-    overwrite_freed,
-    switch,
+    switch_runs,
     vacuum,
 )
 from lineage_catalog.reader import Stamp
 
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.cases import case_closed, require_approval
-from lineage_service.audit.documents import sealed
+from lineage_service.audit.cases import close_case, require_approval
+from lineage_service.audit.documents import seal_document
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.kept_values import forget_values
-from lineage_service.audit.log import Entry, append, logged, reading
-from lineage_service.audit.planning import ERASURE, Corrected, Options, Scope, moved, same_work, scope_of
+from lineage_service.audit.kept_values import remove_correction_values
+from lineage_service.audit.log import LogEntry, log_connection, log_transaction, write_entry
+from lineage_service.audit.planning import (
+    ERASURE,
+    PlanOptions,
+    RequestScope,
+    ValueCorrection,
+    changed_runs,
+    is_same_work,
+    scope_of,
+)
 from lineage_service.audit.published import (
-    clear_beside,
+    copies_of_removed_runs,
     last_publishers,
     publishers_after,
-    removed_copies,
+    remove_copies_beside,
 )
 from lineage_service.audit.redacting import redact
-from lineage_service.audit.rows_left import rows_left
-from lineage_service.audit.scanning import Scan, Values
-from lineage_service.audit.source_files import mark_of, rewritten, waiting_for
-from lineage_service.audit.source_files import put_in_place as put_source_in_place
-from lineage_service.audit.superseding import Made, Superseding
-from lineage_service.audit.telling import Telling, is_changed, is_telling, personal_columns, telling_values
-from lineage_service.errors import LineageError, RunError, listed
+from lineage_service.audit.rows_left import remaining_rows
+from lineage_service.audit.scanning import ResidueScan, SearchedValues
+from lineage_service.audit.source_files import file_mark, rewrite_files, waiting_source_path
+from lineage_service.audit.source_files import replace_source_file as put_source_in_place
+from lineage_service.audit.superseding import SupersedingRun, Supersession
+from lineage_service.audit.telling import (
+    IdentifyingValues,
+    declared_personal_columns,
+    find_identifying_values,
+    has_changed_files,
+    is_searchable,
+)
+from lineage_service.errors import LineageError, RunError, join_names
 from lineage_service.progress import Stages
 from lineage_service.query.snapshots import LineageFinished
 from lineage_service.settings import IndexOptions
-from lineage_service.store.layout import publishing, sharing, storing, sweeping
+from lineage_service.store.layout import commit_lock, publish_lock, sweep_lock, translate_disk_errors
 from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import make_private
 from lineage_service.store.publish import refuse_foreign_copy
 from lineage_service.store.published_folder import put_in_place
-from lineage_service.store.sweeping import sharer, sweep, sweep_spill
+from lineage_service.store.sweeping import catalog_mark, sweep, sweep_spill
 from lineage_service.store.unpublished import finish_publications, published_targets
 from lineage_service.subjects.finding import required_key, rows_of_hashes
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 
 class AppliedAlready(RunError):
@@ -75,12 +89,12 @@ class AppliedAlready(RunError):
 
 
 @dataclass
-class Applying:
+class PlanApplication:
     """One plan on its way."""
 
     audit: Audit
     plan: Mapping[str, Any]
-    corrected: Corrected | None
+    corrected: ValueCorrection | None
     actor: Actor
     spark: IndexOptions
     stages: Stages
@@ -103,97 +117,97 @@ class Applying:
     def apply(self) -> dict[str, Any]:
         """Does what the plan says, or nothing. The certificate."""
         key = required_key(self.audit.ask)
-        with alone(self.audit):
-            known = self._known()
+        with erasure_lock(self.audit):
+            known = self._erasure_record()
             if known is not None and known.state == "done":
                 raise AppliedAlready(known)
             finish_publications(self.audit.layout, self.audit.reader)  # copies that wait hold rows that may have to go
             if known is None:
                 require_approval(self.audit, self.plan["request"], self.plan_id)
-                self._refuse_moved()
+                self._refuse_changed_runs()
                 self._switch(key)
             return self._finish(key)
 
-    def _known(self) -> ErasureRecord | None:
-        with reading(self.audit) as connection:
+    def _erasure_record(self) -> ErasureRecord | None:
+        with log_connection(self.audit) as connection:
             return erasure(connection, self.plan_id)
 
-    def _refuse_moved(self) -> None:
-        wrong = moved(self.audit.ask, self.plan)
+    def _refuse_changed_runs(self) -> None:
+        wrong = changed_runs(self.audit.ask, self.plan)
         if wrong:
             raise RunError(
-                f"the plan '{self.plan_id}' no longer fits: {listed(wrong)} or the files behind are not what they were "
+                f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind are not what they were "
                 "when it was made",
                 hint="make it again; nothing was changed",
             )
 
     # --- up to the switch -------------------------------------------------------------------------------------
 
-    def _switch(self, key: Key) -> None:
+    def _switch(self, key: HomeKey) -> None:
         scope = self.audit.in_one_snapshot(lambda: self._scope(key))
-        intent = Entry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
-        append(self.audit, intent, actor=self.actor)
+        intent = LogEntry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
+        write_entry(self.audit, intent, actor=self.actor)
         _discard_waiting(self.plan)
         ask = self.audit.ask
         with ExitStack() as folders, self.audit.reader.snapshot():
             try:
                 self.stamp = self.audit.reader.stamp()
-                superseding = Superseding(
+                superseding = Supersession(
                     ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id,
-                    rewritten=rewritten(scope.cut, self.plan_id),
+                    rewritten=rewrite_files(scope.cut, self.plan_id),
                 )  # fmt: skip
-                made = superseding.all()
+                made = superseding.supersede_runs()
                 scope.check(ask, superseding)
-                if not same_work(self.plan, made):
+                if not is_same_work(self.plan, made):
                     raise RunError(
                         f"the plan '{self.plan_id}' no longer fits: what would be done now is not what it says",
                         hint="make it again; nothing was changed",
                     )
-                telling = self._telling(scope)
+                telling = self._identifying_values(scope)
                 self._try_canary(scope, telling, key)
                 with self.stages.stage("switching"):
                     self._commit(key, made, telling)
             except BaseException as caught:
-                error = self._outrun() if isinstance(caught, LineageFinished) else caught
+                error = self._conflict_error() if isinstance(caught, LineageFinished) else caught
                 # Interrupted just after the switch, they are what is to be put in place.
-                if self._known() is None:
+                if self._erasure_record() is None:
                     _discard_waiting(self.plan)
                     if isinstance(error, LineageError):
                         details = {**self._details(), "error": type(error).__name__}
-                        failed = Entry(f"apply {self.plan['kind']}", result="failed", details=details, **self.entry)
-                        append(self.audit, failed, actor=self.actor)
+                        failed = LogEntry(f"apply {self.plan['kind']}", result="failed", details=details, **self.entry)
+                        write_entry(self.audit, failed, actor=self.actor)
                 raise error from None
         self.audit.forget()
 
-    def _scope(self, key: Key) -> Scope:
+    def _scope(self, key: HomeKey) -> RequestScope:
         ask = self.audit.ask
         rows = rows_of_hashes(ask, key, self.plan["subjects"])
-        return scope_of(ask, rows, Options(**self.plan["options"]), self.corrected)
+        return scope_of(ask, rows, PlanOptions(**self.plan["options"]), self.corrected)
 
-    def _telling(self, scope: Scope) -> Telling:
+    def _identifying_values(self, scope: RequestScope) -> IdentifyingValues:
         ask, retained = self.audit.ask, [found for found, _ in scope.retained]
         if self.corrected is None:
-            return telling_values(ask, scope.going, retained=retained)
+            return find_identifying_values(ask, scope.going, retained=retained)
         new = [value for value in self.corrected.values.values() if value is not None]
-        return telling_values(ask, scope.going, only=self.corrected.values, retained=retained, new=new)
+        return find_identifying_values(ask, scope.going, only=self.corrected.values, retained=retained, new=new)
 
-    def _try_canary(self, scope: Scope, telling: Telling, key: Key) -> None:
+    def _try_canary(self, scope: RequestScope, telling: IdentifyingValues, key: HomeKey) -> None:
         """The scan that is to prove the erasure must find a text of the person while it is still there."""
-        hashes = frozenset(key.value(each) for each in telling.texts if is_telling(each))
+        hashes = frozenset(key.value(each) for each in telling.texts if is_searchable(each))
         if not hashes or self.corrected is not None:
             return
-        ask, values = self.audit.ask, Values(hashes=hashes, key=key)
+        ask, values = self.audit.ask, SearchedValues(hashes=hashes, key=key)
         looked = False
         for found in scope.going:
-            own = {name.lower() for name in personal_columns(found.dataset)}
+            own = {name.lower() for name in declared_personal_columns(found.dataset)}
             scan = ask.scan(found.dataset)
             stored = any(
                 each.stored and each.type == "string" and each.name.lower() in own for each in scan.version.columns
             )
-            if not stored or is_changed(ask, found.dataset):
+            if not stored or has_changed_files(ask, found.dataset):
                 continue
             looked = True
-            if any(Scan(values).finds(Path(path)) for path in scan.paths):
+            if any(ResidueScan(values).finds(Path(path)) for path in scan.paths):
                 return
         if looked:
             raise RunError(
@@ -201,34 +215,36 @@ class Applying:
                 hint="nothing was changed; is a source file encrypted, or damaged?",
             )
 
-    def _commit(self, key: Key, made: Sequence[Made], telling: Telling) -> None:
+    def _commit(self, key: HomeKey, made: Sequence[SupersedingRun], telling: IdentifyingValues) -> None:
         folders = [each.folder for each in made if each.folder is not None]
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             make_private(folder.path)
-            folder.mark_committed(sharer(self.audit.layout, self.audit.reader))
+            folder.mark_committed(catalog_mark(self.audit.layout, self.audit.reader))
             folder.sync()
             folder.hand_over()
         switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
         copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
-        copies |= {path: None for _, path in removed_copies(self.audit.ask, [old for old, new in switched if not new])}
+        copies |= {
+            path: None for _, path in copies_of_removed_runs(self.audit.ask, [old for old, new in switched if not new])
+        }
         for target in copies:
             refuse_foreign_copy(target)
         publishers = publishers_after(self.audit.ask, switched)
         body = {
             "sources": [
-                [each["path"], str(waiting), mark_of(each["path"]), mark_of(waiting)]
+                [each["path"], str(waiting), file_mark(each["path"]), file_mark(waiting)]
                 for each in self.plan["sources"]
-                for waiting in [waiting_for(each["path"], self.plan_id)]
+                for waiting in [waiting_source_path(each["path"], self.plan_id)]
             ],
             "publications": [
                 [str(path), waiting and str(waiting), publishers.get(path)] for path, waiting in copies.items()
             ],
             "switched": switched,
-            "values": sorted(key.value(each) for each in telling.texts if is_telling(each)),
+            "values": sorted(key.value(each) for each in telling.texts if is_searchable(each)),
             "numbers": sorted(key.value(each) for each in telling.numbers),
             "columns": sorted(telling.columns),
-            "short_values": sum(not is_telling(each) for each in telling.texts),
+            "short_values": sum(not is_searchable(each) for each in telling.texts),
             "shared_values": telling.shared,
             "retained_values": telling.retained,
             "odd_values": telling.odd,
@@ -241,20 +257,20 @@ class Applying:
             (each.old.id, None if each.commit is None else with_noted_files(each.commit, self.audit.layout))
             for each in made
         ]
-        with sharing(self.audit.layout), logged(self.audit, self.actor) as writing:
-            overwrite_freed(writing.connection)
-            if self.audit.reader.stamp() != self.stamp or moved(self.audit.ask, self.plan):
-                raise self._outrun()
+        with commit_lock(self.audit.layout), log_transaction(self.audit, self.actor) as writing:
+            enable_secure_delete(writing.connection)
+            if self.audit.reader.stamp() != self.stamp or changed_runs(self.audit.ask, self.plan):
+                raise self._conflict_error()
             require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
-            switch(writing.connection, record, commits, persons, key.id)
+            switch_runs(writing.connection, record, commits, persons, key.id)
             texts = redact(writing.connection, telling) if is_erasure else 0
             details = {**self._details(), "texts_redacted": texts, "switched": body["switched"]}
-            writing.append(Entry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
+            writing.append(LogEntry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
         for folder in folders:
             folder.mark_committed()
 
-    def _outrun(self) -> RunError:
+    def _conflict_error(self) -> RunError:
         return RunError(
             f"the plan '{self.plan_id}' no longer fits: a run came in between",
             hint="make it again; nothing was changed",
@@ -265,22 +281,22 @@ class Applying:
 
     # --- after the switch -------------------------------------------------------------------------------------
 
-    def _finish(self, key: Key) -> dict[str, Any]:
+    def _finish(self, key: HomeKey) -> dict[str, Any]:
         """What is left to do: published copies, old files, the catalog's pages. Each may be done twice."""
-        known = self._known()
+        known = self._erasure_record()
         assert known is not None
         body = json.loads(known.body)
         written_since = [each[0] for each in body["sources"] if not put_source_in_place(*each)]
-        with self.stages.stage("replacing published copies"), publishing(self.audit.layout):
+        with self.stages.stage("replacing published copies"), publish_lock(self.audit.layout):
             publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
             for target, waiting, publisher in body["publications"]:
                 # Interrupted, and a later run has published there since: its copy stays.
                 if publishers.get(Path(target)) == publisher:
                     put_in_place(Path(target), None if waiting is None else Path(waiting))
             for path in published_targets(self.audit.reader):
-                clear_beside(path)
+                remove_copies_beside(path)
         self.audit.forget()
-        with self.stages.stage("removing old files"), sweeping(self.audit.layout):
+        with self.stages.stage("removing old files"), sweep_lock(self.audit.layout):
             swept = sweep(self.audit.layout, self.audit.reader, spill=False)
             sweep_spill(self.audit.layout)
         self.audit.forget()
@@ -288,40 +304,42 @@ class Applying:
             forget_removed(engine, self.audit.layout)
             vacuum(engine)
         self.audit.forget()
-        forget_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
-        left = sorted({each.dataset.full_name for each in rows_left(self.audit, key, self.plan).found})
+        remove_correction_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
+        left = sorted({each.dataset.full_name for each in remaining_rows(self.audit, key, self.plan).found})
         if left and self.plan["kind"] == ERASURE:
             raise LineageError(
-                f"the plan '{self.plan_id}' is not finished: {listed(left)} still hold rows of the person",
+                f"the plan '{self.plan_id}' is not finished: {join_names(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
             )
-        certificate = sealed(self._certificate(key, known, body, swept.left, written_since), key)
-        with logged(self.audit, self.actor) as writing:
+        certificate = seal_document(self._certificate(key, known, body, swept.left, written_since), key)
+        with log_transaction(self.audit, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
             digest = hashlib.sha256(text.encode()).hexdigest()
             details = {**self._details(), "certificate": digest, "files_removed": swept.files}
-            writing.append(Entry(f"apply {self.plan['kind']}", result="done", details=details, **self.entry))
-            case_closed(writing, self.plan["request"])
+            writing.append(LogEntry(f"apply {self.plan['kind']}", result="done", details=details, **self.entry))
+            close_case(writing, self.plan["request"])
         return certificate
 
     def _certificate(
         self,
-        key: Key,
+        key: HomeKey,
         known: ErasureRecord,
         body: Mapping[str, Any],
         left: Sequence[str],
         written_since: Sequence[str],
     ) -> dict[str, Any]:
-        with reading(self.audit) as connection:
+        with log_connection(self.audit) as connection:
             from lineage_catalog.audit import last_entry
 
             head = last_entry(connection)
         not_covered = [*self.plan["not_covered"]]
         if left:
-            not_covered.append(f"folders of runs that were at work or belong to another catalog: {listed(list(left))}")
+            not_covered.append(
+                f"folders of runs that were at work or belong to another catalog: {join_names(list(left))}"
+            )
         if written_since:
-            shown = listed([f"'{path}'" for path in written_since])
+            shown = join_names([f"'{path}'" for path in written_since])
             not_covered.append(f"source files that were written by others before they could be replaced: {shown}")
         if body["unread"]:
             not_covered.append("values in sources that have changed since: they could not be read to be searched for")
@@ -359,9 +377,9 @@ class Applying:
 
 
 @contextmanager
-def alone(audit: Audit) -> Iterator[None]:
+def erasure_lock(audit: Audit) -> Iterator[None]:
     """One erasure at a time in a home."""
-    with storing(audit.layout.path):
+    with translate_disk_errors(audit.layout.path):
         lock = os.open(audit.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
@@ -376,7 +394,7 @@ def alone(audit: Audit) -> Iterator[None]:
 def _discard_waiting(plan: Mapping[str, Any]) -> None:
     """Copies that an earlier try of this plan has left waiting."""
     for each in plan["sources"]:
-        waiting_for(each["path"], plan["plan_id"]).unlink(missing_ok=True)
+        waiting_source_path(each["path"], plan["plan_id"]).unlink(missing_ok=True)
     for each in plan["published"]:
         target = Path(each["path"])
         shutil.rmtree(target.with_name(f".{target.name}.{plan['plan_id']}.new"), ignore_errors=True)

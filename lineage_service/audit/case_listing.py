@@ -10,23 +10,23 @@ from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CLOSED, CaseRecord
 
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import reading
-from lineage_service.audit.log_listing import changed_record
+from lineage_service.audit.log import log_connection
+from lineage_service.audit.log_listing import changed_record_error
 from lineage_service.query.answer import Answer, records
 from lineage_service.subjects.key import readable_key
 
 
-def requests(audit: Audit, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
+def list_cases(audit: Audit, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
     """Cases by due date: the open ones, or all. `days_left` is below 0 where it is overdue, null where it is closed."""
-    with reading(audit) as connection:
+    with log_connection(audit) as connection:
         found = catalog.cases(connection, closed=closed)
         last = catalog.last_entry(connection)
     key = readable_key(audit.layout)
     for case in found:
         # Sealed with the key that the log is written with; without it nobody can tell.
-        if key is not None and last is not None and last.key_id == key.id and case.seal != case.sealed(key.seal):
-            raise changed_record(audit, "a case")
-    rows = [tuple(shown(case, today).values()) for case in found]
+        if key is not None and last is not None and last.key_id == key.id and case.seal != case.expected_seal(key.seal):
+            raise changed_record_error(audit, "a case")
+    rows = [tuple(case_row(case, today).values()) for case in found]
     answer = records(list(COLUMNS), rows, limit)
     overdue = sum(case.status not in CLOSED and _days_left(case, today) < 0 for case in found)
     if overdue:
@@ -40,7 +40,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def shown(case: CaseRecord, today: date | None = None) -> dict[str, Any]:
+def case_row(case: CaseRecord, today: date | None = None) -> dict[str, Any]:
     """A case as it is told: by column."""
     left = None if case.status in CLOSED else _days_left(case, today)
     derived = {

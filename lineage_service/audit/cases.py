@@ -16,10 +16,10 @@ from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CaseRecord
 from sqlalchemy import Connection
 
-from lineage_service.audit.actor import Actor, current_actor, plain
+from lineage_service.audit.actor import Actor, current_actor, require_printable
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import CASE, Entry, Writing, log_errors, now, reading
-from lineage_service.errors import LineageError, NotFound, RunError, did_you_mean, listed
+from lineage_service.audit.log import CASE, LogEntry, LogTransaction, log_connection, log_errors, now
+from lineage_service.errors import LineageError, NotFound, RunError, did_you_mean, join_names
 from lineage_service.subjects.key import existing_key
 
 KINDS = ("access", "erasure", "rectification")
@@ -41,9 +41,9 @@ class CaseOptions:
             if self.received is not None or self.verified_by is not None:
                 raise LineageError("the day of receipt and who verified belong to a case", hint="give --request REF")
             return
-        object.__setattr__(self, "request", plain(self.request, "the reference of a case"))
+        object.__setattr__(self, "request", require_printable(self.request, "the reference of a case"))
         if self.verified_by is not None:
-            object.__setattr__(self, "verified_by", plain(self.verified_by, "the name of who verified"))
+            object.__setattr__(self, "verified_by", require_printable(self.verified_by, "the name of who verified"))
         if self.received is not None and self.received > date.today():
             raise LineageError(f"a request cannot have been received on {self.received}: that is still to come")
 
@@ -61,8 +61,8 @@ def due_date(received: date) -> date:
 # --- what verbs do to a case ----------------------------------------------------------------------------------
 
 
-def case_opened(
-    writing: Writing,
+def open_or_update_case(
+    writing: LogTransaction,
     options: CaseOptions,
     kind: str,
     *,
@@ -81,7 +81,7 @@ def case_opened(
     old = catalog.case(writing.connection, options.request)
     if old is None:
         if catalog.count_entries(writing.connection, request=options.request, verb=CASE):
-            raise _was_removed(options.request)
+            raise _removed_case_error(options.request)
         received = options.received or date.today()
         new = CaseRecord(
             reference=options.request,
@@ -102,9 +102,9 @@ def case_opened(
             updated_at=now(),
         )
     else:
-        refuse_changed(writing, old)
+        refuse_changed_case(writing, old)
         if old.status == "refused":
-            raise was_refused(old)
+            raise refused_case_error(old)
         received = options.received or date.fromisoformat(old.received)
         new = replace(
             old,
@@ -117,11 +117,11 @@ def case_opened(
         )
         if new == old:
             return old
-    return written_case(writing, new, CASE)
+    return save_case(writing, new, CASE)
 
 
-def case_planned(
-    writing: Writing,
+def record_case_plan(
+    writing: LogTransaction,
     options: CaseOptions,
     kind: str,
     plan_id: str,
@@ -133,7 +133,7 @@ def case_planned(
 
     The plan's own entry is the caller's; it names the plan.
     """
-    case = case_opened(writing, options, kind, four_eyes=four_eyes, recipients=recipients)
+    case = open_or_update_case(writing, options, kind, four_eyes=four_eyes, recipients=recipients)
     if case is None:
         return None
     planned = replace(
@@ -146,24 +146,26 @@ def case_planned(
         approved_name=None,
         approved_at=None,
     )
-    return written_case(writing, planned)
+    return save_case(writing, planned)
 
 
-def case_answered(writing: Writing, options: CaseOptions, *, recipients: Iterable[str] = ()) -> CaseRecord | None:
+def record_case_answer(
+    writing: LogTransaction, options: CaseOptions, *, recipients: Iterable[str] = ()
+) -> CaseRecord | None:
     """The case once an access was answered: done, where access is what was asked for and nothing is planned."""
-    case = case_opened(writing, options, "access", recipients=recipients)
+    case = open_or_update_case(writing, options, "access", recipients=recipients)
     if case is None or case.kind != "access" or case.status != "open":
         return case
-    return case_closed(writing, case.reference)
+    return close_case(writing, case.reference)
 
 
-def case_closed(writing: Writing, reference: str | None, status: str = "done") -> CaseRecord | None:
+def close_case(writing: LogTransaction, reference: str | None, status: str = "done") -> CaseRecord | None:
     """The case at its end; None without a reference. The entry of what ended it is the caller's."""
     if reference is None:
         return None
-    case = found_case(writing.connection, reference)
-    refuse_changed(writing, case)
-    return written_case(writing, replace(case, status=status))
+    case = require_case(writing.connection, reference)
+    refuse_changed_case(writing, case)
+    return save_case(writing, replace(case, status=status))
 
 
 def require_approval(audit: Audit, reference: str | None, plan_id: str, connection: Connection | None = None) -> None:
@@ -173,16 +175,16 @@ def require_approval(audit: Audit, reference: str | None, plan_id: str, connecti
     if reference is None:
         return
     if connection is None:
-        with reading(audit) as opened:
+        with log_connection(audit) as opened:
             require_approval(audit, reference, plan_id, opened)
         return
     with log_errors(audit):
-        case = found_case(connection, reference)
+        case = require_case(connection, reference)
     key = existing_key(audit.layout)
-    if key is None or case.seal != case.sealed(key.seal):
-        raise _was_changed(case)
+    if key is None or case.seal != case.expected_seal(key.seal):
+        raise _changed_case_error(case)
     if case.status == "refused":
-        raise was_refused(case)
+        raise refused_case_error(case)
     if case.plan_id != plan_id:
         raise RunError(
             f"the plan '{plan_id}' is not that of the case '{reference}'",
@@ -196,17 +198,17 @@ def require_approval(audit: Audit, reference: str | None, plan_id: str, connecti
             hint=f"as another user than {planner_of(case)}: smoke-lineage audit approve {reference}",
         )
     if not Actor(case.approved_by, case.approved_name).is_another_than(planner_of(case)):
-        raise same_actor(case)  # approved before four eyes were asked for
+        raise same_actor_error(case)  # approved before four eyes were asked for
 
 
-def written_case(writing: Writing, case: CaseRecord, verb: str | None = None) -> CaseRecord:
+def save_case(writing: LogTransaction, case: CaseRecord, verb: str | None = None) -> CaseRecord:
     written = catalog.write_case(writing.connection, replace(case, updated_at=now()), writing.key.seal)
     if verb is not None:
         details = {"kind": case.kind, "received": case.received, "due": case.due, "four_eyes": case.four_eyes}
         if case.verified_by is not None:
             details["verified_by"] = case.verified_by
         counts = {"recipients": len(json.loads(case.recipients))}
-        writing.append(Entry(verb, case.reference, counts=counts, result=case.status, details=details))
+        writing.append(LogEntry(verb, case.reference, counts=counts, result=case.status, details=details))
     return written
 
 
@@ -217,46 +219,46 @@ def _json(value: object) -> str:
 # --- errors ---------------------------------------------------------------------------------------------------
 
 
-def found_case(connection: Connection, reference: str) -> CaseRecord:
+def require_case(connection: Connection, reference: str) -> CaseRecord:
     case = catalog.case(connection, reference)
     if case is None:
-        raise unknown_case(connection, reference)
+        raise unknown_case_error(connection, reference)
     return case
 
 
-def unknown_case(connection: Connection, reference: str, hint: str | None = None) -> NotFound:
-    known = catalog.references(connection)
+def unknown_case_error(connection: Connection, reference: str, hint: str | None = None) -> NotFound:
+    known = catalog.case_references(connection)
     return NotFound(
-        f"there is no case '{reference}'; cases: {listed(known)}", hint=hint or did_you_mean(reference, known)
+        f"there is no case '{reference}'; cases: {join_names(known)}", hint=hint or did_you_mean(reference, known)
     )
 
 
-def refuse_changed(writing: Writing, case: CaseRecord) -> None:
-    if case.seal != case.sealed(writing.key.seal):
-        raise _was_changed(case)
+def refuse_changed_case(writing: LogTransaction, case: CaseRecord) -> None:
+    if case.seal != case.expected_seal(writing.key.seal):
+        raise _changed_case_error(case)
 
 
-def _was_changed(case: CaseRecord) -> RunError:
+def _changed_case_error(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' is not as it was written: it was changed by hand, or with another key",
         hint="look at what the log has of it: smoke-lineage audit log --verify",
     )
 
 
-def _was_removed(reference: str) -> RunError:
+def _removed_case_error(reference: str) -> RunError:
     return RunError(
         f"the case '{reference}' was removed by hand: the log knows it, the list of cases does not",
         hint="look closer: smoke-lineage audit log --verify",
     )
 
 
-def was_refused(case: CaseRecord) -> RunError:
+def refused_case_error(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' was refused on {case.updated_at[:10]}", hint="a new request has a new reference"
     )
 
 
-def same_actor(case: CaseRecord) -> RunError:
+def same_actor_error(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' needs four eyes: {planner_of(case)} has planned it, and cannot approve it",
         hint="another user of the operating system has to, and under another name: see docs/audit-log.md",

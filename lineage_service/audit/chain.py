@@ -15,11 +15,11 @@ from typing import Any
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CaseRecord, LogRecord
 
-from lineage_service.audit.anchors import Line, anchor_file, read_anchors
+from lineage_service.audit.anchors import AnchorLine, anchor_file, read_anchors
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import CASE, RETENTION, reading
+from lineage_service.audit.log import CASE, RETENTION, log_connection
 from lineage_service.errors import NotFound, StoreError
-from lineage_service.subjects.key import Key, existing_key
+from lineage_service.subjects.key import HomeKey, existing_key
 
 Range = tuple[int, int]  # first and last, both included
 
@@ -70,8 +70,8 @@ def verify_log(audit: Audit, anchors: str | Path | None = None) -> LogVerdict:
         key = existing_key(audit.layout)
     except StoreError:  # damaged: as good as none
         key = None
-    with reading(audit) as connection:
-        examination = Examination(key)
+    with log_connection(audit) as connection:
+        examination = LogVerifier(key)
         examination.take_anchors(lines, path)
         for entry in catalog.entries(connection):
             examination.take(entry)
@@ -80,10 +80,10 @@ def verify_log(audit: Audit, anchors: str | Path | None = None) -> LogVerdict:
 
 
 @dataclass
-class Examination:
+class LogVerifier:
     """Goes through the log once, in the order of numbers."""
 
-    key: Key | None
+    key: HomeKey | None
     anchors: dict[int, set[str]] = field(default_factory=dict)
     problems: list[LogProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Examination:
 
     # --- anchors ----------------------------------------------------------------------------------------------
 
-    def take_anchors(self, lines: Sequence[Line] | None, path: Path) -> None:
+    def take_anchors(self, lines: Sequence[AnchorLine] | None, path: Path) -> None:
         """The anchors that are worth something. A line that cannot be read is no fault where a later one can."""
         others, torn = 0, 0
         for line in lines or ():
@@ -109,15 +109,15 @@ class Examination:
             if self.key is not None and line.anchor.log != self.key.id:
                 others += 1
                 continue
-            if self.key is not None and line.anchor.seal != line.anchor.sealed(self.key.seal):
-                self._wrong(f"line {line.number} of the anchors '{path}' was forged or changed")
+            if self.key is not None and line.anchor.seal != line.anchor.expected_seal(self.key.seal):
+                self._add_problem(f"line {line.number} of the anchors '{path}' was forged or changed")
                 continue
             if torn:
                 self.notes.append(f"line {torn} of the anchors '{path}' cannot be read; a later one covers it")
                 torn = 0
             self.anchors.setdefault(line.anchor.number, set()).add(line.anchor.hash)
         if torn:
-            self._wrong(f"line {torn} of the anchors '{path}' cannot be read, and none behind it covers it")
+            self._add_problem(f"line {torn} of the anchors '{path}' cannot be read, and none behind it covers it")
         if others:
             self.notes.append(f"{others:,} anchors in '{path}' are of logs with another key")
 
@@ -133,8 +133,8 @@ class Examination:
             if entry.hash in named:
                 self._vouched = entry.number
             if named - {entry.hash}:
-                self._wrong("is another one than was anchored", entry.number)
-            self._remember(entry)
+                self._add_problem("is another one than was anchored", entry.number)
+            self._note_retention_or_case(entry)
         else:
             self._end_segment()
             _add(self.unanchored, entry.number, entry.number)
@@ -151,7 +151,7 @@ class Examination:
             self._missing(before.number + 1, entry.number - 1)
             return False
         if entry.previous != before.hash:
-            self._wrong("does not follow the entry before it", entry.number)
+            self._add_problem("does not follow the entry before it", entry.number)
             return False
         return True
 
@@ -159,14 +159,14 @@ class Examination:
         if self.key is None:
             return True  # that it cannot be told is told once, for all of them
         if entry.key_id != self.key.id:
-            self._wrong(f"was written with another key ({entry.key_id}), or changed", entry.number)
+            self._add_problem(f"was written with another key ({entry.key_id}), or changed", entry.number)
             return False
-        if entry.hash != entry.sealed(self.key.seal):
-            self._wrong("was changed", entry.number)
+        if entry.hash != entry.expected_seal(self.key.seal):
+            self._add_problem("was changed", entry.number)
             return False
         return True
 
-    def _remember(self, entry: LogRecord) -> None:
+    def _note_retention_or_case(self, entry: LogRecord) -> None:
         if entry.verb == RETENTION:
             with suppress(ValueError, KeyError, TypeError):  # changed by hand, where no key tells
                 details = json.loads(entry.details)
@@ -179,10 +179,10 @@ class Examination:
         known = set()
         for case in cases:
             known.add(case.reference)
-            if self.key is not None and case.seal != case.sealed(self.key.seal):
-                self._wrong(f"the case '{case.reference}' was changed by hand")
+            if self.key is not None and case.seal != case.expected_seal(self.key.seal):
+                self._add_problem(f"the case '{case.reference}' was changed by hand")
         for reference in sorted(self.cases - known):
-            self._wrong(f"the case '{reference}' was removed by hand")
+            self._add_problem(f"the case '{reference}' was removed by hand")
 
     # --- the end ----------------------------------------------------------------------------------------------
 
@@ -192,9 +192,11 @@ class Examination:
         self._look_at_the_front()
         self._look_at_the_tail()
         if self.entries and self.key is None:
-            self._wrong("the key of this home is lost: whether entries were changed cannot be checked without it")
+            self._add_problem("the key of this home is lost: whether entries were changed cannot be checked without it")
         if self.entries and not self.anchors:
-            self._wrong(f"there are no anchors in '{path}': whether the tail of the log was cut off cannot be told")
+            self._add_problem(
+                f"there are no anchors in '{path}': whether the tail of the log was cut off cannot be told"
+            )
         known = self.key is not None
         return LogVerdict(
             entries=self.entries,
@@ -211,15 +213,15 @@ class Examination:
     def _look_at_the_front(self) -> None:
         number, hash_ = self.removed
         if any(anchor != hash_ for anchor in self.anchors.get(number, ())):
-            self._wrong("was removed by retention, and is another one than was anchored", number)
+            self._add_problem("was removed by retention, and is another one than was anchored", number)
         if self.first is None:
             return
         if self.first.number > number + 1:
             self._missing(number + 1, self.first.number - 1)
         elif self.first.number <= number:
-            self._wrong("was removed by retention, and is there again", self.first.number)
+            self._add_problem("was removed by retention, and is there again", self.first.number)
         elif self.first.previous != hash_:
-            self._wrong("does not follow the entry before it, which is no longer there", self.first.number)
+            self._add_problem("does not follow the entry before it, which is no longer there", self.first.number)
 
     def _look_at_the_tail(self) -> None:
         last = 0 if self.last is None else self.last.number
@@ -236,9 +238,11 @@ class Examination:
         self._segment, self._vouched = None, 0
 
     def _missing(self, first: int, last: int, why: str = "") -> None:
-        self._wrong(f"is missing{why}" if first == last else f"and all up to entry {last} are missing{why}", first)
+        self._add_problem(
+            f"is missing{why}" if first == last else f"and all up to entry {last} are missing{why}", first
+        )
 
-    def _wrong(self, what: str, number: int | None = None) -> None:
+    def _add_problem(self, what: str, number: int | None = None) -> None:
         self.problems.append(LogProblem(what, number))
 
 

@@ -10,22 +10,22 @@ from typing import Any
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CLOSED, CaseRecord
 
-from lineage_service.audit.actor import Actor, plain
-from lineage_service.audit.case_listing import shown
+from lineage_service.audit.actor import Actor, require_printable
+from lineage_service.audit.case_listing import case_row
 from lineage_service.audit.cases import (
     KINDS,
     CaseOptions,
-    case_opened,
-    found_case,
+    open_or_update_case,
     planner_of,
-    refuse_changed,
-    same_actor,
-    unknown_case,
-    was_refused,
-    written_case,
+    refuse_changed_case,
+    refused_case_error,
+    require_case,
+    same_actor_error,
+    save_case,
+    unknown_case_error,
 )
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import Entry, logged, now
+from lineage_service.audit.log import LogEntry, log_transaction, now
 from lineage_service.errors import LineageError, NotFound, RunError
 
 LONGEST_REASON = 2000
@@ -39,7 +39,7 @@ class CaseResult:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return shown(self.case)
+        return case_row(self.case)
 
 
 def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseResult:
@@ -47,24 +47,24 @@ def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseR
 
     Where the case needs four eyes, by another actor than planned it.
     """
-    reference, plan_id = _meant(plan)
-    with logged(audit, actor) as writing:
-        case = found_case(writing.connection, reference)
-        refuse_changed(writing, case)
+    reference, plan_id = _parse_plan_reference(plan)
+    with log_transaction(audit, actor) as writing:
+        case = require_case(writing.connection, reference)
+        refuse_changed_case(writing, case)
         if plan_id is not None and case.plan_id != plan_id:
             raise RunError(
                 f"the plan '{plan_id}' is not that of the case '{reference}'",
                 hint="it was planned anew since; approve the later plan",
             )
         if case.status == "refused":
-            raise was_refused(case)
+            raise refused_case_error(case)
         if case.status != "planned":
             raise RunError(
                 f"the case '{reference}' has no plan to approve: it is {case.status}",
                 hint=None if case.status in CLOSED else f"smoke-lineage audit plan-erasure … --request {reference}",
             )
         if case.four_eyes and not writing.actor.is_another_than(planner_of(case)):
-            raise same_actor(case)
+            raise same_actor_error(case)
         approved = replace(
             case,
             status="approved",
@@ -72,9 +72,9 @@ def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseR
             approved_name=writing.actor.name,
             approved_at=now(),
         )
-        written = written_case(writing, approved)
+        written = save_case(writing, approved)
         details = {"plan_id": case.plan_id, "four_eyes": case.four_eyes}
-        writing.append(Entry("approve", reference, result="approved", details=details))
+        writing.append(LogEntry("approve", reference, result="approved", details=details))
     return CaseResult(written, tuple(writing.notes))
 
 
@@ -84,23 +84,25 @@ def refuse(
     """The case refused, with the reason that the person is given (Art. 12(4)). With a `kind`, one that nobody has
     opened yet is opened for it.
     """
-    reason = plain(reason, "the reason", LONGEST_REASON)
+    reason = require_printable(reason, "the reason", LONGEST_REASON)
     given = replace(options or CaseOptions(), request=reference)
     reference = given.request or reference  # as it is written
-    with logged(audit, given.who) as writing:
+    with log_transaction(audit, given.who) as writing:
         known = catalog.case(writing.connection, reference)
         if known is not None:
             kind = known.kind
         elif kind is None:
-            raise unknown_case(writing.connection, reference, "to refuse what was never begun, say what it was: --kind")
+            raise unknown_case_error(
+                writing.connection, reference, "to refuse what was never begun, say what it was: --kind"
+            )
         elif kind not in KINDS:
             raise LineageError(f"unknown kind of request '{kind}'; kinds: {', '.join(KINDS)}")
-        case = case_opened(writing, given, kind)
+        case = open_or_update_case(writing, given, kind)
         assert case is not None
         if case.status == "done":
             raise RunError(f"the case '{reference}' is done: it cannot be refused any more")
-        written = written_case(writing, replace(case, status="refused", reason=reason))
-        writing.append(Entry("refuse", reference, result="refused", details={"reason": reason}))
+        written = save_case(writing, replace(case, status="refused", reason=reason))
+        writing.append(LogEntry("refuse", reference, result="refused", details={"reason": reason}))
     return CaseResult(written, tuple(writing.notes))
 
 
@@ -111,7 +113,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _meant(plan: str | Path) -> tuple[str, str | None]:
+def _parse_plan_reference(plan: str | Path) -> tuple[str, str | None]:
     """The reference that is meant, and the plan's id where it was given by its file."""
     path = Path(plan)
     if not (isinstance(plan, Path) or path.suffix == ".json" or _is_file(path)):

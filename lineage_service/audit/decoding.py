@@ -21,7 +21,7 @@ PAGE_HEAD = 1 << 16  # no page's header is longer
 
 
 @dataclass
-class Decoded:
+class DecodedCounts:
     """How much was taken apart."""
 
     columns: int = 0
@@ -30,7 +30,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Part:
+class DecodedValues:
     """Values of a file: where they are, and of which column; whether they are texts."""
 
     where: str
@@ -39,7 +39,7 @@ class Part:
     values: set[str]
 
 
-def decoded_values(path: Path, count: Decoded) -> Iterator[Part]:
+def decode_parquet(path: Path, count: DecodedCounts) -> Iterator[DecodedValues]:
     """All values of a file by where they are: columns, dictionary pages and statistics of them, footer. StoreError
     where the file cannot be read as a whole."""
     import pyarrow as pa
@@ -54,19 +54,21 @@ def decoded_values(path: Path, count: Decoded) -> Iterator[Part]:
                     chunk = metadata.row_group(group).column(index)
                     name = chunk.path_in_schema
                     is_text = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-                    yield Part(f"statistics of '{name}'", name, is_text, _statistics(chunk, count))
+                    yield DecodedValues(f"statistics of '{name}'", name, is_text, _statistics(chunk, count))
                     if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
                         count.dictionaries += 1
-                        yield Part(f"dictionary of '{name}'", name, is_text, _dictionary(stream, chunk))
+                        yield DecodedValues(f"dictionary of '{name}'", name, is_text, _dictionary(stream, chunk))
                 table = opened.read_row_group(group)
                 for name, column in zip(table.column_names, table.columns, strict=True):
                     count.columns += 1
                     for leaf, is_text, values in _leaves(name, column):
-                        yield Part(f"column '{leaf}'", leaf, is_text, values)
+                        yield DecodedValues(f"column '{leaf}'", leaf, is_text, values)
         notes = {**(metadata.metadata or {})}
         texts = {part.decode("utf-8", "replace") for pair in notes.items() for part in pair}
-        yield Part("names of columns", None, True, {name for leaf in _names(metadata) for name in leaf.split(".")})
-        yield Part("notes in the footer", None, True, texts)
+        yield DecodedValues(
+            "names of columns", None, True, {name for leaf in _names(metadata) for name in leaf.split(".")}
+        )
+        yield DecodedValues("notes in the footer", None, True, texts)
     except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
         raise StoreError(f"'{path}' cannot be decoded ({type(error).__name__})") from None
 
@@ -104,7 +106,7 @@ def _text(value: Any) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and text.replace(".", "").lstrip("-").isdigit() else text
 
 
-def _statistics(chunk: Any, count: Decoded) -> set[str]:
+def _statistics(chunk: Any, count: DecodedCounts) -> set[str]:
     if not chunk.is_stats_set or chunk.statistics is None or not chunk.statistics.has_min_max:
         return set()
     count.statistics += 1
@@ -128,13 +130,13 @@ def _dictionary(stream: Any, chunk: Any) -> set[str]:
     if chunk.compression != "UNCOMPRESSED":
         body = pa.Codec({"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())).decompress(body, size)
         body = body.to_pybytes()
-    return set(_plain(body, chunk.physical_type, values))
+    return set(_decode_plain_page(body, chunk.physical_type, values))
 
 
 _FIXED = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d"}
 
 
-def _plain(body: bytes, kind: str, values: int) -> Iterator[str]:
+def _decode_plain_page(body: bytes, kind: str, values: int) -> Iterator[str]:
     if kind in _FIXED:
         for (value,) in struct.iter_unpack(_FIXED[kind], body[: values * struct.calcsize(_FIXED[kind])]):
             yield _text(value)

@@ -11,9 +11,9 @@ from typing import Any
 
 from lineage_service.errors import LineageError, NotFound, StoreError
 from lineage_service.store.layout import new_run_id
-from lineage_service.store.out_file import cannot_write, checked_out_file
+from lineage_service.store.out_file import cannot_write, check_out_file
 from lineage_service.store.permissions import make_private
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 SEAL = "seal"
 ONLY_READ = "source files that are only read"  # how the entry of `not_covered` begins that names them
@@ -36,14 +36,14 @@ def reservations(document: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def sealed(document: Mapping[str, Any], key: Key) -> dict[str, Any]:
+def seal_document(document: Mapping[str, Any], key: HomeKey) -> dict[str, Any]:
     body = {name: value for name, value in document.items() if name != SEAL}
     return {**body, SEAL: {"key": key.id, "hmac": key.seal(_bytes(body))}}
 
 
-def written(document: Mapping[str, Any], path: Path) -> None:
+def write_document(document: Mapping[str, Any], path: Path) -> None:
     """Whole or not at all; to a device as it comes. LineageError where the file cannot be written."""
-    target, is_device = checked_out_file(path)
+    target, is_device = check_out_file(path)
     waiting = target if is_device else target.with_name(f".{target.name[:200]}.{new_run_id()}")
     try:
         with waiting.open("w", encoding="utf-8") as stream:
@@ -60,7 +60,7 @@ def written(document: Mapping[str, Any], path: Path) -> None:
         raise cannot_write(str(path), error) from error
 
 
-def read(path: Path, key: Key, what: str) -> dict[str, Any]:
+def read_document(path: Path, key: HomeKey, what: str) -> dict[str, Any]:
     """A document as it was written. LineageError where it is not: edited, cut, of another home."""
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -70,10 +70,10 @@ def read(path: Path, key: Key, what: str) -> dict[str, Any]:
         raise NotFound(f"there is no file '{path}'") from None
     except OSError as error:
         raise StoreError(f"cannot read '{path}': {(error.strerror or 'unreadable').lower()}") from None
-    return checked(raw, key, what, f"'{path}'")
+    return verify_document(raw, key, what, f"'{path}'")
 
 
-def checked(raw: bytes, key: Key, what: str, where: str) -> dict[str, Any]:
+def verify_document(raw: bytes, key: HomeKey, what: str, where: str) -> dict[str, Any]:
     try:
         document = json.loads(raw)
         seal = document.pop(SEAL)

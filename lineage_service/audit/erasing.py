@@ -7,17 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.applying import AppliedAlready, Applying
-from lineage_service.audit.cases import CaseOptions, case_planned
-from lineage_service.audit.documents import read, sealed, written
+from lineage_service.audit.applying import AppliedAlready, PlanApplication
+from lineage_service.audit.cases import CaseOptions, record_case_plan
+from lineage_service.audit.documents import read_document, seal_document, write_document
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.kept_values import keep_values, kept_values
-from lineage_service.audit.log import Entry, logged
-from lineage_service.audit.planning import ERASURE, RECTIFICATION, Corrected, Options, planned, scope_of
-from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, listed
+from lineage_service.audit.kept_values import load_correction_values, save_correction_values
+from lineage_service.audit.log import LogEntry, log_transaction
+from lineage_service.audit.planning import (
+    ERASURE,
+    RECTIFICATION,
+    PlanOptions,
+    ValueCorrection,
+    build_erasure_plan,
+    scope_of,
+)
+from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.progress import Stages, Tell
 from lineage_service.settings import IndexOptions
-from lineage_service.store.out_file import checked_out_file
+from lineage_service.store.out_file import check_out_file
 from lineage_service.subjects.finding import (
     SubjectRows,
     key_for_persons,
@@ -29,11 +36,11 @@ from lineage_service.subjects.finding import (
 from lineage_service.subjects.given import MOST_SUBJECTS, subjects_of
 
 
-def plan(
+def issue_plan(
     audit: Audit,
     kind: str,
     subjects: Any,
-    options: Options,
+    options: PlanOptions,
     case: CaseOptions,
     spark: IndexOptions,
     tell: Tell,
@@ -53,17 +60,17 @@ def plan(
     corrected = None
     if kind == RECTIFICATION:
         _refuse_unknown_columns(audit, rows, values or {})
-        corrected = Corrected(dict(values or {}))
+        corrected = ValueCorrection(dict(values or {}))
     scope = scope_of(ask, rows, options, corrected)
-    document = planned(audit, kind, scope, options, spark, Stages(tell))
+    document = build_erasure_plan(audit, kind, scope, options, spark, Stages(tell))
     document["request"] = case.request
     if corrected is not None:
         document["columns"] = sorted(corrected.values)
-        keep_values(audit.layout, str(document["plan_id"]), corrected.values)
-    with logged(audit, case.who) as writing:
+        save_correction_values(audit.layout, str(document["plan_id"]), corrected.values)
+    with log_transaction(audit, case.who) as writing:
         datasets = sorted({each["dataset"] for run in document["runs"] for each in run["datasets"]})
         writing.append(
-            Entry(
+            LogEntry(
                 f"plan {kind}",
                 case.request,
                 document["subjects"],
@@ -72,34 +79,34 @@ def plan(
                 details={"plan": document["plan_id"]},
             )
         )
-        case_planned(
+        record_case_plan(
             writing, case, kind, str(document["plan_id"]), four_eyes=four_eyes, recipients=document["recipients"]
         )
-    return sealed(document, key)
+    return seal_document(document, key)
 
 
-def apply(
+def apply_plan(
     audit: Audit, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
 ) -> dict[str, Any]:
     """Carries a plan out; its certificate, also written to `out`."""
     if out is not None:
-        checked_out_file(out)  # before anything is erased: a certificate must have a place
+        check_out_file(out)  # before anything is erased: a certificate must have a place
     key = required_key(audit.ask)
-    document = read(path, key, "plan")
+    document = read_document(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
         raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
     corrected = None
     if document["kind"] == RECTIFICATION:
-        corrected = Corrected(kept_values(audit.layout, str(document["plan_id"])))
+        corrected = ValueCorrection(load_correction_values(audit.layout, str(document["plan_id"])))
     try:
-        certificate = Applying(audit, document, corrected, actor, spark, Stages(tell)).apply()
+        certificate = PlanApplication(audit, document, corrected, actor, spark, Stages(tell)).apply()
     except AppliedAlready as error:
         # It may have been killed when all was done but this.
         if out is not None and not out.exists():
-            written(error.certificate, out)
+            write_document(error.certificate, out)
         raise
     if out is not None:
-        written(certificate, out)
+        write_document(certificate, out)
     return certificate
 
 
@@ -110,6 +117,6 @@ def _refuse_unknown_columns(audit: Audit, rows: SubjectRows, values: Mapping[str
     for name in values:
         if name.lower() not in {each.lower() for each in names}:
             raise NotFound(
-                f"no source with rows of the person has a column '{name}'; columns: {listed(sorted(names))}",
+                f"no source with rows of the person has a column '{name}'; columns: {join_names(sorted(names))}",
                 hint=did_you_mean(name, names),
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lineage_catalog.engine import connect, empty_log
+from lineage_catalog.engine import connect, truncate_write_ahead_log
 from lineage_catalog.reader import CatalogReader
 from sqlalchemy import Engine
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from lineage_service.audit.cases import CaseOptions
     from lineage_service.audit.chain import LogVerdict
     from lineage_service.audit.decisions import CaseResult
-    from lineage_service.audit.log_retention import Retained
-    from lineage_service.audit.planning import Options
+    from lineage_service.audit.log_retention import LogRetentionResult
+    from lineage_service.audit.planning import PlanOptions
     from lineage_service.audit.retention import ExpiredRuns
     from lineage_service.audit.verifying import Verdict
     from lineage_service.query.answer import Answer
@@ -78,7 +78,7 @@ class Audit:
             engine = connect(self.url)
             try:
                 yield engine
-                empty_log(engine)
+                truncate_write_ahead_log(engine)
             finally:
                 engine.dispose()
 
@@ -95,10 +95,12 @@ class Audit:
 
         Several `subjects` are one person, known by several kinds. It is in the log before it is given.
         """
-        from lineage_service.audit.access import MIN_GROUP, access
+        from lineage_service.audit.access import MIN_GROUP, build_access_report
         from lineage_service.subjects.given import subjects_of
 
-        return access(self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group)
+        return build_access_report(
+            self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
+        )
 
     def record(self, *files: str | Path) -> dict[str, Any]:
         """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
@@ -111,9 +113,9 @@ class Audit:
     @question
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
         """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
-        from lineage_service.audit.retention import retain
+        from lineage_service.audit.retention import remove_expired_runs
 
-        return retain(self, dry_run=dry_run, actor=actor)
+        return remove_expired_runs(self, dry_run=dry_run, actor=actor)
 
     # --- the log ----------------------------------------------------------------------------------------------
 
@@ -138,21 +140,21 @@ class Audit:
 
         return verify_log(self, anchors)
 
-    def retain_log(self, days: int, *, actor: str | None = None) -> Retained:
+    def retain_log(self, days: int, *, actor: str | None = None) -> LogRetentionResult:
         """Removes entries, and closed cases, that are older than so many days."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.log_retention import retain_log
+        from lineage_service.audit.log_retention import remove_expired_log_entries
 
-        return retain_log(self, days, current_actor(actor))
+        return remove_expired_log_entries(self, days, current_actor(actor))
 
     # --- cases ------------------------------------------------------------------------------------------------
 
     @question
     def requests(self, *, all: bool = False, limit: int | None = None) -> Answer:
         """Open cases by due date; with `all`, closed ones too."""
-        from lineage_service.audit.case_listing import requests
+        from lineage_service.audit.case_listing import list_cases
 
-        return requests(self, closed=all, limit=limit)
+        return list_cases(self, closed=all, limit=limit)
 
     def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
         """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
@@ -186,10 +188,10 @@ class Audit:
     ) -> dict[str, Any]:
         """What erasing these persons would do: a sealed plan, bound to the versions it was made from. Nothing is
         changed. `subjects`: `"customer=42"`, a pair, or several of them."""
-        from lineage_service.audit.planning import ERASURE, Options
+        from lineage_service.audit.planning import ERASURE, PlanOptions
 
-        how = Options(rewrite_sources, drop_runs)
-        return self._planned(ERASURE, subjects, how, None, most, four_eyes, case, out, options, progress)
+        how = PlanOptions(rewrite_sources, drop_runs)
+        return self._make_plan(ERASURE, subjects, how, None, most, four_eyes, case, out, options, progress)
 
     def plan_rectification(
         self,
@@ -205,17 +207,17 @@ class Audit:
         progress: Tell | None = None,
     ) -> dict[str, Any]:
         """The same for corrected values, by column, in every source that has the column and rows of the person."""
-        from lineage_service.audit.planning import RECTIFICATION, Options
+        from lineage_service.audit.planning import RECTIFICATION, PlanOptions
 
-        how = Options(drop_runs=drop_runs)
-        return self._planned(RECTIFICATION, subjects, how, values, most, four_eyes, case, out, options, progress)
+        how = PlanOptions(drop_runs=drop_runs)
+        return self._make_plan(RECTIFICATION, subjects, how, values, most, four_eyes, case, out, options, progress)
 
     @question
-    def _planned(
+    def _make_plan(
         self,
         kind: str,
         subjects: Any,
-        how: Options,
+        how: PlanOptions,
         values: Mapping[str, str | None] | None,
         most: int,
         four_eyes: bool,
@@ -225,18 +227,18 @@ class Audit:
         progress: Tell | None,
     ) -> dict[str, Any]:
         from lineage_service.audit.cases import CaseOptions
-        from lineage_service.audit.documents import written
-        from lineage_service.audit.erasing import plan
-        from lineage_service.store.out_file import checked_out_file
+        from lineage_service.audit.documents import write_document
+        from lineage_service.audit.erasing import issue_plan
+        from lineage_service.store.out_file import check_out_file
 
         if out is not None:
-            checked_out_file(Path(out))  # before the work, and before a case is opened for it
-        document = plan(
+            check_out_file(Path(out))  # before the work, and before a case is opened for it
+        document = issue_plan(
             self, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self.tell,
             most=most, four_eyes=four_eyes, values=values,
         )  # fmt: skip
         if out is not None:
-            written(document, Path(out))
+            write_document(document, Path(out))
         return document
 
     def apply(
@@ -251,10 +253,10 @@ class Audit:
         """Carries out a plan, by its file: just that, or nothing. Its certificate, also written to `out`. Where it was
         interrupted, doing it again finishes it."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.erasing import apply
+        from lineage_service.audit.erasing import apply_plan
 
         target, who = None if out is None else Path(out), current_actor(actor)
-        return apply(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
+        return apply_plan(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
 
     @question
     def verify(
@@ -262,6 +264,6 @@ class Audit:
     ) -> Verdict:
         """Scans home, catalog and published copies anew for an erased person: by the keyed hashes in the certificate,
         and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
-        from lineage_service.audit.verifying import verify
+        from lineage_service.audit.verifying import verify_certificate
 
-        return verify(self, Path(certificate), values, progress or self.tell)
+        return verify_certificate(self, Path(certificate), values, progress or self.tell)

@@ -24,7 +24,7 @@ MOST_COMPARED = 2 << 30  # bytes that are compared where nobody asks for all of 
 
 
 @dataclass
-class Comparing:
+class ChecksumComparison:
     """Compares files with their checksums; whole ones with `deep`, or as long as they are not too many bytes."""
 
     home: HomeLayout
@@ -45,7 +45,7 @@ class Comparing:
             self.old_runs.add(run_id)
         notes = (f"runs/{run_id}/{path}" for path in noted if path.endswith(".json"))
         paths = dict.fromkeys([*notes, *needed_paths(self.reader, run_id), *self._tables(run_id)])
-        found = (self._fault(path) for path in paths)
+        found = (self._cached_fault(path) for path in paths)
         return [each for each in found if each is not None]
 
     def _tables(self, run_id: str) -> list[str]:
@@ -57,12 +57,12 @@ class Comparing:
             return []  # is told of the note itself
         return [path for tables in kept if tables for rows in tables.rows.values() for path in rows.files]
 
-    def _fault(self, path: str) -> str | None:
+    def _cached_fault(self, path: str) -> str | None:
         if path not in self._seen:
-            self._seen[path] = self._looked(path, Path(self.home.absolute(path)))
+            self._seen[path] = self._file_fault(path, Path(self.home.absolute(path)))
         return self._seen[path]
 
-    def _in_folder(self, folder: str) -> str | None:
+    def _folder_fault(self, folder: str) -> str | None:
         for path in noted_below(folder):
             try:
                 verify(path)
@@ -70,12 +70,12 @@ class Comparing:
                 return f"'{self.home.relative(Path(path))}' is not as it was written"
         return None
 
-    def _looked(self, path: str, whole: Path) -> str | None:
+    def _file_fault(self, path: str, whole: Path) -> str | None:
         if not whole.is_relative_to(self.home.path):
             return None  # a source that is read in place
         try:
             if not path.endswith((".parquet", ".json")):  # an index that Spark made
-                return self._in_folder(str(whole))
+                return self._folder_fault(str(whole))
             if not whole.is_file():
                 return f"'{path}' is missing"
             if self.deep or self.compared + whole.stat().st_size <= MOST_COMPARED:
@@ -108,7 +108,7 @@ def needed_paths(reader: CatalogReader, run_id: str) -> Iterator[str]:
     for hop in reader.hops(run_id):
         yield from (path for path in (hop.backward, hop.forward) if path is not None)
         yield from json.loads(hop.body or "{}").get("without", ())
-    yield from (made.path for made in reader.prepared(run_id) if made.path is not None)
+    yield from (made.path for made in reader.prepared_questions(run_id) if made.path is not None)
 
 
 def key_fault(home: HomeLayout, reader: CatalogReader) -> str | None:
@@ -131,7 +131,7 @@ def key_fault(home: HomeLayout, reader: CatalogReader) -> str | None:
     return None
 
 
-def in_order(footers: list[Any], direction: str) -> bool:
+def has_sorted_row_groups(footers: list[Any], direction: str) -> bool:
     """Whether the statistics of row groups follow each other, as they do in a file that was written sorted."""
     column = 0 if direction == "backward" else 1
     groups = [
@@ -144,6 +144,6 @@ def in_order(footers: list[Any], direction: str) -> bool:
     return all(before.max <= behind.min for before, behind in pairwise(groups))
 
 
-def unlike(faults: list[str], told: list[str]) -> list[str]:
+def unreported_faults(faults: list[str], told: list[str]) -> list[str]:
     """Faults of files that nothing is told of yet."""
     return [each for each in faults if not any(each.split("'")[1] in other for other in told)]

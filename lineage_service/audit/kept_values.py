@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
-from lineage_service.store.layout import HomeLayout, storing
+from lineage_service.store.layout import HomeLayout, translate_disk_errors
 from lineage_service.store.notes import note_body, note_text
 
 PLANS, VALUES = "plans", "values.json"
 
 
-def keep_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]) -> None:
+def save_correction_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]) -> None:
     folder = _folder(home, plan_id)
-    with storing(home.path):
+    with translate_disk_errors(home.path):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(mode=0o700)
         handle = os.open(folder / VALUES, os.O_CREAT | os.O_WRONLY, 0o600)
@@ -24,7 +24,7 @@ def keep_values(home: HomeLayout, plan_id: str, values: Mapping[str, str | None]
             stream.write(note_text(dict(values)))
 
 
-def kept_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
+def load_correction_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
     """The values of a plan; none where it was applied already, as is told a little later."""
     try:
         found: dict[str, str | None] = note_body((_folder(home, plan_id) / VALUES).read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def kept_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
     return found
 
 
-def forget_values(home: HomeLayout, plan_id: str | None = None) -> None:
+def remove_correction_values(home: HomeLayout, plan_id: str | None = None) -> None:
     """Removes the values of a plan; without one, of all: an erasure knows not whose they are, and a plan that waits
     has to be made again in any case where it is about the same runs."""
     folder = home.path / PLANS if plan_id is None else _folder(home, plan_id)

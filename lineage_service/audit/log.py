@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lineage_catalog.audit import LogRecord, append_entry, last_entry
-from lineage_catalog.engine import CatalogError, connect, named, short_message
+from lineage_catalog.engine import CatalogError, catalog_label, connect, short_message
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,14 +23,14 @@ from lineage_service.audit.facade import Audit
 from lineage_service.errors import StoreError
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
-from lineage_service.subjects.key import NAME, VARIABLE, Key, existing_key, home_key
+from lineage_service.subjects.key import NAME, VARIABLE, HomeKey, existing_key, home_key
 
 CASE = "case"  # the verb of entries that open a case, or tell what is new about it
 RETENTION = "log-retention"  # the verb of entries that say how far the front of the log was removed
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """What is to be told of one deed. `subjects`: kind to keyed hashes in hexadecimal. `result`: intent, done, failed,
     refused, …
     """
@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass
-class Writing:
+class LogTransaction:
     """A transaction of the catalog that is about to be committed: what is done in it, and told of it.
 
     `head` is the last entry written here; who committed the transaction by themselves hands it to `anchored`.
@@ -53,12 +53,12 @@ class Writing:
     """
 
     connection: Connection
-    key: Key
+    key: HomeKey
     actor: Actor
     head: LogRecord | None = None
     notes: list[str] = field(default_factory=list)
 
-    def append(self, entry: Entry, behind: LogRecord | None = None) -> LogRecord:
+    def append(self, entry: LogEntry, behind: LogRecord | None = None) -> LogRecord:
         """The entry as it stands in the log, if the transaction commits; `behind` is for who removes the last one."""
         draft = LogRecord(
             number=0,
@@ -92,30 +92,30 @@ def _json(value: object) -> str:
 
 
 @contextmanager
-def logged(audit: Audit, actor: Actor | None = None) -> Iterator[Writing]:
+def log_transaction(audit: Audit, actor: Actor | None = None) -> Iterator[LogTransaction]:
     """One transaction for deeds and their entries: all of it is committed, or nothing; then the head is anchored.
 
     Nobody else writes the catalog meanwhile: long work belongs before it.
     """
     audit.prepare()
     with audit.writing() as engine, log_errors(audit), engine.execution_options(writing=True).begin() as connection:
-        writing = writing_on(audit, connection, actor)
+        writing = join_transaction(audit, connection, actor)
         yield writing
-    writing.notes += anchored(audit, writing)
+    writing.notes += anchor_transaction(audit, writing)
 
 
-def writing_on(audit: Audit, connection: Connection, actor: Actor | None = None) -> Writing:
+def join_transaction(audit: Audit, connection: Connection, actor: Actor | None = None) -> LogTransaction:
     """The same on a transaction that the caller opened (option `writing`); who commits it, calls `anchored` after."""
-    return Writing(connection, _key(audit.layout, connection), actor or current_actor())
+    return LogTransaction(connection, _key(audit.layout, connection), actor or current_actor())
 
 
-def anchored(audit: Audit, writing: Writing) -> list[str]:
+def anchor_transaction(audit: Audit, writing: LogTransaction) -> list[str]:
     """Anchors what was written, once it is committed. What went wrong, for people: the entry stays in any case."""
     return [] if writing.head is None else anchor(audit.layout, writing.head, writing.key)
 
 
 @contextmanager
-def reading(audit: Audit) -> Iterator[Connection]:
+def log_connection(audit: Audit) -> Iterator[Connection]:
     """A connection to read log and cases with; NotFound where there is no catalog."""
     with log_errors(audit), audit.reader.connection() as connection:
         yield connection
@@ -128,11 +128,11 @@ def log_errors(audit: Audit) -> Iterator[None]:
         try:
             yield
         except SQLAlchemyError as error:
-            where = named(connect(audit.url))
+            where = catalog_label(connect(audit.url))
             raise CatalogError(f"cannot use the audit log in {where}: {short_message(error)}") from error
 
 
-def _key(home: HomeLayout, connection: Connection) -> Key:
+def _key(home: HomeLayout, connection: Connection) -> HomeKey:
     """The key to go on with. A log that was begun with another one is not continued: nobody could verify it."""
     last, key = last_entry(connection), existing_key(home)
     if last is None:
@@ -154,8 +154,8 @@ def _key(home: HomeLayout, connection: Connection) -> Key:
 # --- entries --------------------------------------------------------------------------------------------------
 
 
-def append(
-    audit: Audit, entry: Entry, connection: Connection | None = None, *, actor: Actor | None = None
+def write_entry(
+    audit: Audit, entry: LogEntry, connection: Connection | None = None, *, actor: Actor | None = None
 ) -> tuple[LogRecord, list[str]]:
     """The entry as written, and notes for people (anchors that failed). An answer that changes nothing may leave once
     this has returned: where the entry cannot be written, there is no answer.
@@ -164,12 +164,12 @@ def append(
     once that is committed, or use `writing_on` and `anchored`.
     """
     if connection is not None:
-        return writing_on(audit, connection, actor).append(entry), []
-    with logged(audit, actor) as writing:
+        return join_transaction(audit, connection, actor).append(entry), []
+    with log_transaction(audit, actor) as writing:
         record = writing.append(entry)
     return record, writing.notes
 
 
 def log_reveal(audit: Audit, verb: str, datasets: Sequence[str], *, actor: Actor | None = None) -> list[str]:
     """That `verb` shows personal data of these datasets; to be called before it does. Notes for people."""
-    return append(audit, Entry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]
+    return write_entry(audit, LogEntry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]

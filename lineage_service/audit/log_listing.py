@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import LogRecord
-from lineage_catalog.engine import named
+from lineage_catalog.engine import catalog_label
 
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import reading
+from lineage_service.audit.log import log_connection
 from lineage_service.errors import DamagedFile
-from lineage_service.query.answer import Answer, Part
+from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.settings import command
 from lineage_service.subjects.key import readable_key
 
@@ -27,10 +27,10 @@ def log_entries(
     audit: Audit, *, limit: int | None = None, request: str | None = None, verb: str | None = None
 ) -> Answer:
     """Entries, newest first: all of them, or those of a case or a verb."""
-    with reading(audit) as connection:
+    with log_connection(audit) as connection:
         found = list(catalog.entries(connection, request=request, verb=verb, newest_first=True, limit=limit))
         remaining = None if limit is None else catalog.count_entries(connection, request=request, verb=verb)
-    _refuse_changed(audit, found)
+    _refuse_changed_entries(audit, found)
     names = [each.name for each in fields(LogRecord)]
 
     def open_() -> pa.RecordBatchReader:
@@ -39,21 +39,25 @@ def log_entries(
         table = pa.table({name: _column(name, [getattr(entry, name) for entry in found]) for name in names})
         return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
 
-    return Answer([Part(names, open_, remaining=None if remaining is None else remaining - len(found))], "records")
+    return Answer(
+        [AnswerPart(names, open_, remaining=None if remaining is None else remaining - len(found))], "records"
+    )
 
 
-def _refuse_changed(audit: Audit, found: Iterable[LogRecord]) -> None:
+def _refuse_changed_entries(audit: Audit, found: Iterable[LogRecord]) -> None:
     """DamagedFile where an entry is not what was sealed; without the right key nobody can tell."""
     key = readable_key(audit.layout)
     for each in found:
-        if key is not None and each.key_id == key.id and each.hash != each.sealed(key.seal):
-            raise changed_record(audit, f"entry {each.number} of the log")
+        if key is not None and each.key_id == key.id and each.hash != each.expected_seal(key.seal):
+            raise changed_record_error(audit, f"entry {each.number} of the log")
 
 
-def changed_record(audit: Audit, what: str) -> DamagedFile:
+def changed_record_error(audit: Audit, what: str) -> DamagedFile:
     """What is told of a record that is not what its seal says."""
     again = command(audit.layout.path, "audit", "log", "--verify", catalog=audit.layout.catalog)
-    told = f"{named(audit.reader.engine)} is damaged: {what} is not as it was written (home '{audit.layout.path}')"
+    told = (
+        f"{catalog_label(audit.reader.engine)} is damaged: {what} is not as it was written (home '{audit.layout.path}')"
+    )
     return DamagedFile(told, hint=f"look closer: {again}")
 
 
@@ -68,7 +72,7 @@ def _column(name: str, values: list[Any]) -> pa.Array:
 
 def log_head(audit: Audit) -> dict[str, Any]:
     """Number, hash, time and key of the last entry, as anchors name it; number 0 where the log is empty."""
-    with reading(audit) as connection:
+    with log_connection(audit) as connection:
         last = catalog.last_entry(connection)
     if last is None:
         return {"number": 0, "hash": None, "at": None, "log": None}

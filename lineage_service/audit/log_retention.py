@@ -14,14 +14,14 @@ from lineage_catalog import audit as catalog
 
 from lineage_service.audit.actor import Actor
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import CASE, RETENTION, Entry, logged
+from lineage_service.audit.log import CASE, RETENTION, LogEntry, log_transaction
 from lineage_service.errors import LineageError
 
 MOST_DAYS = 36_500  # a century: no calendar goes back without end
 
 
 @dataclass(frozen=True)
-class Retained:
+class LogRetentionResult:
     """What was removed: entries up to number `up_to`, and closed cases; `notes` are for people."""
 
     entries: int
@@ -33,7 +33,9 @@ class Retained:
         return {"entries": self.entries, "cases": self.cases, "up_to": self.up_to}
 
 
-def retain_log(audit: Audit, days: int, actor: Actor | None = None, *, today: datetime | None = None) -> Retained:
+def remove_expired_log_entries(
+    audit: Audit, days: int, actor: Actor | None = None, *, today: datetime | None = None
+) -> LogRetentionResult:
     """Removes what is older than so many days: entries, and closed cases that the log knows no more. It is logged,
     unless there was nothing to remove.
     """
@@ -42,14 +44,14 @@ def retain_log(audit: Audit, days: int, actor: Actor | None = None, *, today: da
     if days > MOST_DAYS:
         raise LineageError(f"a log is kept for {MOST_DAYS:,} days at most", hint="without a limit nothing is removed")
     moment = ((today or datetime.now(UTC)) - timedelta(days=days)).isoformat(timespec="milliseconds")
-    with logged(audit, actor) as writing:
+    with log_transaction(audit, actor) as writing:
         last = catalog.last_older_than(writing.connection, moment)
         if last is None:
-            return Retained(0, 0, None)
+            return LogRetentionResult(0, 0, None)
         head = catalog.last_entry(writing.connection)  # it may be among those that go
         removed = catalog.remove_entries(writing.connection, last.number)
         cases = catalog.remove_cases(writing.connection, moment, CASE)
         counts = {"entries": removed, "cases": cases}
         details = {"days": days, "removed_to": last.number, "hash": last.hash}
-        writing.append(Entry(RETENTION, counts=counts, details=details), head)
-    return Retained(removed, cases, last.number, tuple(writing.notes))
+        writing.append(LogEntry(RETENTION, counts=counts, details=details), head)
+    return LogRetentionResult(removed, cases, last.number, tuple(writing.notes))

@@ -19,8 +19,8 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.documents import ONLY_READ
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.source_files import Cut, cuts, refuse_unwritable, spread
-from lineage_service.audit.superseding import DatasetChange, Made, Superseding, Wanted
+from lineage_service.audit.source_files import FileCut, find_file_cuts, refuse_unwritable, spread_to_all_readers
+from lineage_service.audit.superseding import DatasetChange, RequestedChanges, SupersedingRun, Supersession
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
@@ -30,7 +30,7 @@ from lineage_service.store.layout import new_run_id
 from lineage_service.store.patching import Ids
 from lineage_service.store.unpublished import target_of
 from lineage_service.store.versions import file_state, true_path
-from lineage_service.subjects.finding import Found, SubjectRows
+from lineage_service.subjects.finding import PersonRows, SubjectRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ ERASURE, RECTIFICATION = "erasure", "rectification"
 
 
 @dataclass(frozen=True)
-class Options:
+class PlanOptions:
     """How a plan is carried out: source files rewritten too; runs that cannot be traced removed as a whole."""
 
     rewrite_sources: bool = False
@@ -50,19 +50,19 @@ class Options:
 
 
 @dataclass
-class Scope:
+class RequestScope:
     """What a request is about. rows: the persons' · retained: those that a legal hold keeps, with the ground ·
     wanted: what is to be done to versions · going: rows of sources that go, or are corrected · in_outputs: the person's
     rows in other workflows' outputs, which follow from those."""
 
     rows: SubjectRows
-    retained: list[tuple[Found, Mapping[str, Any]]] = field(default_factory=list)
-    wanted: Wanted = field(default_factory=Wanted)
-    going: list[Found] = field(default_factory=list)
-    in_outputs: list[Found] = field(default_factory=list)
-    cut: dict[str, Cut] = field(default_factory=dict)  # source files to be rewritten
+    retained: list[tuple[PersonRows, Mapping[str, Any]]] = field(default_factory=list)
+    wanted: RequestedChanges = field(default_factory=RequestedChanges)
+    going: list[PersonRows] = field(default_factory=list)
+    in_outputs: list[PersonRows] = field(default_factory=list)
+    cut: dict[str, FileCut] = field(default_factory=dict)  # source files to be rewritten
 
-    def check(self, ask: Questions, done: Superseding) -> None:
+    def check(self, ask: Questions, done: Supersession) -> None:
         """LineageError where the person's rows stay in an output, since the sources that it was made from do not say
         that they are theirs: taken out there alone, they would be back with the next run."""
         if self.retained or self.wanted.corrected:
@@ -85,7 +85,9 @@ class Scope:
                 )
 
 
-def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Corrected | None = None) -> Scope:
+def scope_of(
+    ask: Questions, rows: SubjectRows, options: PlanOptions, corrected: ValueCorrection | None = None
+) -> RequestScope:
     """What is to be done: rows of the persons go, unless a hold keeps them; or get corrected values.
 
     Rows of another workflow's output that a source declares as the person's follow from that workflow's own sources.
@@ -93,11 +95,11 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
     if rows.unlooked:
         raise LineageError(
             [
-                _unlooked(each.dataset, each.reason)
+                _unsearched_source_problem(each.dataset, each.reason)
                 for each in {(e.dataset.version_id, e.reason): e for e in rows.unlooked}.values()
             ]
         )
-    scope = Scope(rows)
+    scope = RequestScope(rows)
     gone: dict[str, Ids] = {}
     tables: dict[str, pa.Table] = {}
     held: set[tuple[str, str]] = set()
@@ -118,15 +120,15 @@ def scope_of(ask: Questions, rows: SubjectRows, options: Options, corrected: Cor
             scope.going.append(found)
             tables[version] = table
     if options.rewrite_sources:
-        kept = cuts(ask, {found.dataset.version_id: found.rids for found, _ in scope.retained})
-        scope.cut = {path: cut for path, cut in cuts(ask, gone).items() if path not in kept}
+        kept = find_file_cuts(ask, {found.dataset.version_id: found.rids for found, _ in scope.retained})
+        scope.cut = {path: cut for path, cut in find_file_cuts(ask, gone).items() if path not in kept}
         refuse_unwritable(scope.cut)
-        gone = spread(ask, gone, scope.cut)
-    scope.wanted = Wanted(gone, tables, frozenset(held), options.drop_runs)
+        gone = spread_to_all_readers(ask, gone, scope.cut)
+    scope.wanted = RequestedChanges(gone, tables, frozenset(held), options.drop_runs)
     return scope
 
 
-def _column_names(ask: Questions, found: Found) -> dict[str, str]:
+def _column_names(ask: Questions, found: PersonRows) -> dict[str, str]:
     """A source's columns by the names, in lower case, under which new values are given: its own, or those of the source
     that declares its rows as a person's, which may call a column of the file otherwise."""
     columns = ask.scan(found.dataset).version.columns
@@ -138,12 +140,12 @@ def _column_names(ask: Questions, found: Found) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class ValueCorrection:
     """New values of columns, for every row of a person in sources that have the columns."""
 
     values: Mapping[str, str | None]
 
-    def rows(self, ask: Questions, found: Found) -> pa.Table | None:
+    def rows(self, ask: Questions, found: PersonRows) -> pa.Table | None:
         import pyarrow as pa
 
         names = _column_names(ask, found)
@@ -163,7 +165,7 @@ def active_hold(hold: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return hold if until is None or str(until) >= datetime.now(UTC).date().isoformat() else None
 
 
-def _unlooked(dataset: DatasetRecord, reason: str) -> Any:
+def _unsearched_source_problem(dataset: DatasetRecord, reason: str) -> Any:
     from lineage_service.errors import Problem
 
     return Problem(
@@ -175,15 +177,15 @@ def _unlooked(dataset: DatasetRecord, reason: str) -> Any:
 # --- the document ---------------------------------------------------------------------------------------------
 
 
-def planned(
-    audit: Audit, kind: str, scope: Scope, options: Options, spark: IndexOptions, stages: Stages
+def build_erasure_plan(
+    audit: Audit, kind: str, scope: RequestScope, options: PlanOptions, spark: IndexOptions, stages: Stages
 ) -> dict[str, Any]:
     """The plan, found out by making all runs anew in folders that are then removed."""
     ask = audit.ask
     with ExitStack() as folders:
-        superseding = Superseding(audit.layout, ask, spark, stages, scope.wanted, folders)
+        superseding = Supersession(audit.layout, ask, spark, stages, scope.wanted, folders)
         try:
-            made = superseding.all()
+            made = superseding.supersede_runs()
             scope.check(ask, superseding)
             document = _document(ask, kind, scope, options, made)
         finally:
@@ -192,7 +194,9 @@ def planned(
     return document
 
 
-def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: Sequence[Made]) -> dict[str, Any]:
+def _document(
+    ask: Questions, kind: str, scope: RequestScope, options: PlanOptions, made: Sequence[SupersedingRun]
+) -> dict[str, Any]:
     runs = [_run(each) for each in made]
     if not made:
         raise NotFound("no run is concerned: every row of the person is under a legal hold")
@@ -219,15 +223,15 @@ def _document(ask: Questions, kind: str, scope: Scope, options: Options, made: S
         ],
         "published": [
             {"dataset": record.full_name, "run": record.run_id, "path": str(target), "action": action}
-            for action, record, target in _published(ask, made)
+            for action, record, target in _affected_copies(ask, made)
         ],
         "sources": [{"path": path, "delete": len(cut.places)} for path, cut in sorted(scope.cut.items())],
         "recipients": recipients(ask, [each.old for each in made]),
-        "bound_to": bound(ask, [each.old for each in made]),
+        "bound_to": run_fingerprints(ask, [each.old for each in made]),
     }
 
 
-def _run(made: Made) -> dict[str, Any]:
+def _run(made: SupersedingRun) -> dict[str, Any]:
     return {
         "run": made.old.id,
         "workflow": made.old.workflow,
@@ -265,11 +269,11 @@ def _totals(runs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[str, DatasetRecord, Path]]:
-    from lineage_service.audit.published import last_publishers, removed_copies
+def _affected_copies(ask: Questions, made: Sequence[SupersedingRun]) -> Iterable[tuple[str, DatasetRecord, Path]]:
+    from lineage_service.audit.published import copies_of_removed_runs, last_publishers
 
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
-    removed = removed_copies(ask, [each.old.id for each in made if each.commit is None])
+    removed = copies_of_removed_runs(ask, [each.old.id for each in made if each.commit is None])
     yield from (("remove", record, path) for record, path in removed)
     for each in made:
         for change in each.datasets:
@@ -279,7 +283,7 @@ def _published(ask: Questions, made: Sequence[Made]) -> Iterable[tuple[str, Data
                 yield "replace", change.dataset, target
 
 
-def not_covered(ask: Questions, scope: Scope) -> list[str]:
+def not_covered(ask: Questions, scope: RequestScope) -> list[str]:
     """What is out of reach, plainly: it is the first thing that a plan and a certificate say."""
     told = []
     read = {path: called for found in scope.rows.found for path, called in _read_in_place(ask, found.dataset).items()}
@@ -296,7 +300,9 @@ def not_covered(ask: Questions, scope: Scope) -> list[str]:
     if scope.retained:
         grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
         told.append(f"rows that a legal hold retains ({', '.join(grounds)})")
-    told += [cut_note(source, run_id) for source, run_id in ask.cut_sources(run.id for run in ask.reader.runs())]
+    told += [
+        cut_note(source, run_id) for source, run_id in ask.sources_cut_by_retention(run.id for run in ask.reader.runs())
+    ]
     told.append("backups and snapshots of disks, earlier versions of files that a file system or bucket keeps")
     told.append("copies that others took of outputs, reports or answers: tell the recipients (Art. 19)")
     told.append("what a database server keeps beside its tables: write-ahead logs, replicas, its own backups")
@@ -325,12 +331,12 @@ def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:
     return sorted(found)
 
 
-def bound(ask: Questions, runs: Sequence[RunRecord]) -> dict[str, Any]:
+def run_fingerprints(ask: Questions, runs: Sequence[RunRecord]) -> dict[str, Any]:
     """The versions that a plan was made from, and the state of the files that they are read from in place."""
-    return {run.id: _bound_run(ask, run.id) for run in runs}
+    return {run.id: _run_fingerprint(ask, run.id) for run in runs}
 
 
-def _bound_run(ask: Questions, run_id: str) -> str:
+def _run_fingerprint(ask: Questions, run_id: str) -> str:
     parts = []
     for record in sorted(ask.reader.datasets(run_id), key=lambda each: each.name):
         parts.append(f"{record.name} {record.version_id}")
@@ -350,23 +356,23 @@ def _state(path: str) -> str:
     return f"{path} {state.size} {state.mtime_ns} {state.fingerprint}"
 
 
-def moved(ask: Questions, plan: Mapping[str, Any]) -> list[str]:
+def changed_runs(ask: Questions, plan: Mapping[str, Any]) -> list[str]:
     """Runs of a plan that are not what they were when it was made."""
     wrong = []
     for run_id, digest in plan["bound_to"].items():
         run = ask.reader.run(run_id)
-        if run is None or run.status != "committed" or _bound_run(ask, run_id) != digest:
+        if run is None or run.status != "committed" or _run_fingerprint(ask, run_id) != digest:
             wrong.append(run_id)
     return wrong
 
 
-def same_work(plan: Mapping[str, Any], made: Sequence[Made]) -> bool:
+def is_same_work(plan: Mapping[str, Any], made: Sequence[SupersedingRun]) -> bool:
     """Whether what was made is just what a plan says."""
 
-    def told(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    def comparable_runs(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
         names = ("dataset", "version", "delete", "recompute", "insert", "retain", "rows_after", "rows_hash")
         return [
             (run["run"], run["action"], [[each[name] for name in names] for each in run["datasets"]]) for run in runs
         ]
 
-    return json.dumps(told(plan["runs"])) == json.dumps(told([_run(each) for each in made]))
+    return json.dumps(comparable_runs(plan["runs"])) == json.dumps(comparable_runs([_run(each) for each in made]))

@@ -7,23 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from lineage_service.audit.reached import Company
+from lineage_service.audit.reached import OtherPersons
 from lineage_service.capture.handles import step_space
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start
-from lineage_service.refresh.refreshed import Deleted, Refresh
+from lineage_service.refresh.refreshed import DeletedRows, Refresh
 from lineage_service.spec.models import BrokenOutput, OutputSpec
 from lineage_service.store.patching import Ids
 from lineage_service.subjects.finding import required_key
 
 
-def policies(
+def rows_to_delete_by_step(
     ask: Questions, refresh: Refresh, rows: Mapping[str, Ids], everywhere: str | None = None
-) -> dict[str, Deleted]:
+) -> dict[str, DeletedRows]:
     """By step, the rows that are taken out instead of being computed anew. `rows`: those that went, by source space.
     `everywhere`: why nothing of the run can be computed anew."""
-    found: dict[str, Deleted] = {}
+    found: dict[str, DeletedRows] = {}
     outputs: dict[str, list[OutputSpec]] = {}
     for name, output in refresh.loaded.spec.outputs.items():
         if not isinstance(output, BrokenOutput):
@@ -32,24 +32,26 @@ def policies(
     for step in steps:
         said = {output.on_erasure for output in outputs.get(step, [])}
         if everywhere is not None:
-            rids = reached(ask, refresh.run.id, step, rows)
+            rids = derived_rows(ask, refresh.run.id, step, rows)
             # A row that nobody else is in would go in any case: that nothing can be computed is not why.
-            reason = everywhere if are_shared(ask, refresh.run.id, step, rids, rows) else None
-            found[step] = Deleted(rids, reason)
+            reason = everywhere if has_remaining_contributors(ask, refresh.run.id, step, rids, rows) else None
+            found[step] = DeletedRows(rids, reason)
         elif "delete" in said:  # of two outputs of one step the stricter counts
-            found[step] = Deleted(reached(ask, refresh.run.id, step, rows), "on_erasure: delete")
+            found[step] = DeletedRows(derived_rows(ask, refresh.run.id, step, rows), "on_erasure: delete")
         elif said == {"keep"}:
-            found[step] = _kept(ask, refresh, step, outputs[step], rows)
+            found[step] = _rows_of_small_groups(ask, refresh, step, outputs[step], rows)
     return found
 
 
-def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]) -> Deleted:
+def _rows_of_small_groups(
+    ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]
+) -> DeletedRows:
     """Rows of many persons stay as they are; of fewer than the smallest group they go."""
     holds = [output.keep for output in outputs if output.keep is not None]
     smallest = max(hold.min_group for hold in holds)
-    candidates = reached(ask, refresh.run.id, step, rows)
+    candidates = derived_rows(ask, refresh.run.id, step, rows)
     record = next(each for each in refresh.records if each.space == step_space(step))
-    company = Company(ask, required_key(ask), {}).of(Place(record.run_id, record.space), candidates)
+    company = OtherPersons(ask, required_key(ask), {}).count_by_row(Place(record.run_id, record.space), candidates)
     # Where nobody can tell how many they are, they may be few.
     persons = {} if isinstance(company, str) else {rid: others.all for rid, others in company.items()}
     few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
@@ -57,10 +59,10 @@ def _kept(ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec]
     reason = f"on_erasure: keep ({grounds}); rows of fewer than {smallest} persons are deleted"
     if isinstance(company, str):
         reason += f", and those of which that is not known: {company}"
-    return Deleted(few, reason, kept=len(candidates) - len(few))
+    return DeletedRows(few, reason, kept=len(candidates) - len(few))
 
 
-def are_shared(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[str, Ids]) -> bool:
+def has_remaining_contributors(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[str, Ids]) -> bool:
     """Whether any of these rows of a step was also made from rows that stay, of the sources whose rows went."""
     if not len(rids):
         return False
@@ -68,7 +70,7 @@ def are_shared(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[
     table = ask.engine.keep_ids(pa.array(rids, pa.int64()))
     try:
         for space, gone in rows.items():
-            ways = walk(ask.graph, begin, "backward", links=False).toward(Place(run_id, space), absence=False)
+            ways = walk(ask.graph, begin, "backward", links=False).ways_toward(Place(run_id, space), absence=False)
             if not ways or not len(gone):
                 continue
             sql = ask.walk_sql(ways, Start(table=table), begin, Place(run_id, space), "backward", pairs=False)
@@ -84,7 +86,7 @@ def are_shared(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[
     return False
 
 
-def reached(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:
+def derived_rows(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:
     """Rows of a step that these rows of sources contributed to, inside the run."""
     parts = [np.array([], np.int64)]
     end = Place(run_id, step_space(step))
@@ -92,7 +94,7 @@ def reached(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> 
         if not len(rids):
             continue
         begin = Place(run_id, space)
-        ways = walk(ask.graph, begin, "forward", links=False).toward(end, absence=False)
+        ways = walk(ask.graph, begin, "forward", links=False).ways_toward(end, absence=False)
         table = ask.engine.keep_ids(pa.array(rids, pa.int64()))
         sql = ask.walk_sql(ways, Start(table=table), begin, end, "forward", pairs=False)
         ids = ask.engine.id_array(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)

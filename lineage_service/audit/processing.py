@@ -53,6 +53,6 @@ def personal_columns(ask: Questions, dataset: DatasetRecord) -> set[str]:
     return {*ask.masks.of(dataset), *(name.lower() for name in subject.values())}
 
 
-def missing_of(privacy: Mapping[str, Any], needed: Iterable[str]) -> list[str]:
+def missing_keys(privacy: Mapping[str, Any], needed: Iterable[str]) -> list[str]:
     """Of these keys, those that the workflow file says nothing of."""
     return [key for key in needed if privacy.get(key) in (None, [], "")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.query.ask import Questions
-from lineage_service.store.published_folder import copies_beside, replacing
+from lineage_service.store.published_folder import copies_beside, translate_replace_errors
 from lineage_service.store.unpublished import target_of
 
 
@@ -33,7 +33,7 @@ def publishers_after(ask: Questions, switched: Sequence[tuple[str, str | None]])
     return {path: None if path not in after else new.get(after[path], after[path]) for path in before}
 
 
-def removed_copies(ask: Questions, removed: Collection[str]) -> list[tuple[DatasetRecord, Path]]:
+def copies_of_removed_runs(ask: Questions, removed: Collection[str]) -> list[tuple[DatasetRecord, Path]]:
     """Copies at published paths whose rows are those of runs that go as a whole."""
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
     return [
@@ -44,9 +44,9 @@ def removed_copies(ask: Questions, removed: Collection[str]) -> list[tuple[Datas
     ]
 
 
-def clear_beside(target: Path) -> None:
+def remove_copies_beside(target: Path) -> None:
     """Removes copies that wait beside a published one, or were replaced: of runs and erasures that were killed. A run
     that still writes one began before an erasure, and is not committed in any case."""
-    with replacing(target):
+    with translate_replace_errors(target):
         for path in copies_beside(target):
             shutil.rmtree(path)

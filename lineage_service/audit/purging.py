@@ -22,12 +22,18 @@ from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Place, Way
-from lineage_service.query.hop_sql import masked_by, pairs_relation, positions_in, unmasked, way_ranges
+from lineage_service.query.hop_sql import (
+    exclude_refreshed_rows,
+    pairs_relation,
+    positions_in,
+    refreshed_row_files,
+    way_ranges,
+)
 from lineage_service.query.walk_sql import way_pairs
 from lineage_service.store.checksums import verify
-from lineage_service.store.compacting import compacted
+from lineage_service.store.compacting import compact_version
 from lineage_service.store.engine import literal
-from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.layout import RunFolder, translate_disk_errors
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.versions import Version
 from lineage_service.subjects.noted import scan_of
@@ -37,7 +43,7 @@ PAIRED = ("pairs", "column", "keyed")
 
 
 @dataclass
-class Purging:
+class RunPurge:
     """One run's files. `versions` by space, as they are to be; `changed`: spaces whose rows are not what they were."""
 
     engine: QueryEngine
@@ -48,34 +54,34 @@ class Purging:
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
-    def hops(self, hops: Iterable[HopRecord]) -> list[HopRecord]:
+    def purge_hops(self, hops: Iterable[HopRecord]) -> list[HopRecord]:
         """The same lineage in files of its own, wherever it speaks of rows that went; one hop between two spaces."""
         paired: dict[tuple[str, str, int], list[HopRecord]] = {}
         found: list[HopRecord] = []
         for hop in dict.fromkeys(hops):
-            if hop.form in PAIRED and self._speaks_of_more(hop):
+            if hop.form in PAIRED and self._mentions_removed_rows(hop):
                 paired.setdefault((hop.from_space, hop.to_space, hop.role), []).append(hop)
             elif hop.form == "interval":
                 found.append(hop)
-            elif (kept := self._with_one_mask(hop)) is not None:
+            elif (kept := self._merge_masks(hop)) is not None:
                 found.append(kept)
         # Pairs of the same two spaces that are right as they are join those that are written anew.
         for key, group in paired.items():
             same = [hop for hop in found if hop.form == "pairs" and (hop.from_space, hop.to_space, hop.role) == key]
             found = [hop for hop in found if hop not in same]
-            found.append(self._paired(key, [*same, *group]))
-        found = _reachable(_without_doubles(found))
+            found.append(self._merge_pairs(key, [*same, *group]))
+        found = _reachable(_drop_redundant_empty_hops(found))
         with self._reached_ids(found) as reached:
             found = [self._intervals(hop, reached) if hop.form == "interval" else hop for hop in found]
-        return _reachable(_without_doubles(found))
+        return _reachable(_drop_redundant_empty_hops(found))
 
-    def _speaks_of_more(self, hop: HopRecord) -> bool:
-        if masked_by(hop) or hop.from_space in self.changed or hop.to_space in self.changed:
+    def _mentions_removed_rows(self, hop: HopRecord) -> bool:
+        if refreshed_row_files(hop) or hop.from_space in self.changed or hop.to_space in self.changed:
             return True
         # Handles in a dataset's own files go when the file is written anew.
-        return hop.form == "column" and _has_left_out(self.versions[hop.from_space])
+        return hop.form == "column" and _version_has_excluded_rows(self.versions[hop.from_space])
 
-    def _paired(self, key: tuple[str, str, int], hops: Sequence[HopRecord]) -> HopRecord:
+    def _merge_pairs(self, key: tuple[str, str, int], hops: Sequence[HopRecord]) -> HopRecord:
         run_id = self.folder.run_id
         ends = Place(run_id, key[0]), Place(run_id, key[1])
         files = self._files()
@@ -91,7 +97,7 @@ class Purging:
             if not rows:
                 return HopRecord(run_id, *key, "empty", 0, 0, None, None)
             paths = []
-            with storing(self.folder.home.path):
+            with translate_disk_errors(self.folder.home.path):
                 self.folder.index.mkdir(parents=True, exist_ok=True)
                 for way in ("backward", "forward"):
                     pairs = sorted_pairs(f"SELECT a, b FROM {table}", way, None, distinct=False)
@@ -106,16 +112,16 @@ class Purging:
 
     def _intervals(self, hop: HopRecord, reached: Callable[[str], str]) -> HopRecord:
         """What rows of a window read, of the rows that are still there, or that such a row is made of."""
-        rows = self._unmasked(hop)
+        rows = self._unmasked_rows(hop)
         left = f"SELECT i.* FROM ({rows}) i SEMI JOIN {reached(hop.from_space)} r ON r.b = i.a"
         number = self.engine.scalar(f"SELECT count(*) FROM ({left})")
         # Positions are no longer all there: what is counted from them alone would be too many.
         body = json.dumps({"frames": body_of(hop)["frames"]})
         if number == self.engine.scalar(f"SELECT count(*) FROM {self._files().index(hop.backward)}"):
-            return replace(hop, body=body) if masked_by(hop) else hop
+            return replace(hop, body=body) if refreshed_row_files(hop) else hop
         if not number:
             return HopRecord(hop.run_id, hop.from_space, hop.to_space, hop.role, "empty", 0, 0, None, None)
-        with storing(self.folder.home.path):
+        with translate_disk_errors(self.folder.home.path):
             self.folder.index.mkdir(parents=True, exist_ok=True)
             path = self.folder.index / f"kept-{self._written}.intervals.parquet"
             options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}"
@@ -124,9 +130,9 @@ class Purging:
         inside, size = self.folder.home.relative(path), path.stat().st_size
         return replace(hop, rows=number, bytes=size, backward=inside, body=body)
 
-    def _unmasked(self, hop: HopRecord) -> str:
+    def _unmasked_rows(self, hop: HopRecord) -> str:
         files = self._files()
-        return unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+        return exclude_refreshed_rows(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
 
     def _files(self) -> HomeFiles:
         return HomeFiles(self.folder.home.absolute, lambda place: scan_of(self.folder, self.versions[place.space]))
@@ -141,7 +147,7 @@ class Purging:
             kept.append(self.engine.keep(query))
             return kept[-1]
 
-        def reached(space: str) -> str:
+        def ids_in_space(space: str) -> str:
             if space not in tables:
                 rids = scan_of(self.folder, self.versions[space]).all_rids() if space in self.versions else None
                 leading = [hop for hop in hops if hop.to_space == space and hop.form != "empty"]
@@ -150,37 +156,37 @@ class Purging:
             return tables[space]
 
         def ids_behind(hop: HopRecord) -> str:
-            before = reached(hop.from_space)
+            before = ids_in_space(hop.from_space)
             if hop.form == "interval":
                 return positions_in(keep(way_ranges(hop, before, self._files())))
             way = Way(Place(self.folder.run_id, hop.from_space), Place(self.folder.run_id, hop.to_space), hop)
             return f"SELECT b FROM ({way_pairs(way, before, 'backward', self._files())})"
 
         try:
-            yield reached
+            yield ids_in_space
         finally:
             for table in kept:
                 self.engine.drop(table)
 
-    def _with_one_mask(self, hop: HopRecord) -> HopRecord | None:
+    def _merge_masks(self, hop: HopRecord) -> HopRecord | None:
         """A hop that follows from row numbers: what it is silent about, in one file; None where that is everything."""
-        masks = masked_by(hop)
+        masks = refreshed_row_files(hop)
         if not masks and not (hop.form == "formula" and hop.to_space in self.changed):
             return hop
         absolute = self.folder.home.absolute
-        gone = np.unique(np.concatenate([_nothing(), *(_column(absolute(path), "a") for path in masks)]))
+        gone = np.unique(np.concatenate([_no_ids(), *(_column(absolute(path), "a") for path in masks)]))
         own = self._rids(hop.from_space) if hop.from_space in self.versions else None
         if own is not None and not len(np.setdiff1d(own, gone)):
             return None
         if own is not None:
-            gone = np.union1d(gone, self._led_nowhere(hop, np.setdiff1d(own, gone)))
-        mask = Patcher(self.folder).mask(gone)
+            gone = np.union1d(gone, self._orphaned_rows(hop, np.setdiff1d(own, gone)))
+        mask = Patcher(self.folder).write_mask(gone)
         return replace(hop, body=json.dumps({**body_of(hop), "without": [mask]}))
 
-    def _led_nowhere(self, hop: HopRecord, own: Ids) -> Ids:
+    def _orphaned_rows(self, hop: HopRecord, own: Ids) -> Ids:
         """Rows that stay although the row they came from is gone: kept on a ground of its own."""
         if hop.form != "formula" or hop.to_space not in self.changed:
-            return _nothing()
+            return _no_ids()
         body = body_of(hop)
         shift, div, mod, low, high = (int(body[key]) for key in ("shift", "div", "mod", "low", "high"))
         inside = own[(own >= low) & (own < high)]
@@ -196,23 +202,23 @@ class Purging:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def version(self, space: str) -> Version:
+    def purge_version(self, space: str) -> Version:
         """A dataset's version without rows that do not count."""
         kind, _, name = space.partition(":")
         target: Path = self.folder.snapshot(name) if kind == "source" else self.folder.dataset(name)
-        return compacted(self.versions[space], Patcher(self.folder), target)
+        return compact_version(self.versions[space], Patcher(self.folder), target)
 
 
-def has_left_out(versions: Iterable[Version]) -> bool:
+def has_excluded_rows(versions: Iterable[Version]) -> bool:
     """Whether files of the home hold rows that no longer count in these versions."""
-    return any(_has_left_out(version) for version in versions)
+    return any(_version_has_excluded_rows(version) for version in versions)
 
 
-def _has_left_out(version: Version) -> bool:
+def _version_has_excluded_rows(version: Version) -> bool:
     return any(file.left_out and not Path(file.path).is_absolute() for file in version.files)
 
 
-def _without_doubles(hops: Sequence[HopRecord]) -> list[HopRecord]:
+def _drop_redundant_empty_hops(hops: Sequence[HopRecord]) -> list[HopRecord]:
     """That there is a way without rows need not be said where there are others between the same spaces."""
     ends = {(hop.from_space, hop.to_space) for hop in hops if hop.form != "empty"}
     found = [hop for hop in hops if hop.form != "empty" or (hop.from_space, hop.to_space) not in ends]
@@ -236,5 +242,5 @@ def _column(path: str, name: str) -> Ids:
     return found
 
 
-def _nothing() -> Ids:
+def _no_ids() -> Ids:
     return np.array([], np.int64)

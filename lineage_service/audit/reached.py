@@ -18,49 +18,49 @@ from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import UNCAPTURED, Place, Way, is_pruned, walk
-from lineage_service.query.moving_rows import MovingRows, in_step
-from lineage_service.query.presence import NO_IDS, Counts, Events, listed_ranges
+from lineage_service.query.moving_rows import MovingRows, align_moves
+from lineage_service.query.presence import NO_IDS, Events, PathCounts, expand_ranges
 from lineage_service.query.walk_sql import FEW, Start, has_intervals, own_ways, translated_rid
 from lineage_service.store.engine import column, literal
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
 from lineage_service.subjects.finding import declared_of
-from lineage_service.subjects.hashing import canonical, hashed
-from lineage_service.subjects.index import Declared, layers_of, owners
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.hashing import canonical_text, keyed_hash
+from lineage_service.subjects.index import DeclaredSubject, layers_of, owners_query
+from lineage_service.subjects.key import HomeKey
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsWithRoles:
     """Rows of a place by rid, each once, with its role."""
 
     rids: Ids
     roles: Ids
 
     @classmethod
-    def of(cls, rids: Ids, role: Role) -> Rows:
+    def of(cls, rids: Ids, role: Role) -> RowsWithRoles:
         return cls(rids, np.full(len(rids), int(role), np.int64))
 
     def of_role(self, role: Role) -> Ids:
         found: Ids = self.rids[self.roles == int(role)]
         return found
 
-    def merged(self, other: Rows) -> Rows:
+    def merge(self, other: RowsWithRoles) -> RowsWithRoles:
         """Both, the nearer role for a row that is in both."""
         rids, roles = np.concatenate([self.rids, other.rids]), np.concatenate([self.roles, other.roles])
         order = np.lexsort((roles, rids))
         rids, roles = rids[order], roles[order]
         first = np.concatenate([[True], rids[1:] != rids[:-1]]) if len(rids) else np.array([], bool)
-        return Rows(rids[first], roles[first])
+        return RowsWithRoles(rids[first], roles[first])
 
 
 @dataclass
-class Reach:
+class ForwardReach:
     """Follows rows ahead. rows: what was reached, starts included · before: the place that a place was reached from
     · blind: what could not be followed, as run, dataset and reason."""
 
     ask: Questions
-    rows: dict[Place, Rows] = field(default_factory=dict)
+    rows: dict[Place, RowsWithRoles] = field(default_factory=dict)
     before: dict[Place, Place] = field(default_factory=dict)
     blind: dict[tuple[str, str, str], None] = field(default_factory=dict)
     _ways: dict[Place, list[Way]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Reach:
     def follow(self, starts: Mapping[Place, Ids]) -> None:
         """From these rows to all that hold something of them."""
         for place, rids in starts.items():
-            self._add(place, Rows.of(rids, Role.OWN), None)
+            self._add(place, RowsWithRoles.of(rids, Role.OWN), None)
         for place in self._order(list(starts)):
             here = self.rows.get(place)
             if here is None or not len(here.rids):
@@ -77,7 +77,7 @@ class Reach:
             for reason in self._closed.get(place, ()):
                 self._note(place, reason)
             for way in self._ways[place]:
-                self._go(way, here)
+                self._follow_way(way, here)
 
     def way_to(self, place: Place) -> list[Place]:
         """The places from a start to this one."""
@@ -86,23 +86,23 @@ class Reach:
             found.append(self.before[found[-1]])
         return found[::-1]
 
-    def _go(self, way: Way, here: Rows) -> None:
+    def _follow_way(self, way: Way, here: RowsWithRoles) -> None:
         for role in Role:
             rids = here.of_role(role)
             if not len(rids):
                 continue
             try:
-                found = rids if way.hop is None else self._ahead(way, rids)
+                found = rids if way.hop is None else self._rows_ahead(way, rids)
             except DamagedFile:
                 raise
             except LineageError as error:
                 self._note(way.start, error.problems[0].message)
                 return
-            self._add(way.end, Rows.of(found, max(role, way.role)), way.start)
+            self._add(way.end, RowsWithRoles.of(found, max(role, way.role)), way.start)
 
-    def _ahead(self, way: Way, rids: Ids) -> Ids:
+    def _rows_ahead(self, way: Way, rids: Ids) -> Ids:
         engine = self.ask.engine
-        start = started(self.ask, rids)
+        start = start_at(self.ask, rids)
         try:
             sql = self.ask.walk_sql([way], start, way.start, way.end, "forward", pairs=False)
             found = engine.id_array(f"SELECT DISTINCT b FROM ({sql.text}) ORDER BY b", sql.parameters)
@@ -112,11 +112,11 @@ class Reach:
         ids: Ids = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return ids
 
-    def _add(self, place: Place, rows: Rows, before: Place | None) -> None:
+    def _add(self, place: Place, rows: RowsWithRoles, before: Place | None) -> None:
         if not len(rows.rids):
             return
         if place in self.rows:
-            self.rows[place] = self.rows[place].merged(rows)
+            self.rows[place] = self.rows[place].merge(rows)
             return
         self.rows[place] = rows
         if before is not None:
@@ -177,7 +177,7 @@ class Reach:
         return self._ways[place]
 
 
-def started(ask: Questions, rids: Ids) -> Start:
+def start_at(ask: Questions, rids: Ids) -> Start:
     """A walk's start at these rids; a table of it is the caller's to drop."""
     import pyarrow as pa
 
@@ -186,7 +186,7 @@ def started(ask: Questions, rids: Ids) -> Start:
     return Start(table=ask.engine.keep_ids(pa.array(rids, pa.int64())))
 
 
-class Others(NamedTuple):
+class OtherPersonCounts(NamedTuple):
     """How many other persons are behind a row: all of them, and those that are more than peers of a window."""
 
     all: int
@@ -194,44 +194,44 @@ class Others(NamedTuple):
 
 
 @dataclass
-class Company:
+class OtherPersons:
     """Who else is behind rows, by keyed hashes; `asked` are those (hex, by kind) of the person who asks."""
 
     ask: Questions
-    key: Key
+    key: HomeKey
     asked: Mapping[str, Iterable[str]]
 
-    def of(self, place: Place, rids: Ids) -> dict[int, Others] | str:
+    def count_by_row(self, place: Place, rids: Ids) -> dict[int, OtherPersonCounts] | str:
         """Per rid the other persons; or why that cannot be told."""
         try:
-            return self._counted(place, rids)
+            return self._count_by_row(place, rids)
         except DamagedFile:
             raise
         except LineageError as error:
             return error.problems[0].message
 
-    def _counted(self, place: Place, rids: Ids) -> dict[int, Others] | str:
+    def _count_by_row(self, place: Place, rids: Ids) -> dict[int, OtherPersonCounts] | str:
         graph, engine = self.ask.graph, self.ask.engine
         walked = walk(graph, place, "backward", pruned=True)
-        places = {place, *walked.reached(absence=False)}
+        places = {place, *walked.reachable_places(absence=False)}
         # Persons behind a way that ends too early would not be counted, and their data taken for the asker's.
-        for note in self.ask.cut(walked.order):
+        for note in self.ask.retention_cut_notes(walked.order):
             return note
         for made in (each for each in places if each.space.startswith("step:")):
             run = self.ask.reader.run(made.run_id)
             if run is not None and run.capture == "off":
                 return f"run '{run.id}' was made with capture off: who is behind its rows is not known"
-        start = started(self.ask, rids)
+        start = start_at(self.ask, rids)
         tables: list[str] = [] if start.table is None else [start.table]
         parts: list[str] = []
-        moving: list[_Persons] = []
+        moving: list[_WindowPersons] = []
         try:
             for target in sorted(each for each in places if each.space.startswith("source:")):
                 dataset = graph.datasets_at(target)[0]
                 persons = [*self._owners(dataset), *self._owners_elsewhere(dataset)]
                 if not persons:
                     continue
-                ways = self.ask.toward(walked, target, "backward", absence=False)
+                ways = self.ask.ways_toward(walked, target, "backward", absence=False)
                 if any(way.hop and (way.hop.form == "lazy" or is_pruned(way.hop, "backward")) for way in ways):
                     return f"lineage back to '{dataset.full_name}' was not kept"
                 if target == place:
@@ -240,7 +240,7 @@ class Company:
                 elif has_intervals(ways):
                     # Rows that a window read are counted as they come and go: as pairs they may be rows squared.
                     rows = MovingRows(self.ask, ways, start, place, target)
-                    moving.append(_Persons(rows, self._kept_owners(persons, tables)))
+                    moving.append(_WindowPersons(rows, self._materialize_owners(persons, tables)))
                     sql = self.ask.walk_sql(own_ways(ways), start, place, target, "backward")
                     query, parameters = sql.text, sql.parameters
                 else:
@@ -257,29 +257,33 @@ class Company:
                     parts.append(f"SELECT * FROM {tables[-1]}")
             if not parts:
                 return "no source behind it declares a subject"
-            others = f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._is_asked()}"
+            others = f"FROM ({' UNION ALL '.join(parts)}) WHERE NOT {self._requester_condition()}"
             if moving:
-                return self._moved(rids, others, moving, tables)
+                return self._count_over_windows(rids, others, moving, tables)
             query = (
                 f"SELECT a, count(DISTINCT (kind, hash)), count(DISTINCT (kind, hash)) FILTER (role = 0) "
                 f"{others} GROUP BY a"
             )
-            counted = {int(a): Others(int(all_), int(own)) for a, all_, own in engine.rows(query)}
+            counted = {int(a): OtherPersonCounts(int(all_), int(own)) for a, all_, own in engine.rows(query)}
         finally:
             for table in tables:
                 engine.drop(table)
-        return {int(rid): counted.get(int(rid), Others(0, 0)) for rid in rids}
+        return {int(rid): counted.get(int(rid), OtherPersonCounts(0, 0)) for rid in rids}
 
-    def _kept_owners(self, persons: Iterable[tuple[str, tuple[str, list[object]]]], tables: list[str]) -> str:
+    def _materialize_owners(self, persons: Iterable[tuple[str, tuple[str, list[object]]]], tables: list[str]) -> str:
         """A query (kind, hash, rid) of the persons other than who asks, and their rows."""
         kept = []
         for kind, (relation, bound) in persons:
             query = f"SELECT {literal(kind)} AS kind, hash, rid FROM ({relation})"
-            tables.append(self.ask.engine.keep(f"SELECT * FROM ({query}) WHERE NOT {self._is_asked()}", bound))
+            tables.append(
+                self.ask.engine.keep(f"SELECT * FROM ({query}) WHERE NOT {self._requester_condition()}", bound)
+            )
             kept.append(f"SELECT * FROM {tables[-1]}")
         return " UNION ".join(kept)
 
-    def _moved(self, rids: Ids, others: str, moving: Sequence[_Persons], tables: list[str]) -> dict[int, Others]:
+    def _count_over_windows(
+        self, rids: Ids, others: str, moving: Sequence[_WindowPersons], tables: list[str]
+    ) -> dict[int, OtherPersonCounts]:
         """Counts of other persons where some of them are behind rows that a window read. `others` are the others that
         are behind a row without that: (a, kind, hash, role)."""
         engine = self.ask.engine
@@ -302,20 +306,21 @@ class Company:
         ).in_order()
         for each in moving:
             each.number(engine, numbered)
-        counts = Counts(engine.scalar(f"SELECT count(*) FROM {numbered}"))
+        counts = PathCounts(engine.scalar(f"SELECT count(*) FROM {numbered}"))
         total, behind = np.zeros(len(rows), np.int64), 0
-        for moves in in_step([each.rows.moves(rows) for each in moving]):
+        for moves in align_moves([each.rows.moves(rows) for each in moving]):
             first, past = moves[0].first, moves[0].past
             found = [each.of(one.events) for each, one in zip(moving, moves, strict=True)]
-            changes = counts.add(Events.joined([*found, passing.between(first, past)]))
+            changes = counts.add(Events.concatenate([*found, passing.between(first, past)]))
             change = np.bincount(changes.steps - first, changes.weights, past - first).astype(np.int64)
             total[first:past] = behind + np.cumsum(change)
             behind = int(total[past - 1])
         return {
-            rid: Others(all_, own_) for rid, all_, own_ in zip(rows.tolist(), total.tolist(), own.tolist(), strict=True)
+            rid: OtherPersonCounts(all_, own_)
+            for rid, all_, own_ in zip(rows.tolist(), total.tolist(), own.tolist(), strict=True)
         }
 
-    def _is_asked(self) -> str:
+    def _requester_condition(self) -> str:
         alike = [
             f"(kind = {literal(kind)} AND hash = unhex('{value}'))"
             for kind, values in self.asked.items()
@@ -328,7 +333,7 @@ class Company:
         noted = self.ask.reader.subjects(dataset.version_id)
         known = {(each.kind, each.column) for each in noted if each.key_id == self.key.id}
         found: list[tuple[str, tuple[str, list[object]]]] = [
-            (each.kind, (owners(layers_of(each), self.ask.home.absolute), []))
+            (each.kind, (owners_query(layers_of(each), self.ask.home.absolute), []))
             for each in noted
             if each.key_id == self.key.id
         ]
@@ -336,7 +341,7 @@ class Company:
             for declared in declared_of(reader):
                 if (declared.kind, declared.column) not in known:
                     known.add((declared.kind, declared.column))
-                    found.append((declared.kind, self._scanned(reader, declared)))
+                    found.append((declared.kind, self._scan_owners(reader, declared)))
         return found
 
     def _owners_elsewhere(self, dataset: DatasetRecord) -> list[tuple[str, tuple[str, list[object]]]]:
@@ -348,7 +353,7 @@ class Company:
                 found.append((kind, (f"SELECT o.hash, {rid} AS rid FROM ({relation}) o{condition}", bound)))
         return found
 
-    def _scanned(self, dataset: DatasetRecord, declared: Declared) -> tuple[str, list[object]]:
+    def _scan_owners(self, dataset: DatasetRecord, declared: DeclaredSubject) -> tuple[str, list[object]]:
         """The same of a source that was read before persons were noted: from its rows, if they still are what they
         were."""
         scan = self.ask.scan(dataset)
@@ -357,13 +362,13 @@ class Company:
         own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
         if own is None:
             raise LineageError(f"'{dataset.full_name}' has no column '{declared.column}'")
-        text = canonical(column(own.name), own.type)
-        query = f"SELECT {hashed(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
+        text = canonical_text(column(own.name), own.type)
+        query = f"SELECT {keyed_hash(declared.kind, text)} AS hash, {RID} AS rid FROM ({scan.select([own.name])})"
         return f"{query} WHERE {text} IS NOT NULL", list(self.key.pads)
 
 
 @dataclass
-class _Persons:
+class _WindowPersons:
     """The persons that rows behind one row after another are of, by number. `owners`: a query (kind, hash, rid)."""
 
     rows: MovingRows
@@ -385,5 +390,5 @@ class _Persons:
     def of(self, rows: Events) -> Events:
         """The persons of rows that come and go, once for each of their rows."""
         lengths = self._lengths[rows.numbers]
-        persons = self._persons[listed_ranges(self._first[rows.numbers], lengths)]
+        persons = self._persons[expand_ranges(self._first[rows.numbers], lengths)]
         return Events(np.repeat(rows.steps, lengths), persons, np.repeat(rows.weights, lengths))

@@ -14,7 +14,7 @@ from typing import Any
 from lineage_catalog.records import RunRecord
 
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.processing import content_of, missing_of, personal_columns, privacy_of
+from lineage_service.audit.processing import content_of, missing_keys, personal_columns, privacy_of
 from lineage_service.query.ask import Questions
 from lineage_service.query.names import find_dataset
 from lineage_service.store.versions import Version
@@ -29,11 +29,11 @@ Personal = Mapping[str, Sequence[str]]  # by dataset, the columns that hold pers
 def record_of_processing(audit: Audit, files: Sequence[str | Path] = ()) -> Record:
     """The record of these workflow files, else of each workflow's latest run in the catalog."""
     if files:
-        workflows = [_of_file(audit, file) for file in files]
+        workflows = [_workflow_from_file(audit, file) for file in files]
     else:
         ask = audit.ask
         latest = [run for flow in ask.reader.workflows() if (run := ask.reader.latest_run(flow)) is not None]
-        workflows = [_of_run(ask, run) for run in latest if run.capture != "query"]
+        workflows = [_workflow_from_run(ask, run) for run in latest if run.capture != "query"]
     return {
         "document": "record of processing",
         "version": VERSION,
@@ -42,7 +42,7 @@ def record_of_processing(audit: Audit, files: Sequence[str | Path] = ()) -> Reco
     }
 
 
-def _of_file(audit: Audit, file: str | Path) -> Record:
+def _workflow_from_file(audit: Audit, file: str | Path) -> Record:
     from lineage_service.plan.column_lineage import column_lineage
     from lineage_service.runs.validate import checked_workflow
 
@@ -60,19 +60,19 @@ def _of_file(audit: Audit, file: str | Path) -> Record:
     for name, step in plan.outputs.items():
         columns = column_lineage(plan.steps[step])
         personal[name] = [each for each, lineage in columns.items() if lineage.pii]
-    return _described(content, personal, {"file": str(file)})
+    return _describe_workflow(content, personal, {"file": str(file)})
 
 
-def _of_run(ask: Questions, run: RunRecord) -> Record:
+def _workflow_from_run(ask: Questions, run: RunRecord) -> Record:
     personal = {}
     for dataset in ask.graph.datasets(run.id):
         marked = personal_columns(ask, dataset)
         names = [each.name for each in ask.scan(dataset).version.columns]
         personal[dataset.name] = [name for name in names if name.lower() in marked]
-    return _described(content_of(ask, run.id), personal, {"run": run.id}) | {"workflow": run.workflow}
+    return _describe_workflow(content_of(ask, run.id), personal, {"run": run.id}) | {"workflow": run.workflow}
 
 
-def _described(content: Record, personal: Personal, origin: Record) -> Record:
+def _describe_workflow(content: Record, personal: Personal, origin: Record) -> Record:
     privacy = privacy_of(content)
     sources = [_source(name, each, personal.get(name, ())) for name, each in content.get("sources", {}).items()]
     outputs = [_output(name, each or {}, personal.get(name, ())) for name, each in content.get("outputs", {}).items()]
@@ -87,7 +87,7 @@ def _described(content: Record, personal: Personal, origin: Record) -> Record:
         **privacy,
         "sources": sources,
         "outputs": outputs,
-        "not_said": missing_of(privacy, NEEDED) if concerned else [],
+        "not_said": missing_keys(privacy, NEEDED) if concerned else [],
     }
 
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from lineage_catalog.erasures import replace_text, texts
+from lineage_catalog.erasures import replace_text, user_texts
 from sqlalchemy import Connection
 
-from lineage_service.audit.telling import Telling, is_telling
+from lineage_service.audit.telling import IdentifyingValues, is_searchable
 from lineage_service.spec.redacted import NUMBER, SAFE, UNSAFE
 
 # What a workflow's parts are called, and where they are: no text of a user's about anybody.
@@ -33,37 +33,37 @@ VARIABLES = "vars"  # whatever they are called
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"")
 
 
-def redact(connection: Connection, telling: Telling) -> int:
+def redact(connection: Connection, telling: IdentifyingValues) -> int:
     """Replaces values in all texts of the catalog; how many texts that were."""
     count = 0
-    for place, text in list(texts(connection)):
-        new = redacted(text, telling, (VARIABLES,) if place.column == "variables" else ())
+    for place, text in list(user_texts(connection)):
+        new = redact_text(text, telling, (VARIABLES,) if place.column == "variables" else ())
         if new != text:
             replace_text(connection, place, new)
             count += 1
     return count
 
 
-def redacted(text: str, telling: Telling, path: tuple[str, ...] = ()) -> str:
+def redact_text(text: str, telling: IdentifyingValues, path: tuple[str, ...] = ()) -> str:
     """A text of the catalog, JSON or prose, with the person's values replaced; `path` is where the JSON stands."""
     try:
         body = json.loads(text)
     except ValueError:
-        return _in_prose(text, telling)
-    new = _leaves(body, path, telling)
+        return _redact_prose(text, telling)
+    new = _redact_json(body, path, telling)
     return text if new == body else json.dumps(new, ensure_ascii=False)
 
 
-def _leaves(value: Any, path: tuple[str, ...], telling: Telling) -> Any:
+def _redact_json(value: Any, path: tuple[str, ...], telling: IdentifyingValues) -> Any:
     if isinstance(value, dict):
-        return {key: _leaves(each, (*path, key), telling) for key, each in value.items()}
+        return {key: _redact_json(each, (*path, key), telling) for key, each in value.items()}
     if isinstance(value, list):
-        return [_leaves(each, path, telling) for each in value]
+        return [_redact_json(each, path, telling) for each in value]
     if not isinstance(value, str) or _is_structure(path):
         return value
     if any(key in EXPRESSIONS for key in path):
-        return _in_expression(value, telling)
-    return _in_prose(value, telling)
+        return _redact_expression(value, telling)
+    return _redact_prose(value, telling)
 
 
 def _is_structure(path: Sequence[str]) -> bool:
@@ -74,22 +74,22 @@ def _is_structure(path: Sequence[str]) -> bool:
     return any(key in STRUCTURE for key in path[: above + 1][-1:]) or any(key in STRUCTURE for key in path[:above])
 
 
-def _in_prose(text: str, telling: Telling) -> str:
+def _redact_prose(text: str, telling: IdentifyingValues) -> str:
     for value in _longest_first(telling.texts):
         text = text.replace(value, SAFE + _digest(value))
-    return SAFE + _digest(text) if text in telling.numbers and is_telling(text) else text
+    return SAFE + _digest(text) if text in telling.numbers and is_searchable(text) else text
 
 
-def _in_expression(text: str, telling: Telling) -> str:
+def _redact_expression(text: str, telling: IdentifyingValues) -> str:
     names = "|".join(re.escape(name) for name in sorted(telling.columns, key=len, reverse=True))
     if names:
         column = rf"(?<![\w`])`?(?:{names})`?"
         for value in _longest_first(telling.texts):
             spelled = re.escape(value.replace("'", "''"))
-            text = _compared(text, column, rf"['\"]{spelled}['\"]", f"'{SAFE}{_digest(value)}'")
+            text = _replace_compared_value(text, column, rf"['\"]{spelled}['\"]", f"'{SAFE}{_digest(value)}'")
         for value in sorted(telling.numbers):
             number = rf"(?<![\w.\-'])'?{re.escape(value)}'?(?![\w.'])"
-            text = _compared(text, column, number, f"{NUMBER}{int(_digest(value), 16) % 10**16:016d}")
+            text = _replace_compared_value(text, column, number, f"{NUMBER}{int(_digest(value), 16) % 10**16:016d}")
 
     def literal(found: re.Match[str]) -> str:
         inside = found[0]
@@ -101,7 +101,7 @@ def _in_expression(text: str, telling: Telling) -> str:
     return _LITERAL.sub(literal, text)
 
 
-def _compared(text: str, column: str, value: str, new: str) -> str:
+def _replace_compared_value(text: str, column: str, value: str, new: str) -> str:
     """The value replaced where a personal column is compared with it for equality."""
     equal = r"\s*(?:(?<![<>!=])=(?!=)|<>|!=|<=>|==)\s*"
     end = r"(?=\s*(?:\Z|[),]|AND\b|OR\b|THEN\b|GROUP\b|ORDER\b|HAVING\b|LIMIT\b|QUALIFY\b|UNION\b))"
@@ -116,7 +116,7 @@ def _compared(text: str, column: str, value: str, new: str) -> str:
 
 
 def _longest_first(values: set[str]) -> list[str]:
-    return sorted((each for each in values if is_telling(each)), key=len, reverse=True)
+    return sorted((each for each in values if is_searchable(each)), key=len, reverse=True)
 
 
 def _digest(value: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, insert, select
 from sqlalchemy.pool import StaticPool
 
 
-def rehearsed(
+def preview_catalog(
     reader: CatalogReader, switched: Iterable[tuple[str, Commit]], before: str | None = None
 ) -> CatalogReader:
     """A reader of the copy. With `before`, only of runs that were committed before that one."""

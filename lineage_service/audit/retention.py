@@ -17,11 +17,11 @@ from lineage_catalog.writer import expire_runs
 
 from lineage_service.audit.actor import current_actor
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.log import Entry, logged
+from lineage_service.audit.log import LogEntry, log_transaction
 from lineage_service.audit.processing import content_of, end_of_term, held_since, privacy_of
 from lineage_service.audit.published import last_publishers
 from lineage_service.query.ask import Questions
-from lineage_service.store.layout import is_at_work, size_of, sweeping
+from lineage_service.store.layout import is_at_work, size_of, sweep_lock
 from lineage_service.store.published_folder import remove_copy
 from lineage_service.store.references import References, held_runs
 from lineage_service.store.sweeping import files_left_over, sweep
@@ -45,18 +45,20 @@ class ExpiredRuns:
     notes: tuple[str, ...] = ()
 
 
-def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None) -> ExpiredRuns:
+def remove_expired_runs(
+    audit: Audit, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None
+) -> ExpiredRuns:
     """Removes what is held of runs whose term has ended, in one transaction with its entry in the log."""
     ask = audit.ask
     held = held_runs(ask.reader)
     gone = [run for run in held if is_expired(ask, run, at) and not is_at_work(ask.home.run_folder(run.id).path)]
     expired = {run.id for run in gone}
     staying = [run for run in held if run.id not in expired]
-    cut = _cut(ask, expired, staying)
+    cut = _sources_to_cut(ask, expired, staying)
     needed = References(ask.reader, ask.home).files_of_runs(staying, without={each.version_id for each in cut})
     folders = [run.id for run in (*gone, *ask.reader.runs(status="expired"))]
     names = tuple(sorted({f"{each.full_name}@{each.run_id}" for each in cut}))
-    found = ExpiredRuns(tuple(gone), names, _published(ask, gone), *_size(ask, folders, needed))
+    found = ExpiredRuns(tuple(gone), names, _published_copies(ask, gone), *_size(ask, folders, needed))
     if dry_run:
         return found
     notes: list[str] = []
@@ -66,11 +68,11 @@ def retain(audit: Audit, *, dry_run: bool = False, at: datetime | None = None, a
             notes.append(f"files that smoke-lineage did not write are left in '{path}'")
     if gone:
         datasets = sorted({each.full_name for run in gone for each in ask.graph.datasets(run.id)})
-        versions = {each.version_id: _emptied(ask, each) for each in cut}
-        with logged(audit, current_actor(actor)) as writing:
+        versions = {each.version_id: _expired_version_body(ask, each) for each in cut}
+        with log_transaction(audit, current_actor(actor)) as writing:
             expire_runs(writing.connection, sorted(expired), versions)
             counts = {"runs": len(gone), "cut": len(cut), "files": found.files}
-            writing.append(Entry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
+            writing.append(LogEntry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
         notes += writing.notes
         audit.forget()
     _sweep(ask, folders)
@@ -85,7 +87,7 @@ def is_expired(ask: Questions, run: RunRecord, at: datetime | None = None) -> bo
     return end is not None and end < (at or datetime.now(UTC))
 
 
-def _cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord]) -> list[DatasetRecord]:
+def _sources_to_cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord]) -> list[DatasetRecord]:
     """Sources of runs that stay which are outputs of runs that go, and of no run that stays."""
     found = []
     for run in staying:
@@ -97,7 +99,7 @@ def _cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord])
     return found
 
 
-def _emptied(ask: Questions, dataset: DatasetRecord) -> str:
+def _expired_version_body(ask: Questions, dataset: DatasetRecord) -> str:
     """The body of a version whose rows go: row ids are still counted, rows are refused."""
     record = ask.reader.version(dataset.version_id)
     assert record is not None
@@ -105,7 +107,7 @@ def _emptied(ask: Questions, dataset: DatasetRecord) -> str:
     return replace(version, kind="source", expired=record.run_id).to_json()
 
 
-def _published(ask: Questions, gone: Collection[RunRecord]) -> tuple[str, ...]:
+def _published_copies(ask: Questions, gone: Collection[RunRecord]) -> tuple[str, ...]:
     """Published copies that hold rows of runs which go."""
     expired = {run.id for run in gone}
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
@@ -123,5 +125,5 @@ def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tu
 
 
 def _sweep(ask: Questions, run_ids: Collection[str]) -> None:
-    with sweeping(ask.home):
+    with sweep_lock(ask.home):
         sweep(ask.home, ask.reader, only=set(run_ids), spill=False)

@@ -9,10 +9,10 @@ from typing import Any
 
 from lineage_service.audit.facade import Audit
 from lineage_service.subjects.finding import SubjectRows, rows_of_hashes
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 
-def rows_left(audit: Audit, key: Key, document: Mapping[str, Any]) -> SubjectRows:
+def remaining_rows(audit: Audit, key: HomeKey, document: Mapping[str, Any]) -> SubjectRows:
     """Rows of the persons of a plan or certificate, as every held run has them now, less those that are retained, and
     outputs that follow from those."""
     rows = rows_of_hashes(audit.ask, key, document["subjects"])

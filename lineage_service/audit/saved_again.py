@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord
 
-from lineage_service.audit.purging import Purging
-from lineage_service.audit.rehearsed import rehearsed
+from lineage_service.audit.purging import RunPurge
+from lineage_service.audit.rehearsed import preview_catalog
 from lineage_service.capture.handles import Space
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
-from lineage_service.query.ask import Questions, renamed
+from lineage_service.query.ask import Questions, apply_source_renames
 from lineage_service.query.names import DatasetName
-from lineage_service.refresh.lineage import masked
-from lineage_service.refresh.rows import Brought, brought
+from lineage_service.refresh.lineage import copy_hops
+from lineage_service.refresh.rows import RowReplacement, match_rows
 from lineage_service.spec.redacted import is_computable
 from lineage_service.sql.parse import read_question
 from lineage_service.sql.preparations import Preparations
-from lineage_service.sql.rewrite import PREFIX, Asking, Rewriting
-from lineage_service.sql.save import Saving
+from lineage_service.sql.rewrite import PREFIX, QueryContext, QuestionRewriter
+from lineage_service.sql.save import QuerySaver
 from lineage_service.store.engine import file_literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids, Patcher
@@ -33,16 +33,16 @@ from lineage_service.store.versions import Version
 from lineage_service.subjects.noted import scan_of
 
 if TYPE_CHECKING:
-    from lineage_service.audit.superseding import Made, Superseding
+    from lineage_service.audit.superseding import SupersedingRun, Supersession
 
 NOT_AGAIN = "the saved query cannot be asked again"
 
 
-def saved_again(superseding: Superseding, run: RunRecord) -> Made:
+def rerun_saved_query(superseding: Supersession, run: RunRecord) -> SupersedingRun:
     """The saved query's run over what its sources are to be. Where it cannot be asked again, rows that were made from
     rows that went are taken out, and the others stay."""
-    from lineage_service.audit.policies import are_shared
-    from lineage_service.audit.superseding import DatasetChange, Made, VersionChange
+    from lineage_service.audit.policies import has_remaining_contributors
+    from lineage_service.audit.superseding import DatasetChange, SupersedingRun, VersionChange
 
     ask, folder = superseding.ask, superseding.new_folder()
     records = ask.graph.datasets(run.id)
@@ -50,25 +50,25 @@ def saved_again(superseding: Superseding, run: RunRecord) -> Made:
     before = ask.scan(output)
     reason, is_reduced = None, False
     try:
-        commit, rows, version = _asked(superseding, run, folder, before)
+        commit, rows, version = _rerun(superseding, run, folder, before)
     except DamagedFile:
         raise
     except LineageError as error:
         if _is_fatal(error):
             raise
-        commit, rows, version = _reduced(superseding, run, folder, records, before)
+        commit, rows, version = _delete_derived_rows(superseding, run, folder, records, before)
         is_reduced = True
-        step, went = output.space.removeprefix("step:"), _went(superseding, records)
+        step, went = output.space.removeprefix("step:"), _removed_rows(superseding, records)
         # A row that nobody else is in would go in any case.
-        reason = NOT_AGAIN if are_shared(ask, run.id, step, rows.gone, went) else None
+        reason = NOT_AGAIN if has_remaining_contributors(ask, run.id, step, rows.gone, went) else None
     if len(rows.gone) or len(rows.came):
         superseding.versions[output.version_id] = VersionChange(before.version, version, rows.gone, rows.came)
     way = "untouched" if not (len(rows.gone) or len(rows.came)) else "deleted" if is_reduced else "all"
     told = DatasetChange(output, way, rows.counts, version.rows, reason, rows.gone, rows.came)
-    return Made(run, commit, folder, (told,))
+    return SupersedingRun(run, commit, folder, (told,))
 
 
-def _went(superseding: Superseding, records: list[DatasetRecord]) -> dict[str, Ids]:
+def _removed_rows(superseding: Supersession, records: list[DatasetRecord]) -> dict[str, Ids]:
     """By source, the rows that went."""
     versions = superseding.versions
     return {
@@ -84,39 +84,39 @@ def _is_fatal(error: LineageError) -> bool:
     return isinstance(error, StoreError)  # the disk, not the question
 
 
-def _asked(
-    superseding: Superseding, run: RunRecord, folder: RunFolder, before: VersionScan
-) -> tuple[Commit, Brought, Version]:
+def _rerun(
+    superseding: Supersession, run: RunRecord, folder: RunFolder, before: VersionScan
+) -> tuple[Commit, RowReplacement, Version]:
     ask = superseding.ask
     text = ask.reader.content(run.id) or "{}"
     if not is_computable(text):
         raise LineageError(NOT_AGAIN)
     content = json.loads(text)
     switched = [(each.old.id, each.commit) for each in superseding.made if each.commit is not None]
-    reader = rehearsed(ask.reader, switched, before=run.id)
-    then = _AsThen(ask.home, reader, ask.engine)
+    reader = preview_catalog(ask.reader, switched, before=run.id)
+    then = _QuestionsAtSaveTime(ask.home, reader, ask.engine)
     then.graph.versions |= superseding.as_they_are  # source files are rewritten only after the switch
     try:
-        asking = Asking(then, Preparations(then))
+        asking = QueryContext(then, Preparations(then))
         question = read_question(content["query"])
         prefix = PREFIX
         while prefix in content["query"].lower():
             prefix += "_"
-        rewritten = Rewriting(asking, question, prefix, reveal=True).rewritten(rows=True)
-        made = Saving(asking, question, rewritten, run.workflow).made(folder)
+        rewritten = QuestionRewriter(asking, question, prefix, reveal=True).rewrite(rows=True)
+        made = QuerySaver(asking, question, rewritten, run.workflow).write_run(folder)
     finally:
         then.close()
         reader.close()
     fresh = Version.from_json(made.versions[0].id, made.versions[0].body)
-    rows = brought(ask.engine, before, scan_of(folder, fresh), None, None)
+    rows = match_rows(ask.engine, before, scan_of(folder, fresh), None, None)
     is_same = not len(rows.gone) and not len(rows.came)
-    patched = Patcher(folder).patched(before.version, rows.replaced, rows.files, all_gone=True)
+    patched = Patcher(folder).patch_version(before.version, rows.replaced, rows.files, all_gone=True)
     version = replace(patched, columns=fresh.columns, id=before.version.id if is_same else patched.id)
-    hops = [_renumbered(superseding, hop, rows.rids, folder) for hop in made.hops]
+    hops = [_renumber_pairs(superseding, hop, rows.rids, folder) for hop in made.hops]
     return _commit(run, made, folder, version, hops), rows, version
 
 
-def _renumbered(superseding: Superseding, hop: HopRecord, rids: Ids, folder: RunFolder) -> HopRecord:
+def _renumber_pairs(superseding: Supersession, hop: HopRecord, rids: Ids, folder: RunFolder) -> HopRecord:
     """Pairs whose nearer rows are told by their rids instead of their positions."""
     if hop.form != "pairs":
         return hop
@@ -156,30 +156,32 @@ def _commit(run: RunRecord, made: Commit, folder: RunFolder, version: Version, h
     return replace(made, run=superseded, versions=(record,), datasets=datasets, hops=tuple(hops))
 
 
-def _reduced(
-    superseding: Superseding, run: RunRecord, folder: RunFolder, records: list[DatasetRecord], before: VersionScan
-) -> tuple[Commit, Brought, Version]:
+def _delete_derived_rows(
+    superseding: Supersession, run: RunRecord, folder: RunFolder, records: list[DatasetRecord], before: VersionScan
+) -> tuple[Commit, RowReplacement, Version]:
     """The saved rows without those that rows which went are behind."""
-    from lineage_service.audit.policies import reached
+    from lineage_service.audit.policies import derived_rows
 
     ask = superseding.ask
     output = next(each for each in records if each.role == "output")
     changes = {each.space: superseding.versions[each.version_id] for each in records
                if each.role == "source" and each.version_id in superseding.versions}  # fmt: skip
-    gone = reached(ask, run.id, output.space.removeprefix("step:"), {s: c.gone for s, c in changes.items()})
+    gone = derived_rows(ask, run.id, output.space.removeprefix("step:"), {s: c.gone for s, c in changes.items()})
     patcher = Patcher(folder)
-    version = patcher.patched(before.version, gone, []) if len(gone) else before.version
+    version = patcher.patch_version(before.version, gone, []) if len(gone) else before.version
     versions = {each.space: ask.scan(each).version for each in records}
-    versions |= {each.space: renamed(changes[each.space].after, each) for each in records if each.space in changes} | {
-        output.space: version
-    }
-    hops = masked(ask.graph.hops(run.id), folder.run_id, Space(output.space), patcher.mask(gone) if len(gone) else None)
+    versions |= {
+        each.space: apply_source_renames(changes[each.space].after, each) for each in records if each.space in changes
+    } | {output.space: version}
+    hops = copy_hops(
+        ask.graph.hops(run.id), folder.run_id, Space(output.space), patcher.write_mask(gone) if len(gone) else None
+    )
     changed = frozenset([*changes, *([output.space] if len(gone) else [])])
-    purging = Purging(ask.engine, folder, versions, changed)
-    hops = purging.hops(hops)
-    version = purging.version(output.space)
+    purging = RunPurge(ask.engine, folder, versions, changed)
+    hops = purging.purge_hops(hops)
+    version = purging.purge_version(output.space)
     none = np.array([], np.int64)
-    rows = Brought(gone, [], none, gone, none, {"removed": len(gone), "changed": 0, "added": 0}, none)
+    rows = RowReplacement(gone, [], none, gone, none, {"removed": len(gone), "changed": 0, "added": 0}, none)
     datasets = tuple(
         replace(
             each,
@@ -198,7 +200,7 @@ def _reduced(
     return Commit(new, content, (), (record,), datasets, tuple(hops), columns), rows, version
 
 
-class _AsThen(Questions):
+class _QuestionsAtSaveTime(Questions):
     """Names as they were meant when the query was saved; a run that was superseded since is the one after it."""
 
     def find(self, dataset: str) -> DatasetRecord:

@@ -15,11 +15,11 @@ from typing import Any
 from lineage_catalog import models
 from sqlalchemy import Engine, select, text
 
-from lineage_service.audit.decoding import Decoded, Part, decoded_values
+from lineage_service.audit.decoding import DecodedCounts, DecodedValues, decode_parquet
 from lineage_service.audit.redacting import STRUCTURE
-from lineage_service.audit.telling import is_telling
+from lineage_service.audit.telling import is_searchable
 from lineage_service.errors import StoreError
-from lineage_service.subjects.key import NAME, Key
+from lineage_service.subjects.key import NAME, HomeKey
 
 CHUNK = 1 << 24
 WRITTEN = ("content", "variables", "declared")  # columns of the catalog with texts that users wrote
@@ -33,7 +33,7 @@ _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
 
 
 @dataclass
-class Values:
+class SearchedValues:
     """What is looked for: values given again, or keyed hashes of values, which are found whole only. Numbers, and days,
     occur by chance: those are looked for in columns of these names alone."""
 
@@ -41,16 +41,16 @@ class Values:
     hashes: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     columns: frozenset[str] = frozenset()
-    key: Key | None = None
+    key: HomeKey | None = None
 
     def __post_init__(self) -> None:
-        self._long = sorted(value for value in self.given if is_telling(value))
+        self._long = sorted(value for value in self.given if is_searchable(value))
         self._known: dict[str, bool] = {}
 
-    def in_part(self, part: Part) -> bool:
+    def occurs_in_values(self, part: DecodedValues) -> bool:
         """Whether values of a file are, or have in them, what is looked for."""
         if part.is_text:
-            return any(self.is_one(each) or self.inside(each) for each in part.values)
+            return any(self.is_searched_value(each) or self.occurs_inside(each) for each in part.values)
         if part.column is None or part.column.rpartition(".")[2].lower() not in self.columns:
             return False
         return any(
@@ -58,10 +58,10 @@ class Values:
             for each in part.values
         )
 
-    def is_one(self, value: str) -> bool:
+    def is_searched_value(self, value: str) -> bool:
         if value in self.given:
             return True
-        if not self.hashes or self.key is None or not is_telling(value):
+        if not self.hashes or self.key is None or not is_searchable(value):
             return False
         if value not in self._known:
             if len(self._known) > 1_000_000:
@@ -69,45 +69,47 @@ class Values:
             self._known[value] = self.key.value(value) in self.hashes
         return self._known[value]
 
-    def inside(self, value: str) -> bool:
-        return any(each in value and _apart(each, value) for each in self._long)
+    def occurs_inside(self, value: str) -> bool:
+        return any(each in value and _stands_alone(each, value) for each in self._long)
 
-    def in_prose(self, prose: str, *, words: bool = True) -> bool:
+    def occurs_in_prose(self, prose: str, *, words: bool = True) -> bool:
         """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes. Without `words`, values that are
         plain words are passed over: names and keys are words too."""
-        if any(each in prose and _apart(each, prose) for each in self._long if words or not _WORD.match(each)):
+        if any(each in prose and _stands_alone(each, prose) for each in self._long if words or not _WORD.match(each)):
             return True
         parts = set(_WORDS.findall(prose))
         parts |= {part for word in parts for part in _SMALLER.split(word)}
         parts |= {part for pair in _QUOTED.findall(prose) for part in pair if part}
-        return any(self.is_one(part) for part in parts if not part.isdigit() and (words or not _WORD.match(part)))
+        return any(
+            self.is_searched_value(part) for part in parts if not part.isdigit() and (words or not _WORD.match(part))
+        )
 
-    def in_bytes(self, raw: bytes, *, words: bool = True) -> bool:
+    def occurs_in_bytes(self, raw: bytes, *, words: bool = True) -> bool:
         """Whether it is among raw bytes, as text; without `words`, no plain word is looked for."""
         wanted = [each for each in self._long if words or not _WORD.match(each)]
-        if any(each.encode() in raw and _apart(each, raw.decode("latin-1")) for each in wanted):
+        if any(each.encode() in raw and _stands_alone(each, raw.decode("latin-1")) for each in wanted):
             return True
         if not self.hashes:
             return False
-        return any(self.in_prose(part.decode("utf-8", "replace"), words=words) for part in _PRINTED.findall(raw))
+        return any(self.occurs_in_prose(part.decode("utf-8", "replace"), words=words) for part in _PRINTED.findall(raw))
 
 
-def _apart(value: str, text: str) -> bool:
+def _stands_alone(value: str, text: str) -> bool:
     """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another, and
     times and sizes of files have many digits."""
     return not value.isdecimal() or re.search(rf"(?<![0-9]){value}(?![0-9])", text) is not None
 
 
 @dataclass
-class Scan:
+class ResidueScan:
     """What was covered, what could not be, and where something was found."""
 
-    values: Values
+    values: SearchedValues
     files: int = 0
     parquet: int = 0
     rows_of_catalog: int = 0
     pages: int = 0
-    decoded: Decoded = field(default_factory=Decoded)
+    decoded: DecodedCounts = field(default_factory=DecodedCounts)
     unreadable: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
 
@@ -121,7 +123,7 @@ class Scan:
             return
         for path in paths:
             if path.is_dir() and not path.is_symlink():
-                if self.values.in_prose(named(path), words=False):
+                if self.values.occurs_in_prose(named(path), words=False):
                     self.found.append(f"the name of '{named(path)}'")
             elif path not in skipped:
                 self.file(path, named(path))
@@ -131,7 +133,7 @@ class Scan:
             return
         self.files += 1
         try:
-            if self.values.in_prose(name, words=False):
+            if self.values.occurs_in_prose(name, words=False):
                 self.found.append(f"the name of '{name}'")
             with path.open("rb") as stream:
                 is_parquet = stream.read(4) == b"PAR1"
@@ -146,13 +148,13 @@ class Scan:
 
     def finds(self, path: Path) -> bool:
         """Whether a Parquet file holds what is looked for; it is read up to there."""
-        return any(self.values.in_part(part) for part in decoded_values(path, self.decoded))
+        return any(self.values.occurs_in_values(part) for part in decode_parquet(path, self.decoded))
 
     def _parquet(self, path: Path, name: str) -> None:
         self.parquet += 1
         ours = _OWN_NUMBERS.match(Path(name).as_posix()) is not None
-        for part in decoded_values(path, self.decoded):
-            if (part.is_text or not ours) and self.values.in_part(part):
+        for part in decode_parquet(path, self.decoded):
+            if (part.is_text or not ours) and self.values.occurs_in_values(part):
                 self.found.append(f"{part.where} of '{name}'")
         # What is not in compressed pages: column indexes, names of columns.
         if self.values.given:
@@ -163,7 +165,7 @@ class Scan:
         with path.open("rb") as stream:
             before = b""
             while chunk := stream.read(CHUNK):
-                if self.values.in_bytes(before + chunk, words=words):
+                if self.values.occurs_in_bytes(before + chunk, words=words):
                     self.found.append(f"the bytes of '{name}'")
                     return
                 before = chunk[-256:]
@@ -179,7 +181,7 @@ class Scan:
                     for name, value in row._mapping.items():
                         words = name in WRITTEN
                         if isinstance(value, str) and any(
-                            self.values.in_prose(each, words=words) for each in _parts(name, value)
+                            self.values.occurs_in_prose(each, words=words) for each in _texts_in_value(name, value)
                         ):
                             self.found.append(f"the catalog's table '{table.name}', column '{name}'")
             if engine.dialect.name == "sqlite":
@@ -190,7 +192,7 @@ class Scan:
         self.found = list(dict.fromkeys(self.found))
 
 
-def _parts(column: str, text: str) -> Iterator[str]:
+def _texts_in_value(column: str, text: str) -> Iterator[str]:
     """The texts in a value of the catalog: of JSON those inside, without the names of its parts."""
     if column in STRUCTURE:
         return

@@ -16,15 +16,15 @@ import numpy as np
 
 from lineage_service.errors import LineageError, SourceError, StoreError
 from lineage_service.query.ask import Questions
-from lineage_service.store.patching import CameFile, Ids, Patcher
+from lineage_service.store.patching import AddedFile, Ids, Patcher
 from lineage_service.store.records import record_lines
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.shared_rows import Runs, corrected_records, record_numbers
+from lineage_service.store.shared_rows import PairRanges, corrected_records, record_numbers
 from lineage_service.store.text import UnknownReading, declared_encoding, keeps_ascii
 from lineage_service.store.versions import (
     Correction,
     FileState,
-    Origin,
+    OriginalFile,
     Version,
     VersionFile,
     file_state,
@@ -38,7 +38,7 @@ BATCH = 65_536
 
 
 @dataclass(frozen=True)
-class Cut:
+class FileCut:
     """Rows to be cut out of a file: their places in it. `reading`: of text, how it is read; None for Parquet."""
 
     path: str
@@ -48,10 +48,10 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenFile:
     """A file without them: where it waits, its state, and the places that stay."""
 
-    cut: Cut
+    cut: FileCut
     waiting: Path
     state: FileState
     kept: Ids
@@ -60,19 +60,19 @@ class Rewritten:
 # --- what to cut ----------------------------------------------------------------------------------------------
 
 
-def cuts(ask: Questions, gone: Mapping[str, Ids]) -> dict[str, Cut]:
+def find_file_cuts(ask: Questions, gone: Mapping[str, Ids]) -> dict[str, FileCut]:
     """The files behind versions whose rows go, each with all places that go for any of them. A file that has changed
     since a run read it is left alone for that run."""
-    found: dict[str, Cut] = {}
+    found: dict[str, FileCut] = {}
     for version_id, rids in gone.items():
-        for cut in _cuts(_version(ask, version_id), rids, ask):
+        for cut in _cuts_of_version(_version(ask, version_id), rids, ask):
             known = found.get(cut.path)
             places = cut.places if known is None else np.union1d(known.places, cut.places)
             found[cut.path] = replace(cut, places=places)
     return found
 
 
-def spread(ask: Questions, gone: Mapping[str, Ids], cut: Mapping[str, Cut]) -> dict[str, Ids]:
+def spread_to_all_readers(ask: Questions, gone: Mapping[str, Ids], cut: Mapping[str, FileCut]) -> dict[str, Ids]:
     """What goes in every held version that is read from one of these files: also where no person is declared."""
     found = dict(gone)
     for run in ask.reader.runs():
@@ -95,27 +95,27 @@ def _version(ask: Questions, version_id: str) -> Version:
     return Version.from_json(record.id, record.body)
 
 
-def _cuts(version: Version, rids: Ids, ask: Questions) -> Iterable[Cut]:
-    for file in _in_place(version):
-        places, own = _read_places(version, file, ask)
+def _cuts_of_version(version: Version, rids: Ids, ask: Questions) -> Iterable[FileCut]:
+    for file in _unchanged_files_in_place(version):
+        places, own = _places_and_rids(version, file, ask)
         here = places[np.isin(own, rids)]
         if len(here):
-            yield Cut(true_path(file), file.rows, here, None)
+            yield FileCut(true_path(file), file.rows, here, None)
     if version.origins:
         records = _records(version, rids, ask)
         for origin in version.origins:
             here = records[(records >= origin.base) & (records < origin.base + origin.rows)] - origin.base
             if len(here) and not has_changed(origin, origin.path):
                 reading = None if version.reading.get("format") == "parquet" else version.reading
-                yield Cut(true_path(origin), origin.rows, here, reading)
+                yield FileCut(true_path(origin), origin.rows, here, reading)
 
 
-def _rids_at(version: Version, cut: Mapping[str, Cut], ask: Questions) -> Ids:
+def _rids_at(version: Version, cut: Mapping[str, FileCut], ask: Questions) -> Ids:
     """The rids that rows of a version have at places that are cut out of its files."""
     parts = [np.array([], np.int64)]
-    for file in _in_place(version):
+    for file in _unchanged_files_in_place(version):
         if true_path(file) in cut:
-            places, own = _read_places(version, file, ask)
+            places, own = _places_and_rids(version, file, ask)
             parts.append(own[np.isin(places, cut[true_path(file)].places)])
     wanted = [each for each in version.origins if true_path(each) in cut and not has_changed(each, each.path)]
     if wanted and version.positions is not None:
@@ -129,13 +129,13 @@ def _rids_at(version: Version, cut: Mapping[str, Cut], ask: Questions) -> Ids:
     return np.unique(np.concatenate(parts))
 
 
-def _in_place(version: Version) -> list[VersionFile]:
+def _unchanged_files_in_place(version: Version) -> list[VersionFile]:
     return [file for file in version.files if Path(file.path).is_absolute() and not has_changed(file, file.path)]
 
 
-def _read_places(version: Version, file: VersionFile, ask: Questions) -> tuple[Ids, Ids]:
+def _places_and_rids(version: Version, file: VersionFile, ask: Questions) -> tuple[Ids, Ids]:
     """Places in a file of the rows that a version has from it, also under corrected values, and their rids."""
-    places, own = _counting(file, Patcher(ask.home.run_folder("-")))
+    places, own = _live_places_and_rids(file, Patcher(ask.home.run_folder("-")))
     more, corrected = corrected_records(version, file).pairs()
     return np.concatenate([places, more]), np.concatenate([own, corrected])
 
@@ -152,7 +152,7 @@ def _every_rid(version: Version, ask: Questions) -> Ids:
 def _records(version: Version, rids: Ids, ask: Questions) -> Ids:
     """The numbers that rows of a copy have among the records of its original files."""
     if version.positions is not None:
-        return record_numbers(version, ask.home.absolute).inverse.applied(rids)
+        return record_numbers(version, ask.home.absolute).inverse.translate(rids)
     every, total = _every_rid(version, ask), sum(origin.rows for origin in version.origins)
     if len(every) == total:
         return np.searchsorted(every, rids)
@@ -165,7 +165,7 @@ def _records(version: Version, rids: Ids, ask: Questions) -> Ids:
     )
 
 
-def _counting(file: VersionFile, patcher: Patcher) -> tuple[Ids, Ids]:
+def _live_places_and_rids(file: VersionFile, patcher: Patcher) -> tuple[Ids, Ids]:
     """Places in a file of the rows that count, and their rids."""
     if file.only is not None:
         return patcher.positions(file.only), patcher.rids(file.only)
@@ -178,7 +178,7 @@ def _counting(file: VersionFile, patcher: Patcher) -> tuple[Ids, Ids]:
 # --- rewriting ------------------------------------------------------------------------------------------------
 
 
-def refuse_unwritable(cut: Mapping[str, Cut]) -> None:
+def refuse_unwritable(cut: Mapping[str, FileCut]) -> None:
     """LineageError, before anything is done, for a file that cannot be rewritten."""
     for each in cut.values():
         folder = Path(each.path).parent
@@ -187,18 +187,18 @@ def refuse_unwritable(cut: Mapping[str, Cut]) -> None:
                 f"'{each.path}' cannot be rewritten: its folder is not to be written to", hint="nothing was changed"
             )
         if each.reading is not None:
-            _spans(each)
+            _lines_and_record_starts(each)
 
 
-def waiting_for(path: str, mark: str) -> Path:
+def waiting_source_path(path: str, mark: str) -> Path:
     return Path(path).with_name(f".{Path(path).name}.{mark}.new")
 
 
-def rewritten(cut: Mapping[str, Cut], mark: str) -> dict[str, Rewritten]:
+def rewrite_files(cut: Mapping[str, FileCut], mark: str) -> dict[str, RewrittenFile]:
     """The files without what is cut out of them, beside their places; `mark` is in their names."""
     found = {}
     for path, each in cut.items():
-        waiting = waiting_for(path, mark)
+        waiting = waiting_source_path(path, mark)
         kept = np.setdiff1d(np.arange(each.rows, dtype=np.int64), each.places)
         try:
             if each.reading is None:
@@ -210,11 +210,11 @@ def rewritten(cut: Mapping[str, Cut], mark: str) -> dict[str, Rewritten]:
             reason = (error.strerror or type(error).__name__).lower()
             raise SourceError(f"'{path}' cannot be rewritten: {reason}", hint="nothing was changed") from error
         state = replace(file_state(str(waiting)), path=path)
-        found[path] = Rewritten(each, waiting, state, kept)
+        found[path] = RewrittenFile(each, waiting, state, kept)
     return found
 
 
-def _write_parquet(cut: Cut, kept: Ids, waiting: Path) -> None:
+def _write_parquet(cut: FileCut, kept: Ids, waiting: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -237,7 +237,7 @@ def _write_parquet(cut: Cut, kept: Ids, waiting: Path) -> None:
         raise StoreError(f"'{cut.path}' could not be rewritten: it has other rows than it had")
 
 
-def _spans(cut: Cut) -> tuple[list[bytes], list[int]]:
+def _lines_and_record_starts(cut: FileCut) -> tuple[list[bytes], list[int]]:
     """The lines of a text file, and on which (from 0) each record begins. LineageError where that is unsure."""
     reading = dict(cut.reading or {})
     unsure = LineageError(
@@ -259,8 +259,8 @@ def _spans(cut: Cut) -> tuple[list[bytes], list[int]]:
     return lines, starts
 
 
-def _write_text(cut: Cut, waiting: Path) -> None:
-    lines, starts = _spans(cut)
+def _write_text(cut: FileCut, waiting: Path) -> None:
+    lines, starts = _lines_and_record_starts(cut)
     ends = [*starts[1:], len(lines)]
     gone = {line for place in cut.places.tolist() for line in range(starts[place], ends[place])}
     with waiting.open("wb") as stream:
@@ -270,7 +270,7 @@ def _write_text(cut: Cut, waiting: Path) -> None:
 # --- versions -------------------------------------------------------------------------------------------------
 
 
-def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: Patcher) -> Version:
+def version_after_rewrite(version: Version, found: Mapping[str, RewrittenFile], patcher: Patcher) -> Version:
     """A version, without the rows that go, over the files as they will be."""
     files = [
         _file_after(file, found[true_path(file)], patcher) if true_path(file) in found else file
@@ -287,7 +287,9 @@ def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: P
             new = found[true_path(origin)]
             after[inside] = base + np.searchsorted(new.kept, numbers[inside] - origin.base)
             state = new.state
-            now = Origin(origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base, origin.real)
+            now = OriginalFile(
+                origin.path, state.size, state.mtime_ns, state.fingerprint, len(new.kept), base, origin.real
+            )
         else:
             now = replace(origin, base=base)
         origins.append(now)
@@ -299,28 +301,28 @@ def after_rewriting(version: Version, found: Mapping[str, Rewritten], patcher: P
     return patcher.with_positions(made, after, rids) if version.origins and not version.is_dense else made
 
 
-def _file_after(file: VersionFile, new: Rewritten, patcher: Patcher) -> VersionFile:
-    places, rids = _counting(file, patcher)
+def _file_after(file: VersionFile, new: RewrittenFile, patcher: Patcher) -> VersionFile:
+    places, rids = _live_places_and_rids(file, patcher)
     state = new.state
     plain = replace(
         file, size=state.size, mtime_ns=state.mtime_ns, fingerprint=state.fingerprint, rows=len(new.kept), base=0
     )
-    return patcher.with_rids(CameFile(plain, np.searchsorted(new.kept, places), rids))
+    return patcher.with_rids(AddedFile(plain, np.searchsorted(new.kept, places), rids))
 
 
-def _correction_after(correction: Correction, new: Rewritten) -> Correction:
+def _correction_after(correction: Correction, new: RewrittenFile) -> Correction:
     """A correction over the file as it will be; records that are cut out belong to rows that went."""
-    runs = Runs.joined(Runs(*(np.array([each], np.int64) for each in run)) for run in correction.runs)
+    runs = PairRanges.merge(PairRanges(*(np.array([each], np.int64) for each in run)) for run in correction.runs)
     places, rids = runs.pairs()
     stay = np.isin(places, new.kept)
-    now = Runs.of_pairs(np.searchsorted(new.kept, places[stay]), rids[stay])
+    now = PairRanges.of_pairs(np.searchsorted(new.kept, places[stay]), rids[stay])
     state, listed = new.state, zip(now.first.tolist(), now.end.tolist(), now.shift.tolist(), strict=True)
     return replace(
         correction, size=state.size, mtime_ns=state.mtime_ns, fingerprint=state.fingerprint, runs=tuple(listed)
     )
 
 
-def mark_of(path: str | Path) -> str:
+def file_mark(path: str | Path) -> str:
     """What tells a file from the same one after a change; empty where there is none."""
     try:
         state = file_state(str(path))
@@ -329,10 +331,10 @@ def mark_of(path: str | Path) -> str:
     return f"{state.size} {state.mtime_ns} {state.fingerprint}"
 
 
-def put_in_place(path: str, waiting: str, old: str, new: str) -> bool:
+def replace_source_file(path: str, waiting: str, old: str, new: str) -> bool:
     """The waiting file in the place of the old one, where an earlier try has not done it. False where the file is
     neither (by their marks): somebody has written it since, and what they wrote stays."""
-    now = mark_of(path)
+    now = file_mark(path)
     try:
         if now == old and Path(waiting).exists():
             Path(waiting).replace(path)

@@ -17,25 +17,25 @@ import numpy as np
 from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
 from lineage_service.audit.published import last_publishers
-from lineage_service.audit.purging import Purging, has_left_out
-from lineage_service.audit.source_files import Rewritten, after_rewriting
-from lineage_service.audit.unanswerable import has_changed_sources, refuse_untraced, why_unanswerable
+from lineage_service.audit.purging import RunPurge, has_excluded_rows
+from lineage_service.audit.source_files import RewrittenFile, version_after_rewrite
+from lineage_service.audit.unanswerable import has_changed_sources, refuse_untraceable_runs, untraceable_reason
 from lineage_service.errors import Problem, RunError
 from lineage_service.progress import Stages
-from lineage_service.query.ask import Questions, renamed
-from lineage_service.refresh.changes import Changed, Changing
+from lineage_service.query.ask import Questions, apply_source_renames
+from lineage_service.refresh.changes import SourceChange, SourceChangeBuilder
 from lineage_service.refresh.finishing import failed_checks, published_outputs, write_copies
-from lineage_service.refresh.refreshed import Deleted, Refresh
+from lineage_service.refresh.refreshed import DeletedRows, Refresh
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.redacted import is_computable
-from lineage_service.store.compacting import compacted
+from lineage_service.store.compacting import compact_version
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.publish import Publication, make_parents, waiting_path
 from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.shared_rows import corrected_records, corrections_of, with_record_numbers
-from lineage_service.store.versions import Origin, Version, VersionFile
+from lineage_service.store.versions import OriginalFile, Version, VersionFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedChanges:
     """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change).
     `held`: sources of runs, by run and name, that a legal hold lets nothing be taken out of. `drop`: runs that cannot
     be traced may go as a whole."""
@@ -91,7 +91,7 @@ class DatasetChange:
 
 
 @dataclass(frozen=True)
-class Made:
+class SupersedingRun:
     """A run that takes another's place; `commit` None: the run goes, and nothing comes."""
 
     old: RunRecord
@@ -103,56 +103,56 @@ class Made:
 
 
 @dataclass
-class Superseding:
+class Supersession:
     """All runs that a change of sources concerns, made anew. Folders are locked as long as `folders` is open."""
 
     home: HomeLayout
     ask: Questions
     options: IndexOptions
     stages: Stages
-    wanted: Wanted
+    wanted: RequestedChanges
     folders: ExitStack
     versions: dict[str, VersionChange] = field(default_factory=dict)
-    made: list[Made] = field(default_factory=list)
+    made: list[SupersedingRun] = field(default_factory=list)
     waiting: str | None = None  # what the names of published copies that wait have in them; None: none are made
-    rewritten: Mapping[str, Rewritten] = field(default_factory=dict)  # source files, by path
+    rewritten: Mapping[str, RewrittenFile] = field(default_factory=dict)  # source files, by path
     as_they_are: dict[str, Version] = field(default_factory=dict)  # versions over files that are to be rewritten
 
-    def all(self) -> list[Made]:
+    def supersede_runs(self) -> list[SupersedingRun]:
         """Every run that is concerned, made anew, the oldest first. LineageError, with all of them, for runs that
         cannot be traced, unless those may go."""
         runs = list(reversed(self.ask.reader.runs()))
         publishers = last_publishers(self.ask, runs)
         untraced: dict[str, str] = {}
         for number, run in enumerate(runs):
-            reason = self._why_untraced(run, untraced)
+            reason = self._untraceable_reason(run, untraced)
             if reason is not None:
                 untraced[run.id] = reason
-                self.made.append(Made(run, None))
+                self.made.append(SupersedingRun(run, None))
                 continue
             if not self._is_concerned(run):
                 continue
             with self.stages.stage(f"making '{run.workflow}' anew ({number + 1} of {len(runs)} runs looked at)"):
                 if run.capture == "query":
-                    from lineage_service.audit.saved_again import saved_again
+                    from lineage_service.audit.saved_again import rerun_saved_query
 
-                    self.made.append(saved_again(self, run))
+                    self.made.append(rerun_saved_query(self, run))
                 else:
                     targets = {target for target, publisher in publishers.items() if publisher == run.id}
-                    self.made.append(self._refreshed(run, targets))
+                    self.made.append(self._supersede_by_refresh(run, targets))
         if untraced and not self.wanted.drop:
-            refuse_untraced({run.id: run for run in runs}, untraced)
+            refuse_untraceable_runs({run.id: run for run in runs}, untraced)
         return self.made
 
     # --- which runs -------------------------------------------------------------------------------------------
 
-    def _why_untraced(self, run: RunRecord, before: Mapping[str, str]) -> str | None:
+    def _untraceable_reason(self, run: RunRecord, before: Mapping[str, str]) -> str | None:
         """Why a run that rows which go are behind cannot be traced; it may also read what such a run wrote."""
         read = [each.version_id for each in self.ask.graph.datasets(run.id) if each.role == "source"]
         maker = next((each.run_id for each in self.ask.reader.makers_of(read) if each.run_id in before), None)
         if maker is not None:
             return f"it reads what run '{maker}' wrote"
-        return why_unanswerable(self.ask, run) if self._is_touched(run) else None
+        return untraceable_reason(self.ask, run) if self._is_touched(run) else None
 
     def _is_touched(self, run: RunRecord) -> bool:
         touched = {*self.wanted.gone, *self.wanted.corrected, *self.versions}
@@ -165,21 +165,21 @@ class Superseding:
         if self._is_touched(run):
             return True
         # Rows that a refresh left out lie on in its files; whose they were, nobody knows any more.
-        return has_left_out(self.ask.scan(each).version for each in self.ask.graph.datasets(run.id))
+        return has_excluded_rows(self.ask.scan(each).version for each in self.ask.graph.datasets(run.id))
 
     # --- one run ----------------------------------------------------------------------------------------------
 
     def new_folder(self) -> RunFolder:
         return self.folders.enter_context(working_folder(self.home))
 
-    def _refreshed(self, run: RunRecord, targets: set[Path]) -> Made:
+    def _supersede_by_refresh(self, run: RunRecord, targets: set[Path]) -> SupersedingRun:
         started, folder = datetime.now(UTC), self.new_folder()
         refresh = Refresh(self.home, self.ask, run, folder, self.options, self.stages, in_place=True)
         sources = [each for each in refresh.records if each.role == "source"]
         changes = {each.name: change for each in sources if (change := self._change(refresh, each)) is not None}
-        deleted = self._deleted(refresh, changes)
-        refresh.bring(changes, deleted=deleted)
-        warnings = _as_warnings(refresh) if changes else []
+        deleted = self._rows_to_delete(refresh, changes)
+        refresh.refresh_datasets(changes, deleted=deleted)
+        warnings = _check_warnings(refresh) if changes else []
         copies = self._copies(refresh, targets)
         changed = {each.space for each in sources if each.name in changes}
         states = {state.space: state for state in refresh.states.values()}
@@ -188,9 +188,9 @@ class Superseding:
             if space not in changed and space in refresh.versions:
                 # Rows that were computed anew and are what they were: who reads them reads the same version.
                 refresh.versions[space] = replace(refresh.versions[space], id=scan.version.id)
-        purging = Purging(self.ask.engine, folder, refresh.versions, frozenset(changed))
-        refresh.hops = purging.hops(refresh.hops)
-        refresh.versions = {space: purging.version(space) for space in refresh.versions}
+        purging = RunPurge(self.ask.engine, folder, refresh.versions, frozenset(changed))
+        refresh.hops = purging.purge_hops(refresh.hops)
+        refresh.versions = {space: purging.purge_version(space) for space in refresh.versions}
         told = []
         for record in refresh.records:
             if record.role == "failing":
@@ -218,11 +218,13 @@ class Superseding:
         # Up to here rows were read from the files as they are; the run will find them as they are to be.
         self.as_they_are |= {version.id: version for version in refresh.versions.values()}
         refresh.versions = {
-            space: after_rewriting(version, self.rewritten, refresh.patcher) if space.startswith("source:") else version
+            space: version_after_rewrite(version, self.rewritten, refresh.patcher)
+            if space.startswith("source:")
+            else version
             for space, version in refresh.versions.items()
         }
         commit, _ = refresh.commit(changes, started, warnings)
-        return Made(run, commit, folder, tuple(told), tuple(copies), tuple(warnings))
+        return SupersedingRun(run, commit, folder, tuple(told), tuple(copies), tuple(warnings))
 
     def _copies(self, refresh: Refresh, targets: set[Path]) -> list[Publication]:
         """New copies of what is published, which wait under the name of the plan."""
@@ -239,7 +241,7 @@ class Superseding:
         write_copies(refresh, copies)
         return copies
 
-    def _change(self, refresh: Refresh, record: DatasetRecord) -> Changed | None:
+    def _change(self, refresh: Refresh, record: DatasetRecord) -> SourceChange | None:
         """What changes in a source of a run: rows of its own, or those of the output that it reads."""
         if (record.run_id, record.name) in self.wanted.held:
             return None
@@ -250,26 +252,30 @@ class Superseding:
             if gone is None and corrected is None:
                 return None
             scan = refresh.scans[record.space]
-            changing = Changing(self.ask.engine, refresh.patcher, record.name, scan, correction="--set")
+            changing = SourceChangeBuilder(self.ask.engine, refresh.patcher, record.name, scan, correction="--set")
             removed = np.array([], np.int64) if gone is None else gone
-            found = changing.changed(removed, corrected, None, ())
-            after = compacted(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
+            found = changing.build(removed, corrected, None, ())
+            after = compact_version(found.after, refresh.patcher, refresh.folder.snapshot(record.name))
             if corrected is not None:
                 mark = self.waiting or ""
                 more = corrections_of(before, found.came, mark, self.ask.home.absolute)
                 after = replace(after, corrections=(*after.corrections, *more))
             # Nothing is said of files that rows were copied from before: one of those may be named after somebody.
-            after = replace(after, files=_of_somebody(after), origins=_with_rows(before, after, self.ask), copies=())
+            after = replace(
+                after, files=_files_with_rows(after), origins=_origins_with_rows(before, after, self.ask), copies=()
+            )
             if after.origins:
                 went = np.setdiff1d(found.gone, found.came)
                 after = with_record_numbers(refresh.patcher, before, after, went)
             known = VersionChange(before, after, found.gone, found.came)
             self.versions[record.version_id] = known
-        return Changed(record.name, before, renamed(known.after, record), known.gone, known.came, found=True)
+        return SourceChange(
+            record.name, before, apply_source_renames(known.after, record), known.gone, known.came, found=True
+        )
 
-    def _deleted(self, refresh: Refresh, changes: Mapping[str, Changed]) -> dict[str, Deleted]:
+    def _rows_to_delete(self, refresh: Refresh, changes: Mapping[str, SourceChange]) -> dict[str, DeletedRows]:
         """Rows of each step that are taken out, and not computed anew: as its outputs say, or since they cannot be."""
-        from lineage_service.audit.policies import policies
+        from lineage_service.audit.policies import rows_to_delete_by_step
 
         rows = {f"source:{name}": change.gone for name, change in changes.items()}
         everywhere = None
@@ -277,10 +283,10 @@ class Superseding:
             everywhere = CHANGED_SOURCES
         elif not is_computable(self.ask.reader.content(refresh.run.id) or "{}"):
             everywhere = REDACTED
-        return policies(self.ask, refresh, rows, everywhere)
+        return rows_to_delete_by_step(self.ask, refresh, rows, everywhere)
 
 
-def _of_somebody(version: Version) -> tuple[VersionFile, ...]:
+def _files_with_rows(version: Version) -> tuple[VersionFile, ...]:
     """The files that still have rows which count, as they are or corrected: a folder may be named after a person. One
     is kept for its columns."""
     return (
@@ -293,7 +299,7 @@ def _of_somebody(version: Version) -> tuple[VersionFile, ...]:
     )
 
 
-def _with_rows(before: Version, after: Version, ask: Questions) -> tuple[Origin, ...]:
+def _origins_with_rows(before: Version, after: Version, ask: Questions) -> tuple[OriginalFile, ...]:
     """The original files of a copy that still have rows in it: one that has none may be named after somebody."""
     if not any(origin.rows for origin in before.origins) or before.end != sum(each.rows for each in before.origins):
         return after.origins
@@ -306,7 +312,7 @@ def _with_rows(before: Version, after: Version, ask: Questions) -> tuple[Origin,
     )
 
 
-def _as_warnings(refresh: Refresh) -> list[Problem]:
+def _check_warnings(refresh: Refresh) -> list[Problem]:
     """Checks that rows fail now. They do not stop what must be done, but are told."""
     try:
         return failed_checks(refresh)

@@ -17,12 +17,12 @@ from lineage_service.store.engine import column
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID
 from lineage_service.store.versions import has_changed
-from lineage_service.subjects.finding import Found
-from lineage_service.subjects.hashing import canonical
+from lineage_service.subjects.finding import PersonRows
+from lineage_service.subjects.hashing import canonical_text
 
 
 @dataclass
-class Telling:
+class IdentifyingValues:
     """texts: of the persons alone · numbers: likewise, also days; they occur by chance, and mean somebody only in
     `columns`: personal ones, and those that show them · shared: how many others have too · odd: how many are of types
     that are not searched for · retained: how many
@@ -40,45 +40,45 @@ class Telling:
 SHORTEST = 4  # shorter texts occur by chance
 
 
-def is_telling(value: str) -> bool:
+def is_searchable(value: str) -> bool:
     """Whether a text is long enough that finding it somewhere is no chance."""
     return len(value) >= SHORTEST
 
 
-def telling_values(
+def find_identifying_values(
     ask: Questions,
-    found: Sequence[Found],
+    found: Sequence[PersonRows],
     *,
     only: Collection[str] | None = None,
-    retained: Sequence[Found] = (),
+    retained: Sequence[PersonRows] = (),
     new: Collection[str] = (),
-) -> Telling:
+) -> IdentifyingValues:
     """The persons' values in all sources where they can still be read; `only` in these columns. Values that stay in
     rows that are `retained`, or that are `new`, tell nothing."""
-    telling, seen = Telling(), set[str]()
+    telling, seen = IdentifyingValues(), set[str]()
     candidates: dict[str, set[str]] = {"text": set(), "number": set(), "odd": set()}
     places: list[tuple[DatasetRecord, str, Ids]] = []
     for each in found:
         if each.dataset.version_id in seen:
             continue
         seen.add(each.dataset.version_id)
-        if is_changed(ask, each.dataset):
+        if has_changed_files(ask, each.dataset):
             telling.unread.add(each.dataset.version_id)
             continue
-        for name in personal_columns(each.dataset):
+        for name in declared_personal_columns(each.dataset):
             if only is not None and name.lower() not in {one.lower() for one in only}:
                 continue
             candidates[_kind(ask, each.dataset, name)] |= _values(ask, each.dataset, name, each.rids)
             places.append((each.dataset, name, each.rids))
-            telling.columns |= _shown_as(ask, each.dataset, name)
+            telling.columns |= _derived_column_names(ask, each.dataset, name)
     every = set().union(*candidates.values())
     others = {value for value in every if value in set(new)}
     for dataset, name, rids in places:
-        others |= _others(ask, dataset, name, rids, every)
+        others |= _values_of_others(ask, dataset, name, rids, every)
     held: set[str] = set()
     for each in retained:
-        if not is_changed(ask, each.dataset):
-            for name in personal_columns(each.dataset):
+        if not has_changed_files(ask, each.dataset):
+            for name in declared_personal_columns(each.dataset):
                 held |= _values(ask, each.dataset, name, each.rids) & every
     telling.shared, telling.retained = len(every & others), len(held - others)
     others |= held
@@ -98,7 +98,7 @@ def _kind(ask: Questions, dataset: DatasetRecord, name: str) -> str:
     return "number" if kind.startswith(_NUMBERS) else "odd"
 
 
-def _shown_as(ask: Questions, dataset: DatasetRecord, name: str) -> set[str]:
+def _derived_column_names(ask: Questions, dataset: DatasetRecord, name: str) -> set[str]:
     """Names of columns that are computed from a source's column, in any run that reads the version; and its own."""
     found, pending = {name.lower()}, [(dataset.version_id, name.lower())]
     seen: set[tuple[str, str]] = set()
@@ -119,13 +119,13 @@ def _shown_as(ask: Questions, dataset: DatasetRecord, name: str) -> set[str]:
     return found
 
 
-def personal_columns(dataset: DatasetRecord) -> list[str]:
+def declared_personal_columns(dataset: DatasetRecord) -> list[str]:
     """Columns of a source that identify a person or are declared as personal data."""
     declared = json.loads(dataset.declared)
     return list(dict.fromkeys([*(declared.get("subject") or {}).values(), *(declared.get("pii") or ())]))
 
 
-def is_changed(ask: Questions, dataset: DatasetRecord) -> bool:
+def has_changed_files(ask: Questions, dataset: DatasetRecord) -> bool:
     scan = ask.scan(dataset)
     return scan.version.kind == "source" and any(
         has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True)
@@ -136,7 +136,7 @@ def _column(ask: Questions, dataset: DatasetRecord, name: str) -> tuple[str, str
     """A column's own name and the text of its values; None where there is none."""
     columns = ask.scan(dataset).version.columns
     own = next((each for each in columns if each.name.lower() == name.lower()), None)
-    return None if own is None else (own.name, canonical(column(own.name), own.type))
+    return None if own is None else (own.name, canonical_text(column(own.name), own.type))
 
 
 def _values(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids) -> set[str]:
@@ -151,7 +151,7 @@ def _values(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids) -> set
     return {str(row[0]) for row in rows if row[0] is not None}
 
 
-def _others(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids, values: set[str]) -> set[str]:
+def _values_of_others(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids, values: set[str]) -> set[str]:
     """Which of the values rows of others have."""
     own = _column(ask, dataset, name)
     if own is None or not values:

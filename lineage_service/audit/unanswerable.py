@@ -12,7 +12,7 @@ from lineage_service.query.graph import is_pruned
 from lineage_service.store.versions import has_changed
 
 
-def why_unanswerable(ask: Questions, run: RunRecord) -> str | None:
+def untraceable_reason(ask: Questions, run: RunRecord) -> str | None:
     """Why the lineage of a run cannot be followed to all of its rows; None where it can."""
     if run.capture == "off":
         return "it was made with capture off"
@@ -33,7 +33,7 @@ def why_unanswerable(ask: Questions, run: RunRecord) -> str | None:
     return None
 
 
-def refuse_untraced(runs: Mapping[str, RunRecord], reasons: Mapping[str, str]) -> None:
+def refuse_untraceable_runs(runs: Mapping[str, RunRecord], reasons: Mapping[str, str]) -> None:
     """LineageError for runs that cannot be traced, each with the reason."""
     raise LineageError(
         [

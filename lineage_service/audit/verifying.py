@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lineage_service.audit.documents import read, reservations
+from lineage_service.audit.documents import read_document, reservations
 from lineage_service.audit.facade import Audit
-from lineage_service.audit.integrity import Comparing
-from lineage_service.audit.log import Entry, append
-from lineage_service.audit.rows_left import rows_left
-from lineage_service.audit.scanning import Scan, Values
-from lineage_service.audit.telling import is_telling
-from lineage_service.errors import LineageError, listed
+from lineage_service.audit.integrity import ChecksumComparison
+from lineage_service.audit.log import LogEntry, write_entry
+from lineage_service.audit.rows_left import remaining_rows
+from lineage_service.audit.scanning import ResidueScan, SearchedValues
+from lineage_service.audit.telling import is_searchable
+from lineage_service.errors import LineageError, join_names
 from lineage_service.progress import Stages, Tell
-from lineage_service.store.layout import storing
+from lineage_service.store.layout import translate_disk_errors
 from lineage_service.store.published_folder import copies_beside
 from lineage_service.store.soundness import lost_files
 from lineage_service.store.unpublished import published_targets
 from lineage_service.subjects.finding import required_key
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.key import HomeKey
 
 CANARY = "a canary that must be found 7b1f"
 
@@ -61,15 +61,15 @@ class Verdict:
         }
 
 
-def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
+def verify_certificate(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
     """Scans home, catalog and published copies for the values given again, and for the hashes in the certificate."""
     key = required_key(audit.ask)
-    certificate = read(path, key, "certificate")
+    certificate = read_document(path, key, "certificate")
     if "certificate_of" not in certificate:
         raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
     stages = Stages(tell)
     told = certificate["values"]
-    values = Values(
+    values = SearchedValues(
         frozenset(each for each in given or () if each),
         frozenset(told["keyed_hashes"]),
         frozenset(told["keyed_hashes_of_numbers"]),
@@ -81,22 +81,22 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
         if not _finds_canary(audit, key):
             verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
     with stages.stage("scanning files"):
-        scan = Scan(values)
+        scan = ResidueScan(values)
         _scan_files(audit, scan)
     with stages.stage("scanning the catalog"):
         scan.catalog(audit.reader.engine)
     with stages.stage("comparing files with their checksums"):
-        verdict.incomplete += _damaged(audit)
+        verdict.incomplete += _damaged_files(audit)
     with stages.stage("looking for rows of the person"):
         _look_for_lost_files(audit, verdict)
         _look_for_rows(audit, key, certificate, verdict)
     verdict.found += scan.found
     verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
-    _say_cover(certificate, values, scan, verdict, audit)
+    _add_coverage(certificate, values, scan, verdict, audit)
     result = "holds" if verdict.holds else "does not hold" if verdict.found else "incomplete"
-    append(
+    write_entry(
         audit,
-        Entry(
+        LogEntry(
             "verify",
             certificate["request"],
             certificate["subjects"],
@@ -108,14 +108,14 @@ def verify(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) ->
     return verdict
 
 
-def _damaged(audit: Audit) -> list[str]:
+def _damaged_files(audit: Audit) -> list[str]:
     """What is not as it was written: nobody can tell what was in it."""
-    comparing = Comparing(audit.layout, audit.reader, deep=True)
+    comparing = ChecksumComparison(audit.layout, audit.reader, deep=True)
     faults = (fault for run in audit.reader.runs() for fault in comparing.faults(run.id))
     return [*audit.reader.broken_scopes(), *dict.fromkeys(faults)]
 
 
-def _scan_files(audit: Audit, scan: Scan) -> None:
+def _scan_files(audit: Audit, scan: ResidueScan) -> None:
     home = audit.layout.path
     database = audit.reader.engine.url.database if audit.reader.engine.dialect.name == "sqlite" else None
     # The catalog is taken apart by itself.
@@ -131,14 +131,14 @@ def _look_for_lost_files(audit: Audit, verdict: Verdict) -> None:
     """What is not there cannot be searched, nor can rows be followed through it."""
     lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(audit.reader, audit.layout)]
     if lost:
-        verdict.incomplete.append(f"files that runs need are missing: {listed(lost, 5)}")
+        verdict.incomplete.append(f"files that runs need are missing: {join_names(lost, 5)}")
 
 
-def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdict: Verdict) -> None:
+def _look_for_rows(audit: Audit, key: HomeKey, certificate: Mapping[str, Any], verdict: Verdict) -> None:
     """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
     if certificate["certificate_of"] != "erasure":
         return
-    rows = rows_left(audit, key, certificate)
+    rows = remaining_rows(audit, key, certificate)
     for each in rows.found:
         verdict.found.append(
             f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
@@ -147,10 +147,12 @@ def _look_for_rows(audit: Audit, key: Key, certificate: Mapping[str, Any], verdi
         verdict.incomplete.append(f"'{unlooked.dataset.full_name}@{unlooked.dataset.run_id}': {unlooked.reason}")
 
 
-def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdict: Verdict, audit: Audit) -> None:
+def _add_coverage(
+    certificate: Mapping[str, Any], values: SearchedValues, scan: ResidueScan, verdict: Verdict, audit: Audit
+) -> None:
     told = certificate["values"]
     whole = len(values.hashes) + len(values.numbers)
-    given = sum(is_telling(each) for each in values.given)
+    given = sum(is_searchable(each) for each in values.given)
     verdict.covered += [
         f"{scan.files:,} files of the home and of published copies, {scan.parquet:,} of them Parquet: "
         f"{scan.decoded.columns:,} columns, {scan.decoded.dictionaries:,} dictionary pages and "
@@ -179,31 +181,31 @@ def _say_cover(certificate: Mapping[str, Any], values: Values, scan: Scan, verdi
         verdict.incomplete.append("no value to look for: give the person's values again on standard input")
 
 
-def _finds_canary(audit: Audit, key: Key) -> bool:
+def _finds_canary(audit: Audit, key: HomeKey) -> bool:
     """Whether the scan finds a value that is surely there, compressed, as a text and as a number, by value and hash."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with storing(audit.layout.path):
+    with translate_disk_errors(audit.layout.path):
         audit.layout.spill.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=audit.layout.spill) as folder:
             path = Path(folder) / "canary.parquet"
             texts = [f"filler {number}" for number in range(500)] + [CANARY]
             pq.write_table(pa.table({"text": texts, "number": [*range(500), 4711_0815]}), path, compression="zstd")
             for values in (
-                Values(frozenset([CANARY])),
-                Values(frozenset(["47110815"]), columns=frozenset(["number"])),
-                Values(hashes=frozenset([key.value(CANARY)]), key=key),
-                Values(numbers=frozenset([key.value("47110815")]), columns=frozenset(["number"]), key=key),
+                SearchedValues(frozenset([CANARY])),
+                SearchedValues(frozenset(["47110815"]), columns=frozenset(["number"])),
+                SearchedValues(hashes=frozenset([key.value(CANARY)]), key=key),
+                SearchedValues(numbers=frozenset([key.value("47110815")]), columns=frozenset(["number"]), key=key),
             ):
-                scan = Scan(values)
+                scan = ResidueScan(values)
                 scan.file(path, "canary")
                 if not scan.found:
                     return False
     return True
 
 
-def told(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     """In words: what was covered before whether it holds."""
     lines = ["covered:", *(f"  {each}" for each in verdict.covered)]
     lines += ["not covered:", *(f"  {each}" for each in verdict.not_covered)]
@@ -211,6 +213,6 @@ def told(verdict: Verdict) -> str:
         lines += ["found:", *(f"  {each}" for each in verdict.found[:50])]
         lines += [f"  and {len(verdict.found) - 50} more"] if len(verdict.found) > 50 else []
     if verdict.incomplete:
-        lines += ["incomplete:", f"  {listed(verdict.incomplete, 20)}"]
+        lines += ["incomplete:", f"  {join_names(verdict.incomplete, 20)}"]
     lines.append(f"verdict: {verdict.line}")
     return "\n".join(lines)

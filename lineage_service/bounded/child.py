@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.bounded.frames import DONE, ERROR, READY, REQUEST, ROWS, VALUES, Closed, receive, send
+from lineage_service.bounded.frames import DONE, ERROR, READY, REQUEST, ROWS, VALUES, ConnectionClosed, receive, send
 from lineage_service.bounded.watch import WATCH
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ _KINDS = {
 }  # fmt: skip
 
 
-class TooLarge(Exception):
+class AnswerTooLarge(Exception):
     """An answer, or one row of it, that is larger than it may be."""
 
 
-class Engine:
+class ChildEngine:
     """A connection, and what questions do with it."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -69,37 +69,37 @@ class Engine:
         for statement in asked["setup"]:
             self.connection.execute(statement)
         limit_memory(asked["allowance"])
-        self.done()
+        self.send_done()
 
     def do_forget(self, _: dict[str, Any]) -> None:
         """Nothing of what it was opened for is kept."""
         if self.connection is not None:
             self.connection.close()
         self.connection, self.spill = None, None
-        self.done()
+        self.send_done()
 
     def do_run(self, asked: dict[str, Any]) -> None:
         cursor = self.cursor()
-        with self.timed(cursor, asked["seconds"]):
+        with self.interrupt_after(cursor, asked["seconds"]):
             cursor.execute(asked["sql"], asked["parameters"])
-        self.done()
+        self.send_done()
 
     def do_values(self, asked: dict[str, Any]) -> None:
         """A few rows of plain values."""
         cursor = self.cursor()
-        with self.timed(cursor, asked["seconds"]):
+        with self.interrupt_after(cursor, asked["seconds"]):
             rows = cursor.execute(asked["sql"], asked["parameters"]).fetchall()
         send(self.line, VALUES, json.dumps(rows).encode())
-        self.done()
+        self.send_done()
 
     def do_keep(self, asked: dict[str, Any]) -> None:
         """A table of rows that follow."""
         import pyarrow as pa
 
-        received = self._received()
+        received = self._receive_batches()
         try:
             first = next(received)
-            reader = pa.RecordBatchReader.from_batches(first.schema, _from(first, received))
+            reader = pa.RecordBatchReader.from_batches(first.schema, _prepend(first, received))
             cursor = self.cursor()
             cursor.register("rows_given", reader)
             cursor.execute(f"CREATE TABLE {asked['name']} AS SELECT * FROM rows_given")
@@ -107,9 +107,9 @@ class Engine:
         finally:
             for _ in received:
                 pass
-        self.done()
+        self.send_done()
 
-    def _received(self) -> Iterator[pa.RecordBatch]:
+    def _receive_batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         while True:
@@ -121,34 +121,34 @@ class Engine:
     def do_rows(self, asked: dict[str, Any]) -> None:
         """Rows as they come, at most so many; columns of sums as whole numbers of 64 bits, where they fit."""
         cursor, began, left = self.cursor(), time.monotonic(), asked["seconds"]
-        with self.timed(cursor, left):
+        with self.interrupt_after(cursor, left):
             relation = cursor.sql(asked["sql"], params=asked["parameters"])
             huge = [place for place, kind in enumerate(relation.types) if str(kind) == "HUGEINT"]
             reader = relation.to_arrow_reader(asked["batch"])
             if huge:
-                reader = narrowed(reader, huge, asked["rows"], asked["batch"])
+                reader = narrow_huge_integers(reader, huge, asked["rows"], asked["batch"])
         left -= time.monotonic() - began
         given = size = 0
         while given <= asked["rows"]:
             began = time.monotonic()
-            with self.timed(cursor, max(left, 0.001)):
+            with self.interrupt_after(cursor, max(left, 0.001)):
                 batch = next(reader, None)
             left -= time.monotonic() - began
             if batch is None:
                 break
             given += batch.num_rows
-            for piece in pieces(batch, asked["value"]):
+            for piece in split_batch(batch, asked["value"]):
                 size += piece.nbytes
                 if size > asked["bytes"]:
-                    raise TooLarge(f"answer {asked['bytes']}")
-                send(self.line, ROWS, streamed(piece))
+                    raise AnswerTooLarge(f"answer {asked['bytes']}")
+                send(self.line, ROWS, ipc_stream(piece))
             if select.select([self.line], [], [], 0)[0]:
                 break  # nobody wants the rest
         if not given:
-            send(self.line, ROWS, streamed(schema=reader.schema))
-        self.done()
+            send(self.line, ROWS, ipc_stream(schema=reader.schema))
+        self.send_done()
 
-    def done(self) -> None:
+    def send_done(self) -> None:
         send(self.line, DONE, GROWN if has_grown() else b"")
 
     def cursor(self) -> DuckDBPyConnection:
@@ -156,25 +156,27 @@ class Engine:
         return self.connection.cursor()
 
     @contextmanager
-    def timed(self, cursor: DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    def interrupt_after(self, cursor: DuckDBPyConnection, seconds: float) -> Iterator[None]:
         def stop() -> None:
             self.over = True
             cursor.interrupt()
 
         signal.setitimer(signal.ITIMER_REAL, seconds + ALARM)
         try:
-            with WATCH.calling(stop, seconds):
+            with WATCH.deadline(stop, seconds):
                 yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _from(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+def _prepend(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
 
 
-def narrowed(reader: pa.RecordBatchReader, huge: list[int], most: int, at_once: int) -> pa.RecordBatchReader:
+def narrow_huge_integers(
+    reader: pa.RecordBatchReader, huge: list[int], most: int, at_once: int
+) -> pa.RecordBatchReader:
     """Sums of whole numbers have 128 bits in DuckDB, which Arrow has as decimals: as whole numbers where they fit.
 
     That is known when all of them are there.
@@ -194,21 +196,21 @@ def narrowed(reader: pa.RecordBatchReader, huge: list[int], most: int, at_once: 
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(at_once))
 
 
-def pieces(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """A batch in pieces that are small enough to be sent; TooLarge for one row that is larger than `most` bytes."""
     if batch.nbytes <= PIECE:
         yield batch
     elif batch.num_rows == 1:
         if batch.nbytes > most:
-            raise TooLarge(f"row {most}")
+            raise AnswerTooLarge(f"row {most}")
         yield batch
     else:
         half = batch.num_rows // 2
-        yield from pieces(batch.slice(0, half), most)
-        yield from pieces(batch.slice(half), most)
+        yield from split_batch(batch.slice(0, half), most)
+        yield from split_batch(batch.slice(half), most)
 
 
-def streamed(batch: pa.RecordBatch | None = None, schema: pa.Schema | None = None) -> pa.Buffer:
+def ipc_stream(batch: pa.RecordBatch | None = None, schema: pa.Schema | None = None) -> pa.Buffer:
     """A batch as a stream of its own, with its schema and dictionaries."""
     import pyarrow as pa
 
@@ -226,7 +228,7 @@ def limit_memory(allowance: int) -> None:
     """No more memory than now and `allowance` bytes. Once: limits can only be made smaller."""
     if _GROWTH:
         return
-    _GROWTH.append(_data() + allowance // 2)
+    _GROWTH.append(_data_bytes() + allowance // 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold rows
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -236,14 +238,14 @@ def limit_memory(allowance: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     except (OSError, LookupError, ValueError):
         # Where the system does not count like that, the process looks at its own size.
-        largest = _peak() + allowance
+        largest = _peak_bytes() + allowance
         threading.Thread(target=_watch_size, args=[largest], daemon=True).start()
 
 
 _GROWTH: list[int] = []  # bytes from which on the process has grown too much
 
 
-def _data() -> int:
+def _data_bytes() -> int:
     """Bytes of memory that count; 0 where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
@@ -252,29 +254,29 @@ def _data() -> int:
 
 
 def has_grown() -> bool:
-    return bool(_GROWTH) and _data() > _GROWTH[0]
+    return bool(_GROWTH) and _data_bytes() > _GROWTH[0]
 
 
-def _peak() -> int:
+def _peak_bytes() -> int:
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found if sys.platform == "darwin" else found * 1024
 
 
 def _watch_size(largest: int) -> None:
-    while _peak() <= largest:
+    while _peak_bytes() <= largest:
         time.sleep(0.02)
     os._exit(OUT_OF_MEMORY)
 
 
-def _end_with_parent(line: socket.socket, engine: Engine) -> None:
+def _end_with_parent(line: socket.socket, engine: ChildEngine) -> None:
     """Ends the process as soon as the parent has gone, whatever runs."""
     poll = select.poll()
     poll.register(line, 0)  # a hang-up is always told
     poll.poll()
-    _leave(engine)
+    _clean_up_and_exit(engine)
 
 
-def _leave(engine: Engine) -> None:
+def _clean_up_and_exit(engine: ChildEngine) -> None:
     if engine.spill is not None:
         shutil.rmtree(engine.spill, ignore_errors=True)
     os._exit(0)
@@ -283,7 +285,7 @@ def _leave(engine: Engine) -> None:
 # --- the process ----------------------------------------------------------------------------------------------------
 
 
-def told(error: BaseException, over: bool) -> bytes:
+def encode_error(error: BaseException, over: bool) -> bytes:
     """An error as the parent raises it again."""
     kind, text = type(error).__name__, str(error)
     if isinstance(error, OSError | RuntimeError):
@@ -299,7 +301,7 @@ def main(number: int) -> None:
     for name in ("numpy", "pandas"):
         sys.modules[name] = None  # type: ignore[assignment]  # pyarrow would load them with the first value
     line = socket.socket(fileno=number)
-    engine = Engine(line)
+    engine = ChildEngine(line)
     threading.Thread(target=_end_with_parent, args=[line, engine], daemon=True).start()
     import duckdb  # noqa: F401
     import pyarrow.ipc  # noqa: F401
@@ -313,12 +315,12 @@ def main(number: int) -> None:
             engine.over = False
             try:
                 engine.answer(json.loads(payload))
-            except Closed:
+            except ConnectionClosed:
                 raise
             except Exception as error:
-                send(line, ERROR, told(error, engine.over))
-        except Closed:
-            _leave(engine)
+                send(line, ERROR, encode_error(error, engine.over))
+        except ConnectionClosed:
+            _clean_up_and_exit(engine)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
 

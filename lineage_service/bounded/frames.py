@@ -12,7 +12,7 @@ _HEAD = struct.Struct("<cQ")
 _LARGE = 65_536  # bytes from which on a frame is not copied to be sent at once
 
 
-class Closed(Exception):
+class ConnectionClosed(Exception):
     """The other process has gone."""
 
 
@@ -27,16 +27,16 @@ def send(line: socket.socket, kind: bytes, payload: Any = b"") -> None:
             line.sendall(head)
             line.sendall(view)
     except (BrokenPipeError, ConnectionError) as error:
-        raise Closed from error
+        raise ConnectionClosed from error
 
 
 def receive(line: socket.socket, until: float | None = None) -> tuple[bytes, bytearray]:
     """The next frame. Closed where the other has gone, TimeoutError where it is not there `until` then (monotonic)."""
-    kind, length = _HEAD.unpack(_exactly(line, _HEAD.size, until))
-    return kind, _exactly(line, length, until)
+    kind, length = _HEAD.unpack(_receive_bytes(line, _HEAD.size, until))
+    return kind, _receive_bytes(line, length, until)
 
 
-def _exactly(line: socket.socket, size: int, until: float | None) -> bytearray:
+def _receive_bytes(line: socket.socket, size: int, until: float | None) -> bytearray:
     found = bytearray(size)
     view, at = memoryview(found), 0
     while at < size:
@@ -45,8 +45,8 @@ def _exactly(line: socket.socket, size: int, until: float | None) -> bytearray:
         try:
             count = line.recv_into(view[at:])
         except ConnectionError as error:
-            raise Closed from error
+            raise ConnectionClosed from error
         if not count:
-            raise Closed
+            raise ConnectionClosed
         at += count
     return found

@@ -27,7 +27,7 @@ def allowance(memory: int) -> int:
     return memory + memory // 4 + SLACK
 
 
-def shown(memory: int) -> str:
+def format_bytes(memory: int) -> str:
     """A number of bytes as users write it."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if memory >= size:

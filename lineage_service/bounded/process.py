@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.bounded.child import GROWN, OUT_OF_MEMORY
-from lineage_service.bounded.frames import DONE, ERROR, READY, REQUEST, ROWS, STOP, VALUES, Closed, receive, send
+from lineage_service.bounded.frames import (
+    DONE,
+    ERROR,
+    READY,
+    REQUEST,
+    ROWS,
+    STOP,
+    VALUES,
+    ConnectionClosed,
+    receive,
+    send,
+)
 from lineage_service.bounded.reply import Reply
 from lineage_service.errors import StoreError
 
@@ -37,7 +48,7 @@ _ALLOCATORS = {
 }
 
 
-class Ended(Exception):
+class ChildDied(Exception):
     """The child died of a question. `memory`: for want of it."""
 
     def __init__(self, *, memory: bool) -> None:
@@ -45,7 +56,7 @@ class Ended(Exception):
         self.memory = memory
 
 
-class Gone(Exception):
+class ChildClosed(Exception):
     """The child was closed before the answer was read."""
 
 
@@ -53,7 +64,7 @@ class TookTooLong(Exception):
     """The time of a question is over."""
 
 
-class Failed(Exception):
+class ChildError(Exception):
     """An error that the child tells of: DuckDB's name for it, and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -82,7 +93,7 @@ class Child:
             )  # fmt: skip
         except OSError as error:
             mine.close()
-            raise _no_start() from error
+            raise _start_error() from error
         finally:
             its.close()
         self._end = weakref.finalize(self, _end, mine, self.process, self.owner)
@@ -99,9 +110,9 @@ class Child:
             try:
                 kind, _ = receive(self.line, time.monotonic() + START)
                 assert kind == READY
-            except (Closed, TimeoutError) as error:
+            except (ConnectionClosed, TimeoutError) as error:
                 self.end()
-                raise _no_start() from error
+                raise _start_error() from error
             self._ready = True
 
     def end(self) -> None:
@@ -123,7 +134,7 @@ def _end(line: socket.socket, process: subprocess.Popen[bytes], owner: int) -> N
             process.wait(timeout=10)
 
 
-def _no_start() -> StoreError:
+def _start_error() -> StoreError:
     return StoreError(
         "the process that answers predicates and queries cannot be started",
         hint="it is Python itself, with duckdb and pyarrow: is there memory, and may processes be started?",
@@ -148,7 +159,7 @@ def _new_child(allowance: int | None) -> Child:
     return Child()
 
 
-class Bounded:
+class ChildClient:
     """Asks a child, one question at a time. `generation` is another one after each start: what a child knew is gone."""
 
     def __init__(self) -> None:
@@ -188,7 +199,7 @@ class Bounded:
         """A question with rows. They come as they are read; whoever asks next lets them be taken first."""
         with self._lock:
             self._send(asked, seconds)
-            reply = Reply(self._next, seconds)
+            reply = Reply(self._next_rows, seconds)
             self._open = weakref.ref(reply)
             reply.begin()
             return reply
@@ -207,7 +218,7 @@ class Bounded:
                 return
             try:
                 self.ask({"do": "forget"}, 5)
-            except (Ended, Failed, TookTooLong):
+            except (ChildDied, ChildError, TookTooLong):
                 self.close()
                 return
             if self._grown:
@@ -220,7 +231,7 @@ class Bounded:
         with self._lock:
             reply = None if self._open is None else self._open()
             if reply is not None:
-                reply.lose(Gone())  # else it would seem to have no more rows
+                reply.fail(ChildClosed())  # else it would seem to have no more rows
             self._open = None
             if self._child is not None:
                 self._child.end()
@@ -243,8 +254,8 @@ class Bounded:
                 for each in rows:
                     send(line, ROWS, each)
                 send(line, DONE)
-        except Closed:
-            raise self._ended() from None
+        except ConnectionClosed:
+            raise self._exit_error() from None
         except TimeoutError:
             self.close()
             raise TookTooLong from None
@@ -256,8 +267,8 @@ class Bounded:
         assert self._child is not None
         try:
             kind, payload = receive(self._child.line, until)
-        except Closed:
-            raise self._ended() from None
+        except ConnectionClosed:
+            raise self._exit_error() from None
         except TimeoutError:
             self.close()
             raise TookTooLong from None
@@ -271,22 +282,22 @@ class Bounded:
             self._grown = told["grown"]
             if told["over"]:
                 raise TookTooLong
-            raise Failed(told["kind"], told["text"])
+            raise ChildError(told["kind"], told["text"])
         return kind, payload
 
-    def _ended(self) -> Exception:
+    def _exit_error(self) -> Exception:
         assert self._child is not None
         code = self._child.exit_code()
         self.close()
         if code == -signal.SIGALRM:
             return TookTooLong()
-        return Ended(memory=code in (OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS, None))
+        return ChildDied(memory=code in (OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS, None))
 
-    def _next(self, reply: Reply) -> bytearray | None:
+    def _next_rows(self, reply: Reply) -> bytearray | None:
         """The next rows of an answer; None behind the last."""
         with self._lock:
             if self._open is None or self._open() is not reply:
-                return reply.taken()
+                return reply.next_buffered()
             began = time.monotonic()
             try:
                 kind, payload = self._receive(began + max(reply.left, 0) + GRACE)
@@ -315,20 +326,20 @@ class Bounded:
             until = time.monotonic() + GRACE
             while self._receive(until)[0] != DONE:
                 pass
-        except (Closed, TookTooLong, Ended, Failed):
+        except (ConnectionClosed, TookTooLong, ChildDied, ChildError):
             self.close()
 
 
-def serialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterable[pa.Buffer]:
+def serialize_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterable[pa.Buffer]:
     """Rows as they are sent to the child: at least one batch, so that it knows their type."""
     import pyarrow as pa
 
-    from lineage_service.bounded.child import streamed
+    from lineage_service.bounded.child import ipc_stream
 
     sent = False
     for batch in batches:
         for at in range(0, batch.num_rows, rows):
             sent = True
-            yield streamed(batch.slice(at, rows))
+            yield ipc_stream(batch.slice(at, rows))
     if not sent:
-        yield streamed(pa.RecordBatch.from_pylist([], schema=schema))
+        yield ipc_stream(pa.RecordBatch.from_pylist([], schema=schema))

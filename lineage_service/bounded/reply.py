@@ -63,11 +63,11 @@ class Reply:
         if self._file is not None:
             self._file.seek(0)
 
-    def lose(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """There is no more to come, and whoever reads on is told so."""
         self._error = error
 
-    def taken(self) -> bytearray | None:
+    def next_buffered(self) -> bytearray | None:
         """The next of what was taken."""
         if self._held:
             return self._held.popleft()

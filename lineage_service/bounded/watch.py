@@ -14,7 +14,7 @@ from itertools import count
 IDLE = 1.0  # seconds without a question after which it only waits to be called
 
 
-class Watch:
+class Watchdog:
     """Calls what is due. Its thread starts with the first question."""
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class Watch:
         self._until = 0.0  # when the thread looks again by itself
 
     @contextmanager
-    def calling(self, stop: Callable[[], None], seconds: float) -> Iterator[None]:
+    def deadline(self, stop: Callable[[], None], seconds: float) -> Iterator[None]:
         """Calls `stop` after so long, unless that is left before."""
         number, due = next(self._numbers), time.monotonic() + seconds
         with self._changed:
             self._due[number] = (due, stop)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, daemon=True, name="smoke-watch")
+                self._thread = threading.Thread(target=self._call_due, daemon=True, name="smoke-watch")
                 self._thread.start()
             elif due < self._until:
                 self._changed.notify()
@@ -41,7 +41,7 @@ class Watch:
             with self._changed:
                 self._due.pop(number, None)
 
-    def _look(self) -> None:
+    def _call_due(self) -> None:
         while True:
             with self._changed:
                 now = time.monotonic()
@@ -57,4 +57,4 @@ class Watch:
                 stops.pop()()  # nothing of it is held on to while the thread waits
 
 
-WATCH = Watch()
+WATCH = Watchdog()

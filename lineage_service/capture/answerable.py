@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from lineage_service.capture.handles import Role, Space, Table
 from lineage_service.capture.instrument import instrument
-from lineage_service.capture.workload import Declared, hops_between, links_of, neighbours
-from lineage_service.errors import listed
+from lineage_service.capture.workload import DeclaredQuestion, hops_between, links_of, neighbours
+from lineage_service.errors import join_names
 from lineage_service.plan.build import Plan
 
 
-def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
+def unanswerable_questions(plan: Plan) -> Iterator[tuple[str, str]]:
     """Names of declared questions, each with what is wrong with it."""
     if not plan.workload:
         return
@@ -28,16 +28,16 @@ def unanswerable(plan: Plan) -> Iterator[tuple[str, str]]:
                     question.name,
                     f"'{near}' and '{name}' are linked by the absence of a match only: no rows to ask for",
                 )
-        if question.kind == "witnesses" and (half := _halved(question, tables)):
+        if question.kind == "witnesses" and (half := _incomplete_intersect(question, tables)):
             step, lacking = half
             yield (
                 question.name,
                 f"witnesses through intersect '{step}' need rows of both its sides: 'to' leaves out "
-                f"{listed([_name(plan, space) for space in lacking])}",
+                f"{join_names([_name(plan, space) for space in lacking])}",
             )
 
 
-def _halved(question: Declared, tables: Mapping[Space, Table]) -> tuple[str, list[Space]] | None:
+def _incomplete_intersect(question: DeclaredQuestion, tables: Mapping[Space, Table]) -> tuple[str, list[Space]] | None:
     """An intersect on the way, and the datasets behind it that nobody asks for: its rows could not be told apart."""
     links = links_of(tables.values())
     passed = {space for ends in question.ends for hop in hops_between(links, *ends) for space in hop}

@@ -21,7 +21,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -39,7 +39,7 @@ Ordered = Callable[[Limit | Window], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class Nondeterminism:
     """Of a node's rows: why they may be others when evaluated again (None: they are the same), the columns whose
     values may be others, and the step that leaves rows to chance."""
 
@@ -48,74 +48,84 @@ class Chance:
     step: str | None = None
 
 
-NONE = Chance()
+NONE = Nondeterminism()
 
 
-def chance_of(node: Node, below: Sequence[Chance], is_ordered: Ordered) -> Chance:
+def nondeterminism_of(node: Node, below: Sequence[Nondeterminism], is_ordered: Ordered) -> Nondeterminism:
     """`is_ordered` says of a limit or window whether its order decides everything about these rows."""
     open_ = frozenset(name for each in below for name in each.columns)
     for each in below:
         if each.reason:
-            return Chance(each.reason, open_, each.step)
-    found = _chance(node, open_, is_ordered)
+            return Nondeterminism(each.reason, open_, each.step)
+    found = _own_nondeterminism(node, open_, is_ordered)
     return replace(found, step=node.step) if found.reason else found
 
 
-def _chance(node: Node, open_: frozenset[str], is_ordered: Ordered) -> Chance:
+def _own_nondeterminism(node: Node, open_: frozenset[str], is_ordered: Ordered) -> Nondeterminism:
     match node:
         case Source():
             return NONE
         case Filter():
-            return Chance(_read(node, (node.where,), open_, "its predicate"), open_)
+            return Nondeterminism(_expression_reason(node, (node.where,), open_, "its predicate"), open_)
         case Project() | WithColumns():
-            generators = [named.expression for named in node.columns if named.expression.generates]
+            generators = [named.expression for named in node.columns if named.expression.is_generator]
             kept = open_ - {named.name.lower() for named in node.columns} if isinstance(node, WithColumns) else set()
-            return Chance(_read(node, generators, open_, "a generator"), frozenset(kept) | _named(node, open_))
+            return Nondeterminism(
+                _expression_reason(node, generators, open_, "a generator"),
+                frozenset(kept) | _nondeterministic_columns(node, open_),
+            )
         case Aggregate():
             keys = [named.expression for named in node.keys]
-            return Chance(_read(node, keys, open_, "a key"), _named(node, open_))
+            return Nondeterminism(
+                _expression_reason(node, keys, open_, "a key"), _nondeterministic_columns(node, open_)
+            )
         case Distinct() | Intersect() | Difference():
-            return Chance(_columns(node, open_, "what it compares"))
+            return Nondeterminism(_column_reason(node, open_, "what it compares"))
         case Join():
             on = (node.on,) if node.on is not None else ()
             used = {name.lower() for name in node.using} & open_
-            return Chance(_read(node, on, open_, "its condition") or _columns(node, used, "its condition"), open_)
+            return Nondeterminism(
+                _expression_reason(node, on, open_, "its condition") or _column_reason(node, used, "its condition"),
+                open_,
+            )
         case Union() | Sort():
-            return Chance(None, open_)
+            return Nondeterminism(None, open_)
         case Window():
-            return Chance(None, open_ - _names(node.measures) | _of_window(node, open_, is_ordered))
+            return Nondeterminism(
+                None, open_ - _names(node.measures) | _nondeterministic_measures(node, open_, is_ordered)
+            )
         case Limit():
-            by_chance = _read(node, [key.expression for key in node.by], open_, "its order")
+            by_chance = _expression_reason(node, [key.expression for key in node.by], open_, "its order")
             if by_chance is None and is_ordered(node):
-                return Chance(None, open_)
-            return Chance(by_chance or f"step '{node.step}' takes rows that no order decides", open_)
+                return Nondeterminism(None, open_)
+            return Nondeterminism(by_chance or f"step '{node.step}' takes rows that no order decides", open_)
         case Explode():
-            return Chance(_columns(node, {node.column.lower()} & open_, "what it explodes"), open_)
+            return Nondeterminism(_column_reason(node, {node.column.lower()} & open_, "what it explodes"), open_)
         case _:
             assert_never(node)
 
 
-def reads_open(expression: str, node: Node, open_: frozenset[str]) -> bool:
+def is_nondeterministic(expression: str, node: Node, open_: frozenset[str]) -> bool:
     """Whether an expression over the rows below a node depends on chance."""
     parsed = Expression(expression)
     return not parsed.repeatable or bool(_columns_read(parsed, node) & open_)
 
 
-def _of_window(node: Window, open_: frozenset[str], is_ordered: Ordered) -> frozenset[str]:
+def _nondeterministic_measures(node: Window, open_: frozenset[str], is_ordered: Ordered) -> frozenset[str]:
     framed = {name.lower() for name in node.partition_by} & open_
     order = [key.expression for key in node.order_by]
-    if framed or _read(node, order, open_, ""):
+    if framed or _expression_reason(node, order, open_, ""):
         return _names(node.measures)
     found = set()
     for named in node.measures:
-        unsure = {name for name in named.expression.called if name in functions.NOT_REPEATABLE}
+        unsure = {name for name in named.expression.function_names if name in functions.NOT_REPEATABLE}
         tied = bool(unsure) or node.by_position(named)
         if _columns_read(named.expression, node) & open_ or unsure - BY_ORDER or (tied and not is_ordered(node)):
             found.add(named.name.lower())
     return frozenset(found)
 
 
-def _named(node: Project | WithColumns | Aggregate, open_: frozenset[str]) -> frozenset[str]:
+def _nondeterministic_columns(node: Project | WithColumns | Aggregate, open_: frozenset[str]) -> frozenset[str]:
     named = node.measures if isinstance(node, Aggregate) else node.columns
     return frozenset(
         each.name.lower()
@@ -124,21 +134,21 @@ def _named(node: Project | WithColumns | Aggregate, open_: frozenset[str]) -> fr
     )
 
 
-def _names(named: Iterable[Named]) -> frozenset[str]:
+def _names(named: Iterable[NamedExpression]) -> frozenset[str]:
     return frozenset(each.name.lower() for each in named)
 
 
-def _read(node: Node, expressions: Iterable[Expression], open_: frozenset[str], what: str) -> str | None:
+def _expression_reason(node: Node, expressions: Iterable[Expression], open_: frozenset[str], what: str) -> str | None:
     for expression in expressions:
         if not expression.repeatable:
             return f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
-        found = _columns(node, _columns_read(expression, node) & open_, what)
+        found = _column_reason(node, _columns_read(expression, node) & open_, what)
         if found:
             return found
     return None
 
 
-def _columns(node: Node, found: Iterable[str], what: str) -> str | None:
+def _column_reason(node: Node, found: Iterable[str], what: str) -> str | None:
     names = sorted(found)
     return (
         f"step '{node.step}': {what} reads '{names[0]}', which may differ when it is evaluated again" if names else None

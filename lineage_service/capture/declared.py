@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lineage_service.capture.direct import translated_in, value_in
+from lineage_service.capture.direct import translate_source_predicate, translate_source_value
 from lineage_service.capture.handles import Space, source_space, step_space
-from lineage_service.capture.workload import Alike, Declared, Direction, Kind
-from lineage_service.plan.expressions import Expression, quoted
-from lineage_service.plan.measures import measure_of
+from lineage_service.capture.workload import DeclaredQuestion, Direction, DuckDbExpressions, Kind
+from lineage_service.plan.expressions import Expression, quote_identifier
+from lineage_service.plan.measures import parse_measure
 from lineage_service.plan.nodes import Source
 from lineage_service.spec.models import WorkloadQuery
 
 
-def declared(
+def declared_questions(
     queries: Sequence[WorkloadQuery], outputs: Mapping[str, str], sources: Mapping[str, Source]
-) -> tuple[Declared, ...]:
+) -> tuple[DeclaredQuestion, ...]:
     """The declared questions of a workflow; `outputs` are the steps of its outputs."""
 
     def space(name: str) -> Space:
@@ -26,25 +26,27 @@ def declared(
     for query in queries:
         direction: Direction = "backward" if query.backward is not None else "forward"
         near, far = space(query.backward or query.forward or ""), tuple(space(name) for name in query.to)
-        by = query.by.items() if isinstance(query.by, Mapping) else [(name, quoted(name)) for name in query.by]
-        measures = tuple(measure_of(name, text) for name, text in query.measures.items())
-        each = Declared(query.name, kind_of(query), direction, near, far, query.where, query.parameters,
+        by = (
+            query.by.items() if isinstance(query.by, Mapping) else [(name, quote_identifier(name)) for name in query.by]
+        )
+        measures = tuple(parse_measure(name, text) for name, text in query.measures.items())
+        each = DeclaredQuestion(query.name, question_kind(query), direction, near, far, query.where, query.parameters,
                         query.columns or None, tuple(by), measures)  # fmt: skip
         source = sources.get(query.to[0])
-        found.append(each if source is None else replace(each, alike=_alike(each, source)))
+        found.append(each if source is None else replace(each, alike=_duckdb_translation(each, source)))
     return tuple(found)
 
 
-def _alike(question: Declared, source: Source) -> Alike | None:
+def _duckdb_translation(question: DeclaredQuestion, source: Source) -> DuckDbExpressions | None:
     """Its expressions in DuckDB's words; None where one of them may mean something else there."""
-    where = None if question.where is None else translated_in(source, Expression(question.where))
+    where = None if question.where is None else translate_source_predicate(source, Expression(question.where))
     if (where is None) != (question.where is None):
         return None
-    values = [value_in(source, Expression(text)) for text in question.values]
-    return None if None in values else Alike(where, tuple(text for text in values if text is not None))
+    values = [translate_source_value(source, Expression(text)) for text in question.values]
+    return None if None in values else DuckDbExpressions(where, tuple(text for text in values if text is not None))
 
 
-def kind_of(query: WorkloadQuery) -> Kind:
+def question_kind(query: WorkloadQuery) -> Kind:
     if query.semantics != "which":
         return "witnesses"
     if query.measures:

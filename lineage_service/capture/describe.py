@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lineage_service.capture.handles import Table
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 
 
-def described(plan: InstrumentedPlan) -> str:
+def format_plan(plan: InstrumentedPlan) -> str:
     return "\n".join(_lines(each) for each in plan.nodes)
 
 
-def _lines(each: Instrumented) -> str:
+def _lines(each: InstrumentedNode) -> str:
     node = each.node
     kind = type(node).__name__.lower()
     reads = ", ".join(below.id for below in node.inputs)

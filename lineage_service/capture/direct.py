@@ -23,7 +23,7 @@ from lineage_service.plan.nodes import (
     Filter,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -41,7 +41,7 @@ MOST_DIGITS = 38  # of a decimal
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DirectLookup:
     """How the rows of a dataset are found in sources: `sources` as t0, t1, … (one may be there twice), keys as triples
     (which source, its column, the column of the dataset that shows it), conditions in DuckDB's words."""
 
@@ -50,7 +50,7 @@ class Direct:
     conditions: tuple[str, ...]
 
     @property
-    def shown(self) -> list[str]:
+    def dataset_key_columns(self) -> list[str]:
         return [shown for _, _, shown in self.keys]
 
     def to_json(self) -> dict[str, Any]:
@@ -58,13 +58,13 @@ class Direct:
         return {"sources": list(self.sources), "keys": keys, "conditions": list(self.conditions)}
 
     @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Direct:
+    def from_json(cls, body: dict[str, Any]) -> DirectLookup:
         keys = tuple((int(number), str(own), str(shown)) for number, own, shown in body["keys"])
         return cls(tuple(body["sources"]), keys, tuple(body["conditions"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ComparableType:
     """The family of a type; of a number, its digits before and behind the point."""
 
     family: str
@@ -78,7 +78,7 @@ class _Column:
 
     source: int
     name: str
-    kind: Kind
+    kind: ComparableType
 
     @property
     def sql(self) -> str:
@@ -86,12 +86,12 @@ class _Column:
         return f't{self.source}."{quoted}"'
 
 
-DATE = Kind("date")
+DATE = ComparableType("date")
 Resolve = Callable[[tuple[str, ...]], _Column | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class _ScanTree:
     """A pipeline of scans, filters and joins: its sources, what holds of them, and what its columns are."""
 
     sources: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Tree:
     resolve: Callable[[str], _Column | None]
 
 
-def direct_of(breaker: Node, above: Sequence[Node], datasets: Set[str]) -> Direct | None:
+def find_direct_lookup(breaker: Node, above: Sequence[Node], datasets: Set[str]) -> DirectLookup | None:
     """How a group-by is found in its sources; `above` are the nodes from it up to the dataset that shows its rows.
 
     Nodes that are `datasets` have rows of their own: lineage ends there, and so nothing behind them is looked for.
@@ -107,10 +107,10 @@ def direct_of(breaker: Node, above: Sequence[Node], datasets: Set[str]) -> Direc
     if not isinstance(breaker, Aggregate | Distinct):
         return None
     if isinstance(breaker, Aggregate):
-        keys = {named.name: _plain(named) for named in breaker.keys}
+        keys = {named.name: _plain_column(named) for named in breaker.keys}
     else:
         keys = {name: name for name in breaker.schema.names}
-    shown, tree = _shown(list(keys), above), _tree(breaker.input, 0, datasets)
+    shown, tree = _key_columns_above(list(keys), above), _scan_tree(breaker.input, 0, datasets)
     if shown is None or tree is None:
         return None
     found = []
@@ -119,22 +119,22 @@ def direct_of(breaker: Node, above: Sequence[Node], datasets: Set[str]) -> Direc
         if column is None:
             return None
         found.append((column.source, column.name, shown[name]))
-    return Direct(tree.sources, tuple(found), tree.conditions)
+    return DirectLookup(tree.sources, tuple(found), tree.conditions)
 
 
-def _plain(named: Named) -> str | None:
+def _plain_column(named: NamedExpression) -> str | None:
     """The column that an expression is, where it is nothing else."""
     refs = named.expression.columns
     plain = len(refs) == 1 and len(refs[0].parts) == 1 and len(named.expression.tokens) == 1
     return refs[0].parts[0] if plain else None
 
 
-def _shown(keys: Sequence[str], above: Sequence[Node]) -> dict[str, str] | None:
+def _key_columns_above(keys: Sequence[str], above: Sequence[Node]) -> dict[str, str] | None:
     """Under which column of the dataset each key is seen; None where one is not."""
     names: dict[str, str] = {key: key for key in keys}
     for node in above:
         if isinstance(node, Project | WithColumns):
-            renamed = {name.lower(): each.name for each in node.columns if (name := _plain(each)) is not None}
+            renamed = {name.lower(): each.name for each in node.columns if (name := _plain_column(each)) is not None}
             computed = {each.name.lower() for each in node.columns}
             after: dict[str, str] = {}
             for key, name in names.items():
@@ -150,47 +150,47 @@ def _shown(keys: Sequence[str], above: Sequence[Node]) -> dict[str, str] | None:
     return names
 
 
-def _tree(node: Node, first: int, datasets: Set[str]) -> _Tree | None:
+def _scan_tree(node: Node, first: int, datasets: Set[str]) -> _ScanTree | None:
     """The pipeline below a breaker, its sources numbered from `first`; None where it holds anything else."""
     if isinstance(node, Source):
-        return _Tree((node.step,), (), lambda name: _of_source(node, first, name))
+        return _ScanTree((node.step,), (), lambda name: _source_column(node, first, name))
     if node.id in datasets:
         return None
     if isinstance(node, Join):
-        return _joined(node, first, datasets)
+        return _join_tree(node, first, datasets)
     if not isinstance(node, Filter | Project | WithColumns | Sort):
         return None
-    below = _tree(node.input, first, datasets)
+    below = _scan_tree(node.input, first, datasets)
     if below is None or isinstance(node, Sort):
         return below
     if isinstance(node, Filter):
-        condition = translated(node.where, lambda parts: below.resolve(parts[0]) if len(parts) == 1 else None)
-        return None if condition is None else _Tree(below.sources, (*below.conditions, condition), below.resolve)
-    if any(each.expression.generates for each in node.columns):
+        condition = translate_predicate(node.where, lambda parts: below.resolve(parts[0]) if len(parts) == 1 else None)
+        return None if condition is None else _ScanTree(below.sources, (*below.conditions, condition), below.resolve)
+    if any(each.expression.is_generator for each in node.columns):
         return None
-    return _Tree(below.sources, below.conditions, lambda name: _of_columns(node, below, name))
+    return _ScanTree(below.sources, below.conditions, lambda name: _projected_column(node, below, name))
 
 
-def _of_source(node: Source, number: int, name: str) -> _Column | None:
+def _source_column(node: Source, number: int, name: str) -> _Column | None:
     column = node.columns.find(name)
-    kind = kind_of(column.type) if column is not None and column.type and column.alike else None
+    kind = comparable_type(column.type) if column is not None and column.type and column.alike else None
     return None if column is None or kind is None else _Column(number, column.name, kind)
 
 
-def _of_columns(node: Project | WithColumns, below: _Tree, name: str) -> _Column | None:
+def _projected_column(node: Project | WithColumns, below: _ScanTree, name: str) -> _Column | None:
     found = next((each for each in node.columns if each.name.lower() == name.lower()), None)
     if found is None:
         return below.resolve(name) if isinstance(node, WithColumns) else None
-    plain = _plain(found)
+    plain = _plain_column(found)
     return None if plain is None else below.resolve(plain)
 
 
-def _joined(node: Join, first: int, datasets: Set[str]) -> _Tree | None:
+def _join_tree(node: Join, first: int, datasets: Set[str]) -> _ScanTree | None:
     """An inner join along keys; any other has rows that are not a plain combination of rows, or too many of them."""
-    if node.how != "inner" or node.keyed is None or not node.keyed.keys:
+    if node.how != "inner" or node.equi_condition is None or not node.equi_condition.keys:
         return None
-    left = _tree(node.left, first, datasets)
-    right = _tree(node.right, first + len(left.sources), datasets) if left is not None else None
+    left = _scan_tree(node.left, first, datasets)
+    right = _scan_tree(node.right, first + len(left.sources), datasets) if left is not None else None
     if left is None or right is None:
         return None
     shared = {name.lower() for name in node.using}
@@ -206,39 +206,39 @@ def _joined(node: Join, first: int, datasets: Set[str]) -> _Tree | None:
             return (left if parts[0] == "left" else right).resolve(parts[1])
         return resolve(parts[0]) if len(parts) == 1 else None
 
-    conditions = _used(node, left, right)
+    conditions = _using_conditions(node, left, right)
     if node.on is not None:
-        on = translated(node.on, resolve_side)
+        on = translate_predicate(node.on, resolve_side)
         conditions = None if on is None else (on,)
     if conditions is None:
         return None
-    return _Tree((*left.sources, *right.sources), (*left.conditions, *right.conditions, *conditions), resolve)
+    return _ScanTree((*left.sources, *right.sources), (*left.conditions, *right.conditions, *conditions), resolve)
 
 
-def _used(node: Join, left: _Tree, right: _Tree) -> tuple[str, ...] | None:
+def _using_conditions(node: Join, left: _ScanTree, right: _ScanTree) -> tuple[str, ...] | None:
     found = []
     for name in node.using:
         one, other = left.resolve(name), right.resolve(name)
-        if one is None or other is None or not compared_alike(one.kind, other.kind):
+        if one is None or other is None or not is_comparison_portable(one.kind, other.kind):
             return None
         found.append(f"({one.sql} = {other.sql})")
     return tuple(found)
 
 
-def kind_of(text: str) -> Kind | None:
+def comparable_type(text: str) -> ComparableType | None:
     """A harmless type of Spark's; None for all others."""
     base = text.partition("(")[0]
     if base not in HARMLESS or "collate" in text:
         return None
     if base in WHOLE:
-        return Kind("whole", WHOLE[base])
+        return ComparableType("whole", WHOLE[base])
     if base != "decimal":
-        return Kind(base)
+        return ComparableType(base)
     digits = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", text)
-    return Kind(base, int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
+    return ComparableType(base, int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
 
 
-def compared_alike(*kinds: Kind) -> bool:
+def is_comparison_portable(*kinds: ComparableType) -> bool:
     """Whether values of these types are compared with each other alike by both engines."""
     families = {kind.family for kind in kinds}
     if len(families) > 1 and families != {"whole", "decimal"}:
@@ -246,22 +246,24 @@ def compared_alike(*kinds: Kind) -> bool:
     return max(kind.whole for kind in kinds) + max(kind.scale for kind in kinds) <= MOST_DIGITS
 
 
-def translated(expression: Expression, resolve: Resolve) -> str | None:
+def translate_predicate(expression: Expression, resolve: Resolve) -> str | None:
     """A predicate in DuckDB's words, where it surely means the same there; None else."""
     if "\\" in expression.text or expression.is_deep:
         return None  # escapes in texts are Spark's own
     try:
         return Translator(resolve).predicate(expression.tree)
-    except Unlike:
+    except NotTranslatable:
         return None
 
 
-def translated_in(source: Source, expression: Expression) -> str | None:
+def translate_source_predicate(source: Source, expression: Expression) -> str | None:
     """A predicate over a source's columns, as t0."""
-    return translated(expression, lambda parts: _of_source(source, 0, parts[0]) if len(parts) == 1 else None)
+    return translate_predicate(
+        expression, lambda parts: _source_column(source, 0, parts[0]) if len(parts) == 1 else None
+    )
 
 
-def value_in(source: Source, expression: Expression) -> str | None:
+def translate_source_value(source: Source, expression: Expression) -> str | None:
     """A value of a source's row in DuckDB's words: a column of a harmless type, or a part of a day."""
     from sqlglot import exp
 
@@ -274,7 +276,7 @@ def value_in(source: Source, expression: Expression) -> str | None:
         inner = inner.this
     if not isinstance(inner, exp.Column) or len(inner.parts) != 1:
         return None
-    found = _of_source(source, 0, inner.parts[0].name)
+    found = _source_column(source, 0, inner.parts[0].name)
     if found is None:
         return None
     if part is None:
@@ -286,7 +288,7 @@ def value_in(source: Source, expression: Expression) -> str | None:
 _DAY_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
 
 
-class Unlike(Exception):
+class NotTranslatable(Exception):
     """Something whose meaning is not provably the same."""
 
 
@@ -312,40 +314,44 @@ class Translator:
             return f"({self.value(tree.this)[0]} IS NULL)"
         if isinstance(tree, exp.Between) and not tree.args.get("symmetric"):
             low, high = tree.args["low"], tree.args["high"]
-            return f"({self.compared(tree.this, '>=', low)} AND {self.compared(tree.this, '<=', high)})"
+            return f"({self.comparison(tree.this, '>=', low)} AND {self.comparison(tree.this, '<=', high)})"
         if isinstance(tree, exp.In) and tree.expressions and not tree.args.get("query"):
             # Spark compares all of them in one type.
-            if not compared_alike(*(kind for each in tree.expressions for kind in self.kinds(tree.this, each))):
-                raise Unlike
-            return f"({' OR '.join(self.compared(tree.this, '=', each) for each in tree.expressions)})"
+            if not is_comparison_portable(
+                *(kind for each in tree.expressions for kind in self.operand_types(tree.this, each))
+            ):
+                raise NotTranslatable
+            return f"({' OR '.join(self.comparison(tree.this, '=', each) for each in tree.expressions)})"
         for operator, word in (
             (exp.EQ, "="), (exp.NEQ, "<>"), (exp.LT, "<"), (exp.LTE, "<="), (exp.GT, ">"), (exp.GTE, ">="),
             (exp.NullSafeEQ, "IS NOT DISTINCT FROM"),
         ):  # fmt: skip
             if type(tree) is operator:
-                return self.compared(tree.this, word, tree.expression)
-        raise Unlike
+                return self.comparison(tree.this, word, tree.expression)
+        raise NotTranslatable
 
-    def compared(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
-        (one, kind), (other, other_kind) = self.both(left, right)
-        if not compared_alike(kind, other_kind):
-            raise Unlike
+    def comparison(self, left: exp.Expr, word: str, right: exp.Expr) -> str:
+        (one, kind), (other, other_kind) = self.comparison_operands(left, right)
+        if not is_comparison_portable(kind, other_kind):
+            raise NotTranslatable
         return f"({one} {word} {other})"
 
-    def kinds(self, left: exp.Expr, right: exp.Expr) -> tuple[Kind, Kind]:
-        (_, one), (_, other) = self.both(left, right)
+    def operand_types(self, left: exp.Expr, right: exp.Expr) -> tuple[ComparableType, ComparableType]:
+        (_, one), (_, other) = self.comparison_operands(left, right)
         return one, other
 
-    def both(self, left: exp.Expr, right: exp.Expr) -> tuple[tuple[str, Kind], tuple[str, Kind]]:
+    def comparison_operands(
+        self, left: exp.Expr, right: exp.Expr
+    ) -> tuple[tuple[str, ComparableType], tuple[str, ComparableType]]:
         """Two values that are compared. Spark reads a text that is compared with a date as a date."""
         one, other = self.value(left), self.value(right)
-        if one[1] == DATE and (day := _day(right)):
+        if one[1] == DATE and (day := _day_literal(right)):
             other = (day, DATE)
-        if other[1] == DATE and (day := _day(left)):
+        if other[1] == DATE and (day := _day_literal(left)):
             one = (day, DATE)
         return one, other
 
-    def value(self, tree: exp.Expr) -> tuple[str, Kind]:
+    def value(self, tree: exp.Expr) -> tuple[str, ComparableType]:
         """A column or a literal, and its type."""
         from sqlglot import exp
 
@@ -354,30 +360,30 @@ class Translator:
         if isinstance(tree, exp.Column):
             found = self.resolve(tuple(part.name for part in tree.parts))
             if found is None:
-                raise Unlike
+                raise NotTranslatable
             return found.sql, found.kind
         if isinstance(tree, exp.Boolean):
-            return ("true" if tree.this else "false"), Kind("boolean")
+            return ("true" if tree.this else "false"), ComparableType("boolean")
         if isinstance(tree, exp.Neg):
             text, kind = self.value(tree.this)
             if kind.family not in ("whole", "decimal") or not isinstance(tree.this, exp.Literal):
-                raise Unlike
+                raise NotTranslatable
             return f"-{text}", kind
         if isinstance(tree, exp.Literal):
             return _literal(tree)
         day = _constant_day(tree)
         if day is not None:
             return f"DATE '{day.isoformat()}'", DATE
-        raise Unlike
+        raise NotTranslatable
 
 
-def _day(tree: exp.Expr) -> str | None:
+def _day_literal(tree: exp.Expr) -> str | None:
     """A text literal that both engines read as the same day."""
-    found = _text_day(tree)
+    found = _parse_day(tree)
     return None if found is None else f"DATE '{found.isoformat()}'"
 
 
-def _text_day(tree: exp.Expr) -> date | None:
+def _parse_day(tree: exp.Expr) -> date | None:
     from sqlglot import exp
 
     if not isinstance(tree, exp.Literal) or not tree.is_string or not re.fullmatch(r"[12]\d{3}-\d\d-\d\d", tree.name):
@@ -393,7 +399,7 @@ def _constant_day(tree: exp.Expr) -> date | None:
     from sqlglot import exp
 
     if type(tree) is exp.Cast and tree.to.this.name == "DATE":
-        return _text_day(tree.this)
+        return _parse_day(tree.this)
     if type(tree) not in (exp.Add, exp.Sub) or not isinstance(tree.expression, exp.Interval):
         return None
     day, interval = _constant_day(tree.this), tree.expression
@@ -421,13 +427,13 @@ def _months_later(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _literal(tree: exp.Literal) -> tuple[str, Kind]:
+def _literal(tree: exp.Literal) -> tuple[str, ComparableType]:
     text = str(tree.this)
     if tree.is_string:
-        return "'" + text.replace("'", "''") + "'", Kind("string")
+        return "'" + text.replace("'", "''") + "'", ComparableType("string")
     if re.fullmatch(r"\d+", text) and len(text) <= LONGEST:
-        return text, Kind("whole", WHOLE["int"] if int(text) < 1 << 31 else WHOLE["bigint"])
+        return text, ComparableType("whole", WHOLE["int"] if int(text) < 1 << 31 else WHOLE["bigint"])
     if re.fullmatch(r"\d*\.\d+", text) and len(text) <= LONGEST:
         whole, _, scale = text.partition(".")
-        return text, Kind("decimal", len(whole), len(scale))
-    raise Unlike
+        return text, ComparableType("decimal", len(whole), len(scale))
+    raise NotTranslatable

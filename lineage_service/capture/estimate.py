@@ -60,7 +60,7 @@ class Estimate:
         return self.base * self.share
 
 
-def estimated(node: Node, below: Sequence[Estimate | None], sizes: Sizes) -> Estimate | None:
+def estimate_rows(node: Node, below: Sequence[Estimate | None], sizes: Sizes) -> Estimate | None:
     """None where nothing is known of a source that it reads."""
     scanned = sum(each.scanned for each in below if each is not None)
     if node.id in sizes.rows and not isinstance(node, Source):
@@ -68,10 +68,10 @@ def estimated(node: Node, below: Sequence[Estimate | None], sizes: Sizes) -> Est
     known = [each for each in below if each is not None]
     if len(known) < len(below):
         return None
-    return _guessed(node, known, scanned, sizes)
+    return _guess_rows(node, known, scanned, sizes)
 
 
-def _guessed(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) -> Estimate | None:
+def _guess_rows(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) -> Estimate | None:
     match node:
         case Source():
             rows = sizes.sources.get(node.step)
@@ -79,7 +79,9 @@ def _guessed(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) ->
         case Filter():
             return Estimate(below[0].base, below[0].share * selectivity(node.where), scanned)
         case Project() | WithColumns() | Sort() | Window():
-            many = PER_ARRAY if any(expression.generates for expression, _ in node.evaluated()) else 1.0
+            many = (
+                PER_ARRAY if any(expression.is_generator for expression, _ in node.expressions_with_schemas()) else 1.0
+            )
             return Estimate(below[0].base * many, below[0].share, scanned)
         case Limit():
             return Estimate(min(node.n, below[0].rows), 1.0, scanned)
@@ -96,15 +98,15 @@ def _guessed(node: Node, below: list[Estimate], scanned: float, sizes: Sizes) ->
         case Intersect() | Difference():
             return Estimate(below[0].base, below[0].share * 0.5, scanned)
         case Join():
-            return _joined(node, below[0], below[1], scanned)
+            return _guess_join_rows(node, below[0], below[1], scanned)
         case _:
             assert_never(node)
 
 
-def _joined(node: Join, left: Estimate, right: Estimate, scanned: float) -> Estimate:
+def _guess_join_rows(node: Join, left: Estimate, right: Estimate, scanned: float) -> Estimate:
     if node.how in ("semi", "anti"):
         return Estimate(left.base, left.share * 0.5, scanned)
-    if node.keyed is not None and node.keyed.keys:
+    if node.equi_condition is not None and node.equi_condition.keys:
         # Along a foreign key: each row of the larger side finds its one partner, unless that was filtered away.
         matched = Estimate(max(left.base, right.base), left.share * right.share, scanned)
     else:

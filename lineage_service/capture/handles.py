@@ -94,7 +94,7 @@ class Merge:
     branches: tuple[tuple[int | None, ...], ...]
 
 
-def merged(branches: Sequence[tuple[Handle, ...]]) -> Merge:
+def merge_handles(branches: Sequence[tuple[Handle, ...]]) -> Merge:
     """The same space and role share a column, the k-th occurrence with the k-th; else the column is null."""
     slots: list[tuple[Handle, int]] = []
     counted: list[list[tuple[Handle, int]]] = []
@@ -112,7 +112,7 @@ def merged(branches: Sequence[tuple[Handle, ...]]) -> Merge:
     return Merge(tuple(handle for handle, _ in slots), filled)
 
 
-def apart(branches: Sequence[tuple[Handle, ...]]) -> Merge:
+def concatenate_handles(branches: Sequence[tuple[Handle, ...]]) -> Merge:
     """Each branch in columns of its own, so that a row tells which branch it is of."""
     handles = tuple(handle for branch in branches for handle in branch)
     filled, first = [], 0

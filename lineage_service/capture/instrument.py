@@ -10,14 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lineage_service.capture.declared import declared
-from lineage_service.capture.direct import Direct, direct_of
-from lineage_service.capture.estimate import Estimate, Sizes, estimated
+from lineage_service.capture.declared import declared_questions
+from lineage_service.capture.direct import DirectLookup, find_direct_lookup
+from lineage_service.capture.estimate import Estimate, Sizes, estimate_rows
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
-from lineage_service.capture.placed import placed_sources
-from lineage_service.capture.rules import Below, Rule, rule_for
-from lineage_service.capture.stable import WRITTEN, Stability, stability, unsafe_keys
-from lineage_service.capture.strategies import LATER, PRUNED, Breaker, Choice, choose, gives_way, refusal, refusals
+from lineage_service.capture.placed import sources_needing_row_ids
+from lineage_service.capture.rules import InputHandles, LineageRule, rule_for
+from lineage_service.capture.stable import WRITTEN, Stability, stability, unstable_members_reason
+from lineage_service.capture.strategies import (
+    LATER,
+    PRUNED,
+    Breaker,
+    Choice,
+    choose_strategy,
+    is_staged_instead,
+    refusal,
+    refusals,
+)
 from lineage_service.capture.workload import Workload, links_of, neighbours
 from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
@@ -35,7 +44,7 @@ from lineage_service.plan.nodes import (
 
 
 @dataclass(frozen=True)
-class Materialised:
+class Materialisation:
     """Why a node's rows are written once and read from there: a dataset, or a fan-out that must agree."""
 
     kind: Literal["dataset", "fan-out"]
@@ -43,7 +52,7 @@ class Materialised:
 
 
 @dataclass(frozen=True)
-class Instrumented:
+class InstrumentedNode:
     """A plan node with what capture adds to it.
 
     carried: handles of the rows as the operator gives them · tables: what it leaves behind
@@ -54,15 +63,15 @@ class Instrumented:
     """
 
     node: Node
-    inputs: tuple[Instrumented, ...]
+    inputs: tuple[InstrumentedNode, ...]
     carried: tuple[Handle, ...]
     once: tuple[bool, ...]
     tables: tuple[Table, ...]
     choice: Choice | None
-    materialised: Materialised | None
+    materialised: Materialisation | None
     read: bool = True
     carrier: str | None = None
-    direct: Direct | None = None
+    direct: DirectLookup | None = None
 
     @property
     def label_below(self) -> str:
@@ -80,10 +89,10 @@ class Instrumented:
         return self.carried
 
     @property
-    def below(self) -> Below:
+    def below(self) -> InputHandles:
         """As the rules of its readers see it."""
         once = (True,) if self.is_dataset and self.carried else self.once
-        return Below(self.handles, once, self.whole)
+        return InputHandles(self.handles, once, self.whole)
 
     @property
     def whole(self) -> Space | None:
@@ -103,26 +112,26 @@ class InstrumentedPlan:
 
     plan: Plan
     capture: str
-    nodes: tuple[Instrumented, ...]
+    nodes: tuple[InstrumentedNode, ...]
 
     @property
     def workload(self) -> Workload:
         """The questions that were declared; nothing is captured for them where capture is off."""
         if self.capture == "off":
             return Workload()
-        return Workload(declared(self.plan.workload, self.plan.outputs, self.plan.sources))
+        return Workload(declared_questions(self.plan.workload, self.plan.outputs, self.plan.sources))
 
     @property
-    def pruned(self) -> frozenset[str]:
+    def unreached_sources(self) -> frozenset[str]:
         """The sources that no declared question reaches: their rows need no ids."""
-        needed = self.workload.reached(links_of(self.tables()))
+        needed = self.workload.needed_spaces(links_of(self.tables()))
         if needed is None:
             return frozenset()
         return frozenset(name for name in self.plan.sources if source_space(name) not in needed)
 
     def is_pruned(self, upper: Space, lower: Space) -> bool:
         """Whether no declared question follows the way between two datasets."""
-        followed = self.workload.followed(neighbours(links_of(self.tables())))
+        followed = self.workload.needed_hops(neighbours(links_of(self.tables())))
         if followed is None:
             return False
         seen, pending = {upper}, [upper]
@@ -134,13 +143,13 @@ class InstrumentedPlan:
         return lower not in seen
 
     @property
-    def datasets(self) -> tuple[Instrumented, ...]:
+    def datasets(self) -> tuple[InstrumentedNode, ...]:
         return tuple(each for each in self.nodes if each.is_dataset)
 
     @property
-    def placed(self) -> frozenset[str]:
+    def sources_read_with_ids(self) -> frozenset[str]:
         """The sources whose rids are read while rows are written; of all others they are only read again."""
-        return placed_sources(self.nodes, self.plan.checked) - self.pruned
+        return sources_needing_row_ids(self.nodes, self.plan.checked) - self.unreached_sources
 
     def tables(self) -> tuple[Table, ...]:
         """Every lineage table of the run: of datasets and of breakers."""
@@ -158,14 +167,14 @@ def instrument(
 ) -> InstrumentedPlan:
     """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before;
     `by_partition`: windows as an earlier version captured them."""
-    found = _instrument(plan, capture, sizes, chosen, by_partition)
+    found = _instrument_once(plan, capture, sizes, chosen, by_partition)
     pruned = _pruned_breakers(found)
-    return _instrument(plan, capture, sizes, {**(chosen or {}), **pruned}, by_partition) if pruned else found
+    return _instrument_once(plan, capture, sizes, {**(chosen or {}), **pruned}, by_partition) if pruned else found
 
 
 def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
     """Breakers that no declared question passes: nobody will ask for their members, so that none are kept."""
-    needed = found.workload.reached(links_of(found.tables()))
+    needed = found.workload.needed_spaces(links_of(found.tables()))
     if needed is None:
         return {}
     pruned = Choice("lazy", PRUNED)
@@ -174,11 +183,11 @@ def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
         for each in found.nodes
         if each.choice is not None
         and not any(table.space in needed for table in each.tables)
-        and not (isinstance(each.node, Join) and each.node.keyed is None)
+        and not (isinstance(each.node, Join) and each.node.equi_condition is None)
     }
 
 
-def _instrument(
+def _instrument_once(
     plan: Plan,
     capture: str,
     sizes: Sizes | None,
@@ -188,25 +197,26 @@ def _instrument(
     nodes = plan.nodes()
     surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes(), by_partition)
     choices = {
-        node_id: (chosen or {}).get(node_id) or choose(each.breaker, capture) for node_id, each in surveyed.items()
+        node_id: (chosen or {}).get(node_id) or choose_strategy(each.breaker, capture)
+        for node_id, each in surveyed.items()
     }
-    readers = _readers(nodes, choices)
+    readers = _reader_counts(nodes, choices)
     readers.update(plan.checked)
     datasets = _datasets(plan)
-    done: dict[str, Instrumented] = {}
+    done: dict[str, InstrumentedNode] = {}
     for node in nodes:
         inputs = tuple(done[below.id] for below in node.inputs)
         below = tuple(each.below for each in inputs)
-        rule = Rule((), ()) if capture == "off" else rule_for(node, below, by_partition=by_partition)
+        rule = LineageRule((), ()) if capture == "off" else rule_for(node, below, by_partition=by_partition)
         found = surveyed.get(node.id)
-        done[node.id] = Instrumented(
+        done[node.id] = InstrumentedNode(
             node,
             inputs,
             rule.handles,
             rule.once,
             rule.tables,
             choices[node.id] if found else None,
-            _materialised(node, datasets, readers[node.id]),
+            _materialisation(node, datasets, readers[node.id]),
             readers[node.id] > 0,
             found.carrier if found else None,
             found.direct if found else None,
@@ -214,7 +224,9 @@ def _instrument(
     return InstrumentedPlan(plan, capture, tuple(done.values()))
 
 
-def read_again(plan: Plan, reason: str, sizes: Sizes, chosen: Mapping[str, Choice] | None = None) -> InstrumentedPlan:
+def instrument_for_rereading(
+    plan: Plan, reason: str, sizes: Sizes, chosen: Mapping[str, Choice] | None = None
+) -> InstrumentedPlan:
     """The plan with nothing captured on the way that can be read again: what is done where capture has failed."""
     found = instrument(plan, "defer", sizes)
     again = {each.node.id: replace(each.choice, reason=reason) for each in found.nodes if each.choice}
@@ -226,7 +238,7 @@ def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> li
     if capture in ("auto", "off"):
         return []
     surveyed = _survey(plan, plan.nodes(), sizes or Sizes())
-    pruned = _pruned_breakers(_instrument(plan, capture, sizes, None))
+    pruned = _pruned_breakers(_instrument_once(plan, capture, sizes, None))
     found = refusals([each.breaker for name, each in surveyed.items() if name not in pruned], capture)
     return [forced_problem(node, capture, reason) for node, reason in found]
 
@@ -236,7 +248,7 @@ def capture_warnings(plan: Plan, capture: str) -> list[Problem]:
     if capture not in LATER:
         return []
     surveyed = _survey(plan, plan.nodes(), Sizes())
-    pruned = _pruned_breakers(_instrument(plan, capture, None, None))
+    pruned = _pruned_breakers(_instrument_once(plan, capture, None, None))
     breakers = [each.breaker for name, each in surveyed.items() if name not in pruned]
     return [
         Problem(
@@ -245,7 +257,7 @@ def capture_warnings(plan: Plan, capture: str) -> list[Problem]:
             severity="warning",
         )
         for each in breakers
-        if gives_way(each, capture)
+        if is_staged_instead(each, capture)
     ]
 
 
@@ -256,49 +268,49 @@ def forced_problem(node: Node, capture: str, reason: str) -> Problem:
 
 
 @dataclass(frozen=True)
-class _Surveyed:
+class _BreakerSurvey:
     """A breaker as a choice sees it, and where its groups end up."""
 
     breaker: Breaker
     carrier: str | None
-    direct: Direct | None
+    direct: DirectLookup | None
 
 
-def _survey(plan: Plan, nodes: list[Node], sizes: Sizes, by_partition: bool = False) -> dict[str, _Surveyed]:
+def _survey(plan: Plan, nodes: list[Node], sizes: Sizes, by_partition: bool = False) -> dict[str, _BreakerSurvey]:
     """Every node that leaves tables, with what is known of it."""
-    datasets, above = _datasets(plan), _readers_of(nodes)
-    below: dict[str, Below] = {}
+    datasets, above = _datasets(plan), _readers_by_node(nodes)
+    below: dict[str, InputHandles] = {}
     stable: dict[str, Stability] = {}
     rows: dict[str, Estimate | None] = {}
     joins: dict[str, int] = {}
-    found: dict[str, _Surveyed] = {}
+    found: dict[str, _BreakerSurvey] = {}
     for node in nodes:
         inputs = [each.id for each in node.inputs]
         rule = rule_for(node, tuple(below[each] for each in inputs), by_partition=by_partition)
-        rows[node.id] = estimated(node, [rows[each] for each in inputs], sizes)
+        rows[node.id] = estimate_rows(node, [rows[each] for each in inputs], sizes)
         joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
         if any(table.everything is None for table in rule.tables):
-            chain = _carried_by(node, datasets, above, plan.checked)
-            direct = direct_of(node, chain[1:], datasets) if chain is not None else None
+            chain = _chain_to_dataset(node, datasets, above, plan.checked)
+            direct = find_direct_lookup(node, chain[1:], datasets) if chain is not None else None
             if direct and [source_space(each) for each in direct.sources] != [
                 each.space for each in rule.tables[0].handles
             ]:
                 raise AssertionError(f"members of '{node.id}' are not rows of just these sources")
-            unstable = unsafe_keys(node, [stable[each] for each in inputs])
-            reads = _reads(node, [rows[each] for each in inputs], sizes)
+            unstable = unstable_members_reason(node, [stable[each] for each in inputs])
+            reads = _estimate_reads(node, [rows[each] for each in inputs], sizes)
             breaker = Breaker(node, unstable, direct is not None, len(rule.tables[0].handles), reads, joins[node.id])
-            found[node.id] = _Surveyed(breaker, chain[-1].step if chain else None, direct)
+            found[node.id] = _BreakerSurvey(breaker, chain[-1].step if chain else None, direct)
         stable[node.id] = stability(node, [stable[each] for each in inputs])
         is_dataset = node.id in datasets and not isinstance(node, Source)
         if is_dataset:
             stable[node.id], joins[node.id] = WRITTEN, 0
         whole = source_space(node.step) if isinstance(node, Source) else step_space(node.step) if is_dataset else None
         own = ((Handle(step_space(node.step)),), (True,)) if is_dataset else (rule.handles, rule.once)
-        below[node.id] = Below(*own, whole)
+        below[node.id] = InputHandles(*own, whole)
     return found
 
 
-def _reads(node: Node, inputs: list[Estimate | None], sizes: Sizes) -> Estimate | None:
+def _estimate_reads(node: Node, inputs: list[Estimate | None], sizes: Sizes) -> Estimate | None:
     """What a breaker reads to be captured: a semi join its right side, all others all sides."""
     wanted = inputs[1:] if isinstance(node, Join) else inputs
     scanned = sum(each.scanned for each in wanted if each is not None)
@@ -316,7 +328,7 @@ def _datasets(plan: Plan) -> set[str]:
     return {*plan.outputs.values(), *plan.keep}
 
 
-def _readers_of(nodes: list[Node]) -> dict[str, list[Node]]:
+def _readers_by_node(nodes: list[Node]) -> dict[str, list[Node]]:
     above: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for below in node.inputs:
@@ -324,7 +336,7 @@ def _readers_of(nodes: list[Node]) -> dict[str, list[Node]]:
     return above
 
 
-def _carried_by(
+def _chain_to_dataset(
     node: Node, datasets: set[str], above: Mapping[str, list[Node]], checked: frozenset[str]
 ) -> list[Node] | None:
     """The nodes from a breaker to the dataset that shows its groups, each at most once; None where there is none."""
@@ -338,13 +350,13 @@ def _carried_by(
         (reader,) = readers
         if not isinstance(reader, Filter | Project | WithColumns | Sort | Limit):
             return None
-        if any(expression.generates for expression, _ in reader.evaluated()):
+        if any(expression.is_generator for expression, _ in reader.expressions_with_schemas()):
             return None
         chain.append(reader)
     return chain
 
 
-def _readers(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[str]:
+def _reader_counts(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[str]:
     """How often each node's rows are asked for; an anti join asks its right side for matches and for its ids, and so
     does a difference whose rows are not written once."""
     readers: Counter[str] = Counter()
@@ -359,21 +371,21 @@ def _readers(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[str]:
     return readers
 
 
-def _materialised(node: Node, datasets: set[str], readers: int) -> Materialised | None:
+def _materialisation(node: Node, datasets: set[str], readers: int) -> Materialisation | None:
     if node.id in datasets and not isinstance(node, Source):
-        return Materialised("dataset", "an output, or kept")
-    if readers < 2 or _cheap(node):
+        return Materialisation("dataset", "an output, or kept")
+    if readers < 2 or _is_cheap_to_recompute(node):
         return None
     reason = "dear to compute again" if node.repeatable else "may differ when computed again"
-    return Materialised("fan-out", f"read {readers} times and {reason}")
+    return Materialisation("fan-out", f"read {readers} times and {reason}")
 
 
-def _cheap(node: Node) -> bool:
+def _is_cheap_to_recompute(node: Node) -> bool:
     """Whether computing the node again costs a scan and surely gives the same rows."""
     match node:
         case Source():
             return True
         case Filter() | Project() | WithColumns() | Sort():
-            return node.repeatable and _cheap(node.input)
+            return node.repeatable and _is_cheap_to_recompute(node.input)
         case _:
             return False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from lineage_service.capture.chance import Chance
+from lineage_service.capture.chance import Nondeterminism
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -30,9 +30,9 @@ from lineage_service.plan.nodes import (
 )
 
 
-def chance_without(
-    node: Node, chance: Chance, missing: Sequence[str | None], leads: Sequence[bool]
-) -> tuple[Chance, str | None]:
+def nondeterminism_without_rows(
+    node: Node, chance: Nondeterminism, missing: Sequence[str | None], leads: Sequence[bool]
+) -> tuple[Nondeterminism, str | None]:
     """`missing` says of each input why rows of it are missing, None where none are; `leads`, whether rows asked for
     come by it. Gives what is left open of the node's rows, beside what is left to chance, and why some are missing."""
     why = next((each for each in missing if each is not None), None)
@@ -44,7 +44,7 @@ def chance_without(
         case Aggregate() | Window():
             values = frozenset(named.name.lower() for named in node.measures)
             return replace(chance, columns=chance.columns | values), why
-        case Join() | Difference(all=False) if _tells_partners(node, missing, leads):
+        case Join() | Difference(all=False) if _has_all_partners(node, missing, leads):
             return chance, why
         case Join() | Intersect() | Difference() | Limit():
             if chance.reason is not None:
@@ -54,7 +54,7 @@ def chance_without(
             assert_never(node)
 
 
-def _tells_partners(node: Join | Difference, missing: Sequence[str | None], leads: Sequence[bool]) -> bool:
+def _has_all_partners(node: Join | Difference, missing: Sequence[str | None], leads: Sequence[bool]) -> bool:
     """Whether every row asked for meets all the rows that it met in the run, and no other."""
     if any(leads[place] and missing[1 - place] is not None for place in (0, 1)):
         return False

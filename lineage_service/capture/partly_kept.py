@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from lineage_service.capture.handles import Role, Space, Table, source_space
 from lineage_service.capture.instrument import instrument
 from lineage_service.capture.workload import (
-    Declared,
+    DeclaredQuestion,
     Direction,
     Workload,
     hops_between,
-    line_to_add,
     links_of,
     neighbours,
+    workload_entry,
 )
-from lineage_service.errors import listed
+from lineage_service.errors import join_names
 from lineage_service.plan.build import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class PartlyKept:
+class PartiallyAnswerableQuestion:
     """A question by its name, what is wrong with it, and the entries of the workload that keep all of its ways. `asked`
     is how the question is asked then, where what is prepared for it cannot be used."""
 
@@ -39,27 +39,29 @@ class PartlyKept:
         return f"ask with {self.asked}(…)" + (f", and add this to `lineage: workload:`  {lines}" if lines else "")
 
 
-def partly_kept(plan: Plan, same_rows: Mapping[str, Sequence[str]]) -> Iterator[PartlyKept]:
+def partially_answerable_questions(
+    plan: Plan, same_rows: Mapping[str, Sequence[str]]
+) -> Iterator[PartiallyAnswerableQuestion]:
     """The declared questions whose answer a pruned way would add to. `same_rows`: sources that share rows with each."""
     if not plan.workload or not same_rows:
         return
     instrumented = instrument(plan, "stage")
-    judging = _Judging(plan, instrumented.workload, instrumented.tables(), same_rows)
+    judging = _CoverageCheck(plan, instrumented.workload, instrumented.tables(), same_rows)
     for question in instrumented.workload.questions:
         found = [each for far in question.far if (each := judging.fault(question, far)) is not None]
         yield from found[:1]
 
 
-class _Judging:
+class _CoverageCheck:
     def __init__(
         self, plan: Plan, workload: Workload, tables: Sequence[Table], same_rows: Mapping[str, Sequence[str]]
     ) -> None:
         self.plan, self.same_rows = plan, same_rows
-        self.kept = workload.kept(neighbours(links_of(tables))) or {}
+        self.kept = workload.kept_directions(neighbours(links_of(tables))) or {}
         # A side that influences by absence has no pairs, and nobody misses them.
         self.edges = neighbours(links_of(_without_absence(tables)))
 
-    def fault(self, question: Declared, far: Space) -> PartlyKept | None:
+    def fault(self, question: DeclaredQuestion, far: Space) -> PartiallyAnswerableQuestion | None:
         direction = question.direction
         upper, lower = (question.near, far) if direction == "backward" else (far, question.near)
         sources = {source_space(name): name for name in self.plan.sources}
@@ -70,18 +72,20 @@ class _Judging:
         lost = [each for each in others if not self._is_kept(upper, each, direction)]
         if not others or (question.kind == "pairs" and not lost):
             return None
-        named = listed([f"'{each}'" for each in others])
+        named = join_names([f"'{each}'" for each in others])
         several = "sources" if len(others) > 1 else "source"
         reason = f"will be refused: '{own}' and {several} {named} read the same rows, and "
         if question.kind == "pairs":
-            pruned = listed([f"'{each}'" for each in lost])
+            pruned = join_names([f"'{each}'" for each in lost])
             reason += f"lineage between '{output}' and {pruned} is pruned"
         else:
             reason += f"what is prepared is of '{own}' alone"
             lost = [each for each in (own, *others) if not self._is_kept(upper, each, direction)]
         ends = [(output, each) if direction == "backward" else (each, output) for each in lost]
-        lines = tuple(line_to_add(direction, near, end) for near, end in ends)
-        return PartlyKept(question.name, reason, lines, None if question.kind == "pairs" else direction)
+        lines = tuple(workload_entry(direction, near, end) for near, end in ends)
+        return PartiallyAnswerableQuestion(
+            question.name, reason, lines, None if question.kind == "pairs" else direction
+        )
 
     def _hops(self, upper: Space, source: str) -> list[tuple[Space, Space]]:
         return list(hops_between(self.edges, upper, source_space(source)))

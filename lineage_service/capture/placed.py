@@ -28,19 +28,19 @@ from lineage_service.plan.nodes import (
 )
 
 if TYPE_CHECKING:
-    from lineage_service.capture.instrument import Instrumented
+    from lineage_service.capture.instrument import InstrumentedNode
 
 
-def placed_sources(nodes: Sequence[Instrumented], checked: frozenset[str]) -> frozenset[str]:
+def sources_needing_row_ids(nodes: Sequence[InstrumentedNode], checked: frozenset[str]) -> frozenset[str]:
     """The sources whose rids are read on the way: into rows that are written, or that checks look at."""
     wanted = {each.node.id for each in nodes if each.materialised is not None or each.node.id in checked}
     for each in reversed(nodes):
-        reads = _reads(each, each.node.id in wanted)
+        reads = _inputs_read_with_ids(each, each.node.id in wanted)
         wanted |= {below.node.id for below, read in zip(each.inputs, reads, strict=True) if read}
     return frozenset(each.node.step for each in nodes if isinstance(each.node, Source) and each.node.id in wanted)
 
 
-def _reads(each: Instrumented, wanted: bool) -> tuple[bool, ...]:
+def _inputs_read_with_ids(each: InstrumentedNode, wanted: bool) -> tuple[bool, ...]:
     """Of each input, whether its ids are read; `wanted`: those of the node's own rows are."""
     captured = each.choice is not None and each.choice.strategy not in LATER
     match each.node:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lineage_service.capture.chance import Chance, reads_open
-from lineage_service.capture.ways import Edge
+from lineage_service.capture.chance import Nondeterminism, is_nondeterministic
+from lineage_service.capture.ways import PathEdge
 from lineage_service.plan.conjuncts import conjuncts_of
-from lineage_service.plan.expressions import SortKey, shortened
+from lineage_service.plan.expressions import SortKey, shorten_text
 from lineage_service.plan.nodes import Difference, Explode, Filter, Intersect, Join, Limit, Node, Sort
 
 Kind = Literal["condition", "no_partner", "has_partner", "partner_lost", "no_equal_row", "equal_row", "cut_off",
@@ -17,7 +17,7 @@ MOST_CONDITIONS = 30  # a verdict's bits are those of a 64-bit number
 
 
 @dataclass(frozen=True)
-class Reason:
+class DropReason:
     kind: Kind
     text: str
 
@@ -30,49 +30,49 @@ class Conditions:
     rest: tuple[str, ...]
 
     @property
-    def reasons(self) -> list[Reason]:
+    def reasons(self) -> list[DropReason]:
         """Two for each condition that is evaluated, and one for the rest."""
         told = [
-            Reason("condition", f"{shortened(text)} is {value}")
+            DropReason("condition", f"{shorten_text(text)} is {value}")
             for text in self.evaluated
             for value in ("false", "null")
         ]
-        return [*told, Reason("condition", f"{' and '.join(map(shortened, self.rest))} did not hold")]
+        return [*told, DropReason("condition", f"{' and '.join(map(shorten_text, self.rest))} did not hold")]
 
 
-def conditions_of(node: Filter, below: Chance) -> Conditions:
+def conditions_of(node: Filter, below: Nondeterminism) -> Conditions:
     """`below`: what is left to chance of the rows that the filter reads."""
     found = conjuncts_of(node.where)
     if len(found) > MOST_CONDITIONS:
         found = (node.where.text,)
-    left = tuple(text for text in found if reads_open(text, node, below.columns))
+    left = tuple(text for text in found if is_nondeterministic(text, node, below.columns))
     return Conditions(tuple(text for text in found if text not in left), left or (node.where.text,))
 
 
-def reasons_of(edge: Edge, below: Chance) -> list[Reason]:
+def reasons_of(edge: PathEdge, below: Nondeterminism) -> list[DropReason]:
     """The reasons of an edge at which rows may end, in the order of their bits."""
     node = edge.node
     match node:
         case Filter():
             return conditions_of(node, below).reasons
         case Limit():
-            return [Reason("cut_off", f"beyond the first {node.n:,} {'row' if node.n == 1 else 'rows'}")]
+            return [DropReason("cut_off", f"beyond the first {node.n:,} {'row' if node.n == 1 else 'rows'}")]
         case Explode():
-            return [Reason("nothing_to_explode", f"'{node.column}' is {what}") for what in ("null", "empty")]
+            return [DropReason("nothing_to_explode", f"'{node.column}' is {what}") for what in ("null", "empty")]
         case Join(how="anti"):
-            return [Reason("has_partner", f"a row of '{node.right.step}' matches")]
+            return [DropReason("has_partner", f"a row of '{node.right.step}' matches")]
         case Join():
-            return [Reason("no_partner", f"no row of '{node.inputs[1 - edge.place].step}' matches")]
+            return [DropReason("no_partner", f"no row of '{node.inputs[1 - edge.place].step}' matches")]
         case Intersect():
-            return [Reason("no_equal_row", f"no equal row in '{node.inputs[1 - edge.place].step}'")]
+            return [DropReason("no_equal_row", f"no equal row in '{node.inputs[1 - edge.place].step}'")]
         case Difference():
             told = "as many equal rows are in" if node.all else "an equal row is in"
-            return [Reason("equal_row", f"{told} '{node.right.step}'")]
+            return [DropReason("equal_row", f"{told} '{node.right.step}'")]
         case _:
-            return [Reason("generates_nothing", "its generator gives no row")]
+            return [DropReason("generates_nothing", "its generator gives no row")]
 
 
-def order_of(node: Node) -> tuple[SortKey, ...]:
+def limit_order(node: Node) -> tuple[SortKey, ...]:
     """The order in which a limit takes its rows, where the limit or the step below it says so."""
     if not isinstance(node, Limit):
         return ()

@@ -26,13 +26,13 @@ from lineage_service.plan.nodes import (
     Union,
     WithColumns,
 )
-from lineage_service.plan.rebuilt import over
+from lineage_service.plan.rebuilt import with_inputs
 
 MOST = 6  # steps that are let go
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class RelaxedSide:
     """A side on which `step` and the steps above it drop nothing."""
 
     step: str
@@ -54,17 +54,17 @@ def partner_columns(node: Join | Intersect, place: int) -> frozenset[str]:
     )
 
 
-def relaxations(side: Node, columns: frozenset[str]) -> list[Relaxed]:
+def relaxations(side: Node, columns: frozenset[str]) -> list[RelaxedSide]:
     """`columns` are those that partners are found by."""
-    found: list[Relaxed] = []
+    found: list[RelaxedSide] = []
     let_go: set[str] = set()
     for dropper in _droppers(side, columns):
         let_go.add(dropper.id)
         try:
-            node = _rebuilt(side, let_go, {})
+            node = _rebuild_relaxed(side, let_go, {})
         except PlanError:
             break  # a name that only one side had is on both now
-        found.append(Relaxed(dropper.step, node))
+        found.append(RelaxedSide(dropper.step, node))
         if len(found) == MOST:
             break
     return found
@@ -99,7 +99,7 @@ def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
             yield node
             yield from _droppers(node.left, columns)
         case Join():
-            if node.keyed is None:
+            if node.equi_condition is None:
                 return
             if node.how != "full":
                 yield node
@@ -109,12 +109,12 @@ def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
             return
 
 
-def _rebuilt(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
+def _rebuild_relaxed(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
     if node.id not in done:
         done[node.id] = (
             _without_dropping(node, let_go, done)
             if node.id in let_go
-            else over(node, [_rebuilt(below, let_go, done) for below in node.inputs])
+            else with_inputs(node, [_rebuild_relaxed(below, let_go, done) for below in node.inputs])
         )
     return done[node.id]
 
@@ -122,15 +122,18 @@ def _rebuilt(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
 def _without_dropping(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
     match node:
         case Filter() | Limit():
-            return _rebuilt(node.input, let_go, done)
+            return _rebuild_relaxed(node.input, let_go, done)
         case Join(how="semi" | "anti") | Intersect() | Difference():
-            return _rebuilt(node.left, let_go, done)
+            return _rebuild_relaxed(node.left, let_go, done)
         case Explode():
-            return replace(node, input=_rebuilt(node.input, let_go, done), outer=True)
+            return replace(node, input=_rebuild_relaxed(node.input, let_go, done), outer=True)
         case Join():
             # Unmatched rows are there with nulls; keys compared by `=` find no partner in a null.
             return replace(
-                node, left=_rebuilt(node.left, let_go, done), right=_rebuilt(node.right, let_go, done), how="full"
+                node,
+                left=_rebuild_relaxed(node.left, let_go, done),
+                right=_rebuild_relaxed(node.right, let_go, done),
+                how="full",
             )
         case _:
             raise AssertionError(f"'{node.id}' drops nothing")

@@ -15,7 +15,7 @@ from lineage_service.capture.handles import (
     Space,
     Table,
     group_space,
-    merged,
+    merge_handles,
     side_space,
     source_space,
     window_space,
@@ -41,7 +41,7 @@ from lineage_service.plan.nodes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LineageRule:
     """The handles of a node's rows, and the tables that say what stands behind groups and sides.
 
     `once`, of each handle: no two of the rows have the same id in it.
@@ -53,7 +53,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class InputHandles:
     """An input as the rules see it: its handles, whether ids repeat, and the space it is all of, if it is of one."""
 
     handles: tuple[Handle, ...]
@@ -61,62 +61,62 @@ class Below:
     whole: Space | None = None
 
 
-def rule_for(node: Node, inputs: tuple[Below, ...], *, by_partition: bool = False) -> Rule:
+def rule_for(node: Node, inputs: tuple[InputHandles, ...], *, by_partition: bool = False) -> LineageRule:
     """What an operator does. `by_partition`: windows as an earlier version captured them, all of a partition for each
     of its rows; for reading its runs again."""
     match node:
         case Source():
-            return Rule((Handle(source_space(node.step)),), (True,))
+            return LineageRule((Handle(source_space(node.step)),), (True,))
         case Filter() | Project() | WithColumns() | Sort() | Limit():
-            generates = any(expression.generates for expression, _ in node.evaluated())
-            return Rule(inputs[0].handles, _repeated(inputs[0].once) if generates else inputs[0].once)
+            generates = any(expression.is_generator for expression, _ in node.expressions_with_schemas())
+            return LineageRule(inputs[0].handles, _no_unique_ids(inputs[0].once) if generates else inputs[0].once)
         case Explode():
-            return Rule(inputs[0].handles, _repeated(inputs[0].once))
+            return LineageRule(inputs[0].handles, _no_unique_ids(inputs[0].once))
         case Aggregate() | Distinct():
-            return _grouped(node, inputs[0].handles, inputs[0].once)
+            return _group_rule(node, inputs[0].handles, inputs[0].once)
         case Union():
-            return Rule(*_merged(inputs))
+            return LineageRule(*_union_handles(inputs))
         case Intersect():
             # A row of each side is needed: sides that share a space must still be told apart.
             left, right = inputs
-            return _grouped(
+            return _group_rule(
                 node, left.handles + right.handles, left.once + right.once, copies=node.all, left=len(left.handles)
             )
         case Difference():
-            rule = _grouped(node, inputs[0].handles, inputs[0].once, copies=node.all)
-            side = _whole_side(node, inputs[1])
-            return Rule((*rule.handles, _absence(node)), (*rule.once, False), (*rule.tables, side))
+            rule = _group_rule(node, inputs[0].handles, inputs[0].once, copies=node.all)
+            side = _side_table(node, inputs[1])
+            return LineageRule((*rule.handles, _absence_handle(node)), (*rule.once, False), (*rule.tables, side))
         case Join(how="semi"):
-            rule = _grouped(node, inputs[1].handles, inputs[1].once)
-            return Rule(inputs[0].handles + rule.handles, (*inputs[0].once, False), rule.tables)
+            rule = _group_rule(node, inputs[1].handles, inputs[1].once)
+            return LineageRule(inputs[0].handles + rule.handles, (*inputs[0].once, False), rule.tables)
         case Join(how="anti"):
-            side = _whole_side(node, inputs[1])
-            return Rule((*inputs[0].handles, _absence(node)), (*inputs[0].once, False), (side,))
+            side = _side_table(node, inputs[1])
+            return LineageRule((*inputs[0].handles, _absence_handle(node)), (*inputs[0].once, False), (side,))
         case Join():
             handles = inputs[0].handles + inputs[1].handles
-            return Rule(handles, (False,) * len(handles))
+            return LineageRule(handles, (False,) * len(handles))
         case Window() if by_partition:
             partition, below = group_space(node.id), inputs[0]
             members = Table(partition, below.handles, once=below.once)
-            return Rule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (members,))
+            return LineageRule((*below.handles, Handle(partition, Role.PEER)), (*below.once, False), (members,))
         case Window():
             frames, below = len(window_reads(node)), inputs[0]
             if not frames:  # each row is computed from itself alone
-                return Rule(below.handles, below.once)
+                return LineageRule(below.handles, below.once)
             window, order = window_space(node.id), group_space(node.id)
             tables = Table(order, below.handles, once=below.once), Table(window, (Handle(order),), frames=frames)
-            return Rule((*below.handles, Handle(window, Role.PEER)), (*below.once, True), tables)
+            return LineageRule((*below.handles, Handle(window, Role.PEER)), (*below.once, True), tables)
         case _:
             assert_never(node)
 
 
-def _repeated(once: tuple[bool, ...]) -> tuple[bool, ...]:
+def _no_unique_ids(once: tuple[bool, ...]) -> tuple[bool, ...]:
     return (False,) * len(once)
 
 
-def _merged(inputs: tuple[Below, ...]) -> tuple[tuple[Handle, ...], tuple[bool, ...]]:
+def _union_handles(inputs: tuple[InputHandles, ...]) -> tuple[tuple[Handle, ...], tuple[bool, ...]]:
     """Handles of branches in one row; ids of a column stay apart where one branch alone fills it."""
-    merge = merged([below.handles for below in inputs])
+    merge = merge_handles([below.handles for below in inputs])
     once = []
     for place in range(len(merge.handles)):
         filled = [
@@ -128,17 +128,17 @@ def _merged(inputs: tuple[Below, ...]) -> tuple[tuple[Handle, ...], tuple[bool, 
     return merge.handles, tuple(once)
 
 
-def _grouped(
+def _group_rule(
     node: Node, members: tuple[Handle, ...], once: tuple[bool, ...], *, copies: bool = False, left: int | None = None
-) -> Rule:
+) -> LineageRule:
     space, always = group_space(node.id), isinstance(node, Aggregate) and not node.keys
-    return Rule((Handle(space),), (not copies,), (Table(space, members, once=once, left=left, always=always),))
+    return LineageRule((Handle(space),), (not copies,), (Table(space, members, once=once, left=left, always=always),))
 
 
-def _absence(node: Node) -> Handle:
+def _absence_handle(node: Node) -> Handle:
     return Handle(side_space(node.id), Role.ABSENCE)
 
 
-def _whole_side(node: Node, right: Below) -> Table:
+def _side_table(node: Node, right: InputHandles) -> Table:
     # Absence is not stored where the side is all of a dataset: an index of it would be as large as the input.
     return Table(side_space(node.id), right.handles, everything=right.whole, once=right.once)

@@ -21,7 +21,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -55,37 +55,42 @@ def stability(node: Node, below: Sequence[Stability]) -> Stability:
         return Stability(reason, shaky)
     match node:
         case Source():
-            return Stability(_collated(node.step, (column.type for column in node.columns.columns)))
+            return Stability(_collation_reason(node.step, (column.type for column in node.columns.columns)))
         case Filter():
-            return Stability(_unsafe(node, (node.where,), shaky, "its predicate"), shaky)
+            return Stability(_expression_reason(node, (node.where,), shaky, "its predicate"), shaky)
         case Project():
-            return Stability(_generating(node, node.columns, shaky), _computed(node, node.columns, shaky))
+            return Stability(_generator_reason(node, node.columns, shaky), _shaky_columns(node, node.columns, shaky))
         case WithColumns():
             kept = shaky - {named.name.lower() for named in node.columns}
-            return Stability(_generating(node, node.columns, shaky), kept | _computed(node, node.columns, shaky))
+            return Stability(
+                _generator_reason(node, node.columns, shaky), kept | _shaky_columns(node, node.columns, shaky)
+            )
         case Aggregate():
             keys = tuple(named.expression for named in node.keys)
             inexact = {named.name.lower() for named in node.measures if not _exact_measure(node, named, shaky)}
-            return Stability(_unsafe(node, keys, shaky, "a key"), frozenset(inexact))
+            return Stability(_expression_reason(node, keys, shaky, "a key"), frozenset(inexact))
         case Distinct() | Intersect() | Difference():
-            return Stability(_read_whole(node, shaky))
+            return Stability(_comparison_reason(node, shaky))
         case Join():
             on = (node.on,) if node.on is not None else ()
             used = {name.lower() for name in node.using} & shaky
-            return Stability(_unsafe(node, on, shaky, "its condition") or _reads(node, used, "its condition"), shaky)
+            return Stability(
+                _expression_reason(node, on, shaky, "its condition") or _column_reason(node, used, "its condition"),
+                shaky,
+            )
         case Union():
             return Stability(None, shaky)
         case Window():
             framed = {name.lower() for name in node.partition_by} & shaky
             order = tuple(key.expression for key in node.order_by)
-            steady = not framed and not _unsafe(node, order, shaky, "")
+            steady = not framed and not _expression_reason(node, order, shaky, "")
             inexact = {
                 named.name.lower()
                 for named in node.measures
                 if not steady
-                or not _within(named.expression, EXACT_OVER_ORDER)
+                or not _calls_only(named.expression, EXACT_OVER_ORDER)
                 or node.by_position(named)
-                or _touches(named, node, shaky)
+                or _reads_shaky_column(named, node, shaky)
             }
             return Stability(None, (shaky - {named.name.lower() for named in node.measures}) | inexact)
         case Sort():
@@ -93,12 +98,12 @@ def stability(node: Node, below: Sequence[Stability]) -> Stability:
         case Limit():
             return Stability(f"step '{node.step}' takes rows that no order fixes for sure", shaky)
         case Explode():
-            return Stability(_reads(node, {node.column.lower()} & shaky, "what it explodes"), shaky)
+            return Stability(_column_reason(node, {node.column.lower()} & shaky, "what it explodes"), shaky)
         case _:
             assert_never(node)
 
 
-def unsafe_keys(node: Node, below: Sequence[Stability]) -> str | None:
+def unstable_members_reason(node: Node, below: Sequence[Stability]) -> str | None:
     """Why the members of a breaker may not be found again: its input differs, or what it groups by does."""
     reason = next((each.reason for each in below if each.reason), None)
     shaky = frozenset(name for each in below for name in each.shaky)
@@ -106,54 +111,58 @@ def unsafe_keys(node: Node, below: Sequence[Stability]) -> str | None:
         return reason
     match node:
         case Window():
-            return _reads(node, {name.lower() for name in node.partition_by} & shaky, "a key")
+            return _column_reason(node, {name.lower() for name in node.partition_by} & shaky, "a key")
         case _:
             return stability(node, below).reason
 
 
-def _unsafe(node: Node, expressions: Iterable[Expression], shaky: frozenset[str], what: str) -> str | None:
+def _expression_reason(node: Node, expressions: Iterable[Expression], shaky: frozenset[str], what: str) -> str | None:
     for expression in expressions:
         if not expression.repeatable:
             return f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
-        if "collate" in expression.called:
+        if "collate" in expression.function_names:
             return f"step '{node.step}': {what} is collated text, which has no hash of its own"
         found = columns_read(expression, node) & shaky
         if found:
-            return _reads(node, found, what)
+            return _column_reason(node, found, what)
     return None
 
 
-def _reads(node: Node, found: Iterable[str], what: str) -> str | None:
+def _column_reason(node: Node, found: Iterable[str], what: str) -> str | None:
     names = sorted(found)
     if not names:
         return None
     return f"step '{node.step}': {what} reads '{names[0]}', whose last bits may differ when it is computed again"
 
 
-def _read_whole(node: Node, shaky: frozenset[str]) -> str | None:
-    return _reads(
+def _comparison_reason(node: Node, shaky: frozenset[str]) -> str | None:
+    return _column_reason(
         node, {name.lower() for below in node.inputs for name in below.schema.names} & shaky, "what it compares"
     )
 
 
-def _collated(step: str, types: Iterable[str | None]) -> str | None:
+def _collation_reason(step: str, types: Iterable[str | None]) -> str | None:
     if any(kind and "collate" in kind.lower() for kind in types):
         return f"source '{step}' has collated text, which has no hash of its own"
     return None
 
 
-def _computed(node: Node, columns: Iterable[Named], shaky: frozenset[str]) -> frozenset[str]:
+def _shaky_columns(node: Node, columns: Iterable[NamedExpression], shaky: frozenset[str]) -> frozenset[str]:
     return frozenset(
-        named.name.lower() for named in columns if not named.expression.repeatable or _touches(named, node, shaky)
+        named.name.lower()
+        for named in columns
+        if not named.expression.repeatable or _reads_shaky_column(named, node, shaky)
     )
 
 
-def _generating(node: Node, columns: Iterable[Named], shaky: frozenset[str]) -> str | None:
+def _generator_reason(node: Node, columns: Iterable[NamedExpression], shaky: frozenset[str]) -> str | None:
     """Rows that an expression multiplies are only the same where its value is."""
-    return _unsafe(node, [each.expression for each in columns if each.expression.generates], shaky, "a generator")
+    return _expression_reason(
+        node, [each.expression for each in columns if each.expression.is_generator], shaky, "a generator"
+    )
 
 
-def _touches(named: Named, node: Node, shaky: frozenset[str]) -> bool:
+def _reads_shaky_column(named: NamedExpression, node: Node, shaky: frozenset[str]) -> bool:
     return bool(columns_read(named.expression, node) & shaky)
 
 
@@ -165,17 +174,19 @@ def columns_read(expression: Expression, node: Node) -> frozenset[str]:
     return expression.words
 
 
-def _within(expression: Expression, known: frozenset[str]) -> bool:
+def _calls_only(expression: Expression, known: frozenset[str]) -> bool:
     from lineage_service.plan import functions
 
-    return all(name in known for name in expression.called if name in functions.AGGREGATES | functions.WINDOW_ONLY)
+    return all(
+        name in known for name in expression.function_names if name in functions.AGGREGATES | functions.WINDOW_ONLY
+    )
 
 
-def _exact_measure(node: Aggregate, named: Named, shaky: frozenset[str]) -> bool:
+def _exact_measure(node: Aggregate, named: NamedExpression, shaky: frozenset[str]) -> bool:
     expression = named.expression
-    if not expression.repeatable or _touches(named, node, shaky):
+    if not expression.repeatable or _reads_shaky_column(named, node, shaky):
         return False
-    return _within(expression, EXACT) or _is_exact_sum(expression, node)
+    return _calls_only(expression, EXACT) or _is_exact_sum(expression, node)
 
 
 def _is_exact_sum(expression: Expression, node: Aggregate) -> bool:

@@ -74,7 +74,7 @@ def check_capture(capture: str) -> None:
 def refusal(breaker: Breaker, strategy: str) -> str | None:
     """Why a strategy would be unsound or dangerous for a breaker; None where it is neither."""
     node = breaker.node
-    by_pair = isinstance(node, Join) and node.how == "semi" and node.keyed is None
+    by_pair = isinstance(node, Join) and node.how == "semi" and node.equi_condition is None
     if strategy != "stage" and by_pair:
         return "its `on` compares more than keys, so that matching pairs can only be written as they are found"
     if isinstance(node, Window):
@@ -83,7 +83,7 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
         if strategy in LATER:
             return "which rows its measures read is kept as it was: read again, ties may come in another order"
     if strategy == "inject":
-        size = _largest_row(breaker)
+        size = _largest_group_bytes(breaker)
         if size is not None and size > ROW_LIMIT:
             return (
                 f"a group may have up to {breaker.rows:,} rows, and a list of that many does not fit into a Spark row "
@@ -94,7 +94,7 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
     return None
 
 
-def _largest_row(breaker: Breaker) -> float | None:
+def _largest_group_bytes(breaker: Breaker) -> float | None:
     """Bytes of the list of a group, where one group surely has all rows; else nobody knows before it runs."""
     from lineage_service.plan.nodes import Aggregate
 
@@ -103,7 +103,7 @@ def _largest_row(breaker: Breaker) -> float | None:
     return breaker.rows * (BYTES_A_MEMBER + 8.0 * breaker.handles)
 
 
-def choose(breaker: Breaker, capture: str) -> Choice:
+def choose_strategy(breaker: Breaker, capture: str) -> Choice:
     """The strategy for one breaker under the requested capture. Refused ones must have been told before."""
     check_capture(capture)
     if capture != "auto":
@@ -143,11 +143,11 @@ def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]
     """The breakers for which a forced strategy is refused, each with the reason."""
     if capture in ("auto", "off"):
         return []
-    wanted = [each for each in breakers if not gives_way(each, capture)]
+    wanted = [each for each in breakers if not is_staged_instead(each, capture)]
     return [(each.node, reason) for each in wanted if (reason := refusal(each, capture)) is not None]
 
 
-def gives_way(breaker: Breaker, strategy: str) -> bool:
+def is_staged_instead(breaker: Breaker, strategy: str) -> bool:
     """Whether a breaker is staged where reading again is asked for, and nothing is refused: whether the order of a
     window is total is only known once it has run."""
     return isinstance(breaker.node, Window) and strategy in LATER

@@ -22,7 +22,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -54,121 +54,125 @@ def survival(node: Node, below: Sequence[Survival]) -> Survival:
     inputs = frozenset(name for each in below for name in each.inputs)
     measured = frozenset(name for each in below for name in each.measured)
     passed = Survival(
-        inputs, _together(each.appears for each in below), _together(each.unsure for each in below), measured
+        inputs, _merge_reasons(each.appears for each in below), _merge_reasons(each.unsure for each in below), measured
     )
     match node:
         case Source():
             return passed
         case Filter():
-            return _deciding(node, passed, (node.where,), "its predicate")
+            return _predicate_survival(node, passed, (node.where,), "its predicate")
         case Project() | WithColumns():
-            return _computing(node, passed)
+            return _projection_survival(node, passed)
         case Explode():
-            return _if_measured(node, passed, {node.column.lower()}, "what it explodes")
+            return _unsure_if_measured(node, passed, {node.column.lower()}, "what it explodes")
         case Sort() | Union():
             return passed
         case Limit():
-            return _open(passed, f"step '{node.step}' takes a number of rows, and others come in")
+            return _unsure_of_all_inputs(passed, f"step '{node.step}' takes a number of rows, and others come in")
         case Window():
             return Survival(inputs, passed.appears, passed.unsure, measured | _names(node.measures))
         case Aggregate():
-            return _aggregated(node, passed)
+            return _aggregate_survival(node, passed)
         case Distinct():
-            return _grouping(_if_measured(node, passed, _columns(node), "what it compares"), passed.appears)
+            return _with_regrouping(
+                _unsure_if_measured(node, passed, _columns(node), "what it compares"), passed.appears
+            )
         case Intersect() | Difference():
-            return _matching(node, passed, below)
+            return _set_operation_survival(node, passed, below)
         case Join():
-            return _joined(node, passed, below)
+            return _join_survival(node, passed, below)
         case _:
             assert_never(node)
 
 
-def _together(parts: Iterable[Reasons]) -> Reasons:
+def _merge_reasons(parts: Iterable[Reasons]) -> Reasons:
     return {name: reason for part in parts for name, reason in part.items()}
 
 
-def _open(state: Survival, reason: str) -> Survival:
+def _unsure_of_all_inputs(state: Survival, reason: str) -> Survival:
     """Whatever goes below, rows may come and go here."""
     every = dict.fromkeys(state.inputs, reason)
     return Survival(state.inputs, {**every, **state.appears}, {**every, **state.unsure}, state.measured)
 
 
-def _grouping(state: Survival, appearing: Reasons) -> Survival:
+def _with_regrouping(state: Survival, appearing: Reasons) -> Survival:
     """Rows that appear below may be put together with those that were there."""
     return Survival(state.inputs, state.appears, {**appearing, **state.unsure}, state.measured)
 
 
-def _deciding(node: Node, state: Survival, expressions: Iterable[Expression], what: str) -> Survival:
+def _predicate_survival(node: Node, state: Survival, expressions: Iterable[Expression], what: str) -> Survival:
     for expression in expressions:
         if not expression.repeatable:
-            return _open(
+            return _unsure_of_all_inputs(
                 state, f"step '{node.step}': {what} uses a function that may differ when it is evaluated again"
             )
-        found = _if_measured(node, state, columns_read(expression, node), what)
+        found = _unsure_if_measured(node, state, columns_read(expression, node), what)
         if found is not state:
             return found
     return state
 
 
-def _if_measured(node: Node, state: Survival, columns: Iterable[str], what: str) -> Survival:
+def _unsure_if_measured(node: Node, state: Survival, columns: Iterable[str], what: str) -> Survival:
     read = sorted(set(columns) & state.measured)
     if not read:
         return state
-    return _open(state, f"step '{node.step}' decides by '{read[0]}' ({what}), which is measured over several rows")
+    return _unsure_of_all_inputs(
+        state, f"step '{node.step}' decides by '{read[0]}' ({what}), which is measured over several rows"
+    )
 
 
-def _computing(node: Project | WithColumns, state: Survival) -> Survival:
+def _projection_survival(node: Project | WithColumns, state: Survival) -> Survival:
     shifting = {
         named.name.lower()
         for named in node.columns
         if not named.expression.repeatable or columns_read(named.expression, node) & state.measured
     }
     kept = state.measured - _names(node.columns) if isinstance(node, WithColumns) else frozenset()
-    generating = [named.expression for named in node.columns if named.expression.generates]
-    found = _deciding(node, state, generating, "a generator")
+    generating = [named.expression for named in node.columns if named.expression.is_generator]
+    found = _predicate_survival(node, state, generating, "a generator")
     return Survival(found.inputs, found.appears, found.unsure, kept | shifting)
 
 
-def _aggregated(node: Aggregate, state: Survival) -> Survival:
+def _aggregate_survival(node: Aggregate, state: Survival) -> Survival:
     measures = _names(node.measures)
     if not node.keys:
         return Survival(state.inputs, measured=measures)  # its one row is always there
-    found = _deciding(node, state, [named.expression for named in node.keys], "a key")
-    found = _grouping(found, state.appears)
+    found = _predicate_survival(node, state, [named.expression for named in node.keys], "a key")
+    found = _with_regrouping(found, state.appears)
     return Survival(found.inputs, found.appears, found.unsure, measures)
 
 
-def _matching(node: Intersect | Difference, state: Survival, below: Sequence[Survival]) -> Survival:
+def _set_operation_survival(node: Intersect | Difference, state: Survival, below: Sequence[Survival]) -> Survival:
     left, right = below
-    found = _if_measured(node, state, _columns(node), "what it compares")
+    found = _unsure_if_measured(node, state, _columns(node), "what it compares")
     if node.all:
-        return _open(found, f"step '{node.step}' counts copies, which are all alike")
+        return _unsure_of_all_inputs(found, f"step '{node.step}' counts copies, which are all alike")
     if isinstance(node, Intersect):
-        return _grouping(found, state.appears)
-    return _lacking(node, _grouping(found, left.appears), right)
+        return _with_regrouping(found, state.appears)
+    return _with_unmatched_rows(node, _with_regrouping(found, left.appears), right)
 
 
-def _lacking(node: Node, state: Survival, side: Survival) -> Survival:
+def _with_unmatched_rows(node: Node, state: Survival, side: Survival) -> Survival:
     """Rows that are there for want of a match on a side: they come where it loses rows, and go where it gains some."""
     reason = f"step '{node.step}' lets rows appear where others have lost their match"
     appears = {**dict.fromkeys(side.inputs, reason), **state.appears}
     return Survival(state.inputs, appears, {**side.appears, **state.unsure}, state.measured)
 
 
-def _joined(node: Join, state: Survival, below: Sequence[Survival]) -> Survival:
+def _join_survival(node: Join, state: Survival, below: Sequence[Survival]) -> Survival:
     left, right = below
-    found = _deciding(node, state, () if node.on is None else (node.on,), "its condition")
-    found = _if_measured(node, found, {name.lower() for name in node.using}, "its condition")
+    found = _predicate_survival(node, state, () if node.on is None else (node.on,), "its condition")
+    found = _unsure_if_measured(node, found, {name.lower() for name in node.using}, "its condition")
     if node.how in ("left", "full", "anti"):
-        found = _lacking(node, found, right)
+        found = _with_unmatched_rows(node, found, right)
     if node.how in ("right", "full"):
-        found = _lacking(node, found, left)
+        found = _with_unmatched_rows(node, found, left)
     if node.how == "semi":
-        found = _grouping(found, right.appears)
+        found = _with_regrouping(found, right.appears)
     return found
 
 
-def _names(columns: Iterable[Named]) -> frozenset[str]:
+def _names(columns: Iterable[NamedExpression]) -> frozenset[str]:
     return frozenset(named.name.lower() for named in columns)
 
 

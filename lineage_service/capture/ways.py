@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from lineage_service.capture.chance import Chance
+from lineage_service.capture.chance import Nondeterminism
 from lineage_service.capture.handles import Role, Space, step_space
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -35,7 +35,7 @@ State = Literal["passes", "evaluated", "witnessed", "blocked"]
 
 
 @dataclass(frozen=True)
-class Edge:
+class PathEdge:
     """An input of a node that carries rows asked for.
 
     state: all pass; evaluated again; told by the lineage of `witness`, a dataset that all rows of the node reach;
@@ -43,7 +43,7 @@ class Edge:
     """
 
     number: int
-    each: Instrumented
+    each: InstrumentedNode
     place: int
     state: State
     witness: str | None = None
@@ -55,7 +55,7 @@ class Edge:
         return self.each.node
 
     @property
-    def below(self) -> Instrumented:
+    def below(self) -> InstrumentedNode:
         return self.each.inputs[self.place]
 
     @property
@@ -76,12 +76,12 @@ def operation_of(node: Node) -> str:
             return type(node).__name__.lower()
 
 
-def merges(node: Node) -> bool:
+def merges_rows(node: Node) -> bool:
     """Whether several rows become one."""
     return isinstance(node, Aggregate | Distinct | Intersect | Difference)
 
 
-def drops(node: Node, place: int) -> bool:
+def may_drop_rows(node: Node, place: int) -> bool:
     """Whether a row that comes in there may be in no row that goes out."""
     match node:
         case Filter() | Limit() | Intersect():
@@ -89,7 +89,7 @@ def drops(node: Node, place: int) -> bool:
         case Difference():
             return place == 0
         case Project() | WithColumns():
-            return any(expression.generates for expression, _ in node.evaluated())
+            return any(expression.is_generator for expression, _ in node.expressions_with_schemas())
         case Explode():
             return not node.outer
         case Join(how="inner" | "cross" | "semi"):
@@ -104,13 +104,13 @@ def drops(node: Node, place: int) -> bool:
             assert_never(node)
 
 
-def contributes(node: Node, place: int) -> bool:
+def contributes_rows(node: Node, place: int) -> bool:
     """Whether rows of an input stand behind those that go out; else only their absence does."""
     absent = isinstance(node, Difference) or (isinstance(node, Join) and node.how == "anti")
     return not (absent and place == 1)
 
 
-def contributing(node: Node) -> list[Node]:
+def contributing_nodes(node: Node) -> list[Node]:
     """The nodes below a node, itself among them, whose rows contribute and do not merely influence by absence."""
     found: dict[str, Node] = {}
     stack = [node]
@@ -118,57 +118,57 @@ def contributing(node: Node) -> list[Node]:
         each = stack.pop()
         if each.id not in found:
             found[each.id] = each
-            stack += [below for place, below in enumerate(each.inputs) if contributes(each, place)]
+            stack += [below for place, below in enumerate(each.inputs) if contributes_rows(each, place)]
     return list(found.values())
 
 
 @dataclass(frozen=True)
-class Ways:
+class RowPaths:
     """All ways of the rows of `starts` to the step `target`, inputs before readers."""
 
     plan: InstrumentedPlan
     starts: frozenset[Space]
     target: str
-    edges: tuple[Edge, ...]
+    edges: tuple[PathEdge, ...]
 
-    def nearest(self, node_id: str) -> set[str]:
+    def next_datasets(self, node_id: str) -> set[str]:
         """The datasets in which rows of a node are seen next: steps, the target among them."""
         found: set[str] = set()
         for each in self.plan.nodes:
             if any(below.node.id == node_id for below in each.inputs):
-                found |= {each.node.step} if each.is_dataset else self.nearest(each.node.id)
+                found |= {each.node.step} if each.is_dataset else self.next_datasets(each.node.id)
         return found
 
 
-def ways_through(
+def find_row_paths(
     plan: InstrumentedPlan,
     starts: frozenset[Space],
     target: str,
     paired: frozenset[str],
-    computed: Mapping[str, Chance],
-    read: Mapping[str, Chance],
-) -> Ways:
+    computed: Mapping[str, Nondeterminism],
+    read: Mapping[str, Nondeterminism],
+) -> RowPaths:
     """`paired` are the steps whose lineage to the starts is known; `computed` and `read` say what is left to chance of
     each node, as it is evaluated and as its readers see it."""
     leading = leading_spaces(plan, starts)
     # What only influences by absence is on nobody's way.
-    counting = {node.id for each in plan.nodes if each.node.id == target for node in contributing(each.node)}
+    counting = {node.id for each in plan.nodes if each.node.id == target for node in contributing_nodes(each.node)}
     places = {
         each.node.id: [
             place
             for place, below in enumerate(each.inputs)
-            if contributes(each.node, place)
+            if contributes_rows(each.node, place)
             and any(handle.role is Role.OWN and handle.space in leading for handle in below.handles)
         ]
         for each in plan.nodes
         if each.node.id in counting
     }
-    edges: list[Edge] = []
+    edges: list[PathEdge] = []
     for each in plan.nodes:
         for place in places.get(each.node.id, ()):
-            edge = Edge(len(edges), each, place, "passes")
-            edges.append(_decided(edge, plan, places, paired, computed, read))
-    return Ways(plan, starts, target, tuple(edges))
+            edge = PathEdge(len(edges), each, place, "passes")
+            edges.append(_with_state(edge, plan, places, paired, computed, read))
+    return RowPaths(plan, starts, target, tuple(edges))
 
 
 def leading_spaces(plan: InstrumentedPlan, starts: frozenset[Space]) -> set[Space]:
@@ -183,17 +183,17 @@ def leading_spaces(plan: InstrumentedPlan, starts: frozenset[Space]) -> set[Spac
     return leading
 
 
-def _decided(
-    edge: Edge,
+def _with_state(
+    edge: PathEdge,
     plan: InstrumentedPlan,
     places: Mapping[str, list[int]],
     paired: frozenset[str],
-    computed: Mapping[str, Chance],
-    read: Mapping[str, Chance],
-) -> Edge:
+    computed: Mapping[str, Nondeterminism],
+    read: Mapping[str, Nondeterminism],
+) -> PathEdge:
     """The edge with what it takes to tell whether rows pass."""
     below, own = read[edge.below.node.id], computed[edge.node.id]
-    if not drops(edge.node, edge.place):
+    if not may_drop_rows(edge.node, edge.place):
         return edge
     if below.reason is not None:
         return replace(edge, state="blocked", reason=below.reason, chance=below.step)
@@ -206,7 +206,7 @@ def _decided(
 
 
 def _witness(
-    plan: InstrumentedPlan, each: Instrumented, places: Mapping[str, list[int]], paired: frozenset[str]
+    plan: InstrumentedPlan, each: InstrumentedNode, places: Mapping[str, list[int]], paired: frozenset[str]
 ) -> str | None:
     """The dataset whose lineage is just that of the rows that a node gives: itself, or one that all of them reach.
 
@@ -220,7 +220,7 @@ def _witness(
             return None
         (reader,) = readers
         ways = places.get(reader.node.id, [])
-        if len(ways) != 1 or reader.inputs[ways[0]].node.id != each.node.id or drops(reader.node, ways[0]):
+        if len(ways) != 1 or reader.inputs[ways[0]].node.id != each.node.id or may_drop_rows(reader.node, ways[0]):
             return None
         each = reader
     return each.node.step if each.node.step in paired else None

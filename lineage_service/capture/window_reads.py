@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lineage_service.plan.expressions import WindowCall, window_calls
-from lineage_service.plan.frames import Frame, FrameBound
+from lineage_service.plan.frames import FrameBound, WindowFrame
 from lineage_service.plan.nodes import Window
 
 Kind = Literal["start", "before_peers", "first_peer", "row", "last_peer", "end", "first_read", "last_read"]
@@ -62,7 +62,7 @@ class Interval:
         """Whether the row itself is surely in it."""
         return self.lo.is_at_most(_HERE) and _HERE.is_at_most(self.hi)
 
-    def joined(self, other: Interval) -> Interval | None:
+    def union(self, other: Interval) -> Interval | None:
         """Both as one, where they surely meet and it is known which ends first."""
         if self.contains(other):
             return self
@@ -88,27 +88,27 @@ def window_reads(node: Window) -> tuple[Interval, ...]:
     """The intervals that a window's measures read of each row's partition; none where each reads its own row alone."""
     calls = [call for named in node.measures for call in window_calls(named.expression)]
     found: list[Interval] = []
-    for each in dict.fromkeys(interval for call in calls for interval in _read(call, node)):
-        found = _added(found, _with_own(each))
+    for each in dict.fromkeys(interval for call in calls for interval in _call_intervals(call, node)):
+        found = _add_interval(found, _including_row(each))
     return tuple(each for each in found if each != Interval(_HERE, _HERE))
 
 
-def _with_own(each: Interval) -> Interval:
+def _including_row(each: Interval) -> Interval:
     """An interval that ends right before the row, or begins right after it, with the row: it is there anyway."""
     lo = _HERE if each.lo == Point("row", 1) else each.lo
     hi = _HERE if each.hi == Point("row", -1) else each.hi
     return Interval(lo, hi)
 
 
-def _added(found: list[Interval], new: Interval) -> list[Interval]:
+def _add_interval(found: list[Interval], new: Interval) -> list[Interval]:
     for place, each in enumerate(found):
-        joined = each.joined(new) or new.joined(each)
+        joined = each.union(new) or new.union(each)
         if joined is not None:
-            return _added([*found[:place], *found[place + 1 :]], joined)
+            return _add_interval([*found[:place], *found[place + 1 :]], joined)
     return [*found, new]
 
 
-def _read(call: WindowCall, node: Window) -> Iterator[Interval]:
+def _call_intervals(call: WindowCall, node: Window) -> Iterator[Interval]:
     """What one function reads, section 4 of the contract."""
     match call.name:
         case "row_number":
@@ -118,40 +118,40 @@ def _read(call: WindowCall, node: Window) -> Iterator[Interval]:
         case "ntile" | "percent_rank" | "cume_dist":
             yield Interval(_START, _END)
         case "lag" | "lead":
-            yield from _taken(call)
+            yield from _offset_intervals(call)
         case "counter_diff":  # the last value before that is not null
-            yield from _taken(WindowCall("lag", call.arguments[:1], ignores_nulls=True))
+            yield from _offset_intervals(WindowCall("lag", call.arguments[:1], ignores_nulls=True))
         case _:
-            yield _framed(node.frame, ordered=bool(node.order_by))
+            yield _frame_interval(node.frame, ordered=bool(node.order_by))
 
 
-def _taken(call: WindowCall) -> Iterator[Interval]:
+def _offset_intervals(call: WindowCall) -> Iterator[Interval]:
     offset = call.arguments[1] if len(call.arguments) > 1 else "1"
     sign = "-" if call.name == "lag" else ""
     if call.ignores_nulls:
         plain = WindowCall(call.name, (call.arguments[0], offset), ignores_nulls=True)
         yield Interval(Point("first_read", call=plain), Point("last_read", call=plain))
         return
-    number = _whole(offset)
+    number = _whole_number(offset)
     point = Point("row", text=f"{sign}({offset})") if number is None else Point("row", -number if sign else number)
     yield Interval(point, point)
 
 
-def _whole(text: str) -> int | None:
+def _whole_number(text: str) -> int | None:
     bare = text.replace(" ", "")
     return int(bare) if bare.removeprefix("-").isdecimal() else None
 
 
-def _framed(frame: Frame | None, *, ordered: bool) -> Interval:
+def _frame_interval(frame: WindowFrame | None, *, ordered: bool) -> Interval:
     if frame is None:
         return Interval(_START, Point("last_peer") if ordered else _END)
     if not frame.rows and frame.has_offset:
         return Interval(Point("first_read", text=frame.text), Point("last_read", text=frame.text))
     here = (_HERE, _HERE) if frame.rows else (Point("first_peer"), Point("last_peer"))
-    return Interval(_bound(frame.lower, here[0]), _bound(frame.upper, here[1]))
+    return Interval(_frame_point(frame.lower, here[0]), _frame_point(frame.upper, here[1]))
 
 
-def _bound(bound: FrameBound, here: Point) -> Point:
+def _frame_point(bound: FrameBound, here: Point) -> Point:
     match bound.kind:
         case "start":
             return _START

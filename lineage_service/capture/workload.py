@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from lineage_service.capture.handles import Space, Table, is_dataset
-from lineage_service.plan.expressions import quoted
-from lineage_service.plan.measures import Measure
+from lineage_service.plan.expressions import quote_identifier
+from lineage_service.plan.measures import MergeableMeasure
 
 Direction = Literal["backward", "forward"]
 Kind = Literal["pairs", "selection", "rows", "groups", "witnesses"]
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class DuckDbExpressions:
     """Expressions in DuckDB's words, over a source's columns as t0: the predicate, and what is computed of each row."""
 
     where: str | None
@@ -27,7 +27,7 @@ class Alike:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredQuestion:
     """A declared question. `near` is where it starts, `far` what it reaches: several only where pairs or witnesses are
     kept. Expressions are Spark SQL over the columns of `far`; `alike` are those of them in DuckDB's words, where they
     surely mean the same there."""
@@ -41,13 +41,13 @@ class Declared:
     parameters: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     by: tuple[tuple[str, str], ...] = ()
-    measures: tuple[Measure, ...] = ()
-    alike: Alike | None = None
+    measures: tuple[MergeableMeasure, ...] = ()
+    alike: DuckDbExpressions | None = None
 
     @property
     def keys(self) -> list[tuple[str, str]]:
         """What groups are made by: parameters, then `by`."""
-        return [*((name, quoted(name)) for name in self.parameters), *self.by]
+        return [*((name, quote_identifier(name)) for name in self.parameters), *self.by]
 
     @property
     def values(self) -> list[str]:
@@ -66,14 +66,14 @@ class Declared:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Declared:
-        measures = tuple(Measure(**each) for each in body["measures"])
+    def from_json(cls, body: Mapping[str, Any]) -> DeclaredQuestion:
+        measures = tuple(MergeableMeasure(**each) for each in body["measures"])
         columns = None if body["columns"] is None else tuple(body["columns"])
         return cls(
             body["name"], body["kind"], body["direction"], Space(body["near"]), tuple(map(Space, body["far"])),
             body["where"], tuple(body["parameters"]), columns, tuple((name, text) for name, text in body["by"]),
             measures,
-            None if body["alike"] is None else Alike(body["alike"]["where"], tuple(body["alike"]["values"])),
+            None if body["alike"] is None else DuckDbExpressions(body["alike"]["where"], tuple(body["alike"]["values"])),
         )  # fmt: skip
 
 
@@ -104,14 +104,16 @@ def neighbours(links: Mapping[Space, Sequence[Space]]) -> dict[Space, list[Space
 class Workload:
     """All declared questions of a run; none: everything is kept, in both directions."""
 
-    questions: tuple[Declared, ...] = ()
+    questions: tuple[DeclaredQuestion, ...] = ()
 
     @property
-    def prepared(self) -> tuple[Declared, ...]:
+    def prepared_questions(self) -> tuple[DeclaredQuestion, ...]:
         """Those for which more than pairs is made."""
         return tuple(each for each in self.questions if each.kind != "pairs")
 
-    def kept(self, edges: Mapping[Space, Sequence[Space]]) -> dict[tuple[Space, Space], set[Direction]] | None:
+    def kept_directions(
+        self, edges: Mapping[Space, Sequence[Space]]
+    ) -> dict[tuple[Space, Space], set[Direction]] | None:
         """Directions in which pairs are kept between neighbouring datasets; None: all of them, both ways.
 
         `edges` are the neighbours of each dataset.
@@ -126,12 +128,12 @@ class Workload:
                         found.setdefault(hop, set()).add(each.direction)
         return found
 
-    def reached(self, edges: Mapping[Space, Sequence[Space]]) -> set[Space] | None:
+    def needed_spaces(self, edges: Mapping[Space, Sequence[Space]]) -> set[Space] | None:
         """Spaces on the way of any declared question; None: all of them."""
-        followed = self.followed(edges)
+        followed = self.needed_hops(edges)
         return None if followed is None else {space for hop in followed for space in hop}
 
-    def followed(self, edges: Mapping[Space, Sequence[Space]]) -> set[tuple[Space, Space]] | None:
+    def needed_hops(self, edges: Mapping[Space, Sequence[Space]]) -> set[tuple[Space, Space]] | None:
         """Steps between spaces on the way of any declared question; None: all of them."""
         if not self.questions:
             return None
@@ -161,6 +163,6 @@ def hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Sp
                 pending.append(below)
 
 
-def line_to_add(direction: Direction, near: str, far: str) -> str:
+def workload_entry(direction: Direction, near: str, far: str) -> str:
     """The entry of a workload that keeps the pairs of a question."""
     return f"- {{name: {near}_{'to' if direction == 'forward' else 'from'}_{far}, {direction}: {near}, to: {far}}}"

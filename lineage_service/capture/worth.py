@@ -10,7 +10,7 @@ from typing import Any
 
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.capture.instrument import InstrumentedPlan
-from lineage_service.capture.workload import Declared, links_of, neighbours
+from lineage_service.capture.workload import DeclaredQuestion, links_of, neighbours
 from lineage_service.plan.nodes import Source
 
 A_PAIR = 2.4  # bytes, in one direction
@@ -26,13 +26,13 @@ def workload_facts(plan: InstrumentedPlan, rows: Mapping[str, int | None]) -> di
     pairs = _expected_pairs(plan, rows)
     return {
         "questions": [_question(plan, each, pairs) for each in plan.workload.questions],
-        "pruned": list(_pruned(plan, pairs)),
-        "sources_without_ids": sorted(plan.pruned),
+        "pruned": list(_pruned_directions(plan, pairs)),
+        "sources_without_ids": sorted(plan.unreached_sources),
     }
 
 
 def _question(
-    plan: InstrumentedPlan, question: Declared, pairs: Mapping[tuple[Space, Space], int | None]
+    plan: InstrumentedPlan, question: DeclaredQuestion, pairs: Mapping[tuple[Space, Space], int | None]
 ) -> dict[str, Any]:
     count = _sum([pairs.get(ends) for ends in question.ends])
     columns = _columns(plan, question)
@@ -51,16 +51,16 @@ def _question(
         "direction": question.direction,
         "from": _name(plan, question.near),
         "to": [_name(plan, far) for far in question.far],
-        "kept": _kept(question, columns),
+        "kept": _kept_data_text(question, columns),
         "evaluated_by": "Spark" if by_spark else "DuckDB",
-        "saves": _saves(question),
+        "saves": _savings_text(question),
         "pairs_expected": count,
         "bytes_expected": None if count is None or size is None else round(count * size),
         "seconds_expected": None if count is None else round(count * (seconds + EVALUATED * by_spark), 2),
     }
 
 
-def _kept(question: Declared, columns: int) -> str:
+def _kept_data_text(question: DeclaredQuestion, columns: int) -> str:
     match question.kind:
         case "pairs":
             return f"pairs, {question.direction}"
@@ -78,7 +78,7 @@ def _kept(question: Declared, columns: int) -> str:
             return "witnesses: row ids that belong together"
 
 
-def _saves(question: Declared) -> str:
+def _savings_text(question: DeclaredQuestion) -> str:
     return {
         "pairs": "the other direction and the other sources are not captured",
         "selection": "pairs of all other rows are not kept",
@@ -88,7 +88,7 @@ def _saves(question: Declared) -> str:
     }[question.kind]
 
 
-def _columns(plan: InstrumentedPlan, question: Declared) -> int:
+def _columns(plan: InstrumentedPlan, question: DeclaredQuestion) -> int:
     if question.columns is not None:
         return len({*question.columns, *question.parameters})
     name = question.far[0].partition(":")[2]
@@ -96,10 +96,12 @@ def _columns(plan: InstrumentedPlan, question: Declared) -> int:
     return len(node.schema.names) if node is not None else 0
 
 
-def _pruned(plan: InstrumentedPlan, pairs: Mapping[tuple[Space, Space], int | None]) -> Iterator[dict[str, Any]]:
+def _pruned_directions(
+    plan: InstrumentedPlan, pairs: Mapping[tuple[Space, Space], int | None]
+) -> Iterator[dict[str, Any]]:
     """Between neighbouring datasets: the directions that are not kept as pairs, and what they would have taken."""
     near = neighbours(links_of(plan.tables()))
-    kept = plan.workload.kept(near) or {}
+    kept = plan.workload.kept_directions(near) or {}
     for upper, behind in near.items():
         for lower in behind:
             for direction in ("backward", "forward"):

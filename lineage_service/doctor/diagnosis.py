@@ -11,7 +11,7 @@ Status = Literal["ok", "note", "warning", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One thing looked at. `note`: worth knowing. `warning`: works, but not as it was meant to. `problem`: broken."""
 
     name: str
@@ -24,7 +24,7 @@ class Check:
 class Diagnosis:
     """All that was looked at, in the order of what rests on what."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[HealthCheck, ...]
 
     @property
     def ok(self) -> bool:
@@ -34,11 +34,11 @@ class Diagnosis:
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
 
-def number(count: int, what: str) -> str:
+def pluralise(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def owner(path: Path) -> str | None:
+def other_owner(path: Path) -> str | None:
     """Whose the home is, where it is somebody else's."""
     import pwd
 

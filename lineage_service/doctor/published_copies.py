@@ -14,35 +14,35 @@ from lineage_catalog.erasures import unfinished_erasures
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.audit.integrity import MOST_COMPARED
-from lineage_service.doctor.diagnosis import Check, number
-from lineage_service.errors import listed
+from lineage_service.doctor.diagnosis import HealthCheck, pluralise
+from lineage_service.errors import join_names
 from lineage_service.settings import command
 from lineage_service.store.catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.published_folder import ChangedFiles, copies_beside, is_written_beside, read_mark
-from lineage_service.store.unpublished import target_of, waiting_runs
+from lineage_service.store.unpublished import target_of, unpublished_copies
 
 MOST = 10  # copies that are told of one by one
 
 
-def copy_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) -> Iterator[Check]:
+def copy_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) -> Iterator[HealthCheck]:
     """Copies that are not in their place, or are not as the last run left them. With `deep`, every byte is compared."""
     changed = ChangedFiles(None if deep else MOST_COMPARED)
-    awaited = _awaited(home, reader)
+    awaited = _pending_targets(home, reader)
     found = [
         check
         for target, record in _last_published(reader).items()
         if target not in awaited and not is_written_beside(target)
-        for check in _copy(target, record, changed)
+        for check in _copy_check(target, record, changed)
     ]
     yield from found[:MOST]
     if len(found) > MOST:
-        told = f"{number(len(found) - MOST, 'more published output')} moved, removed or changed since"
-        yield Check("published", "warning", told)
+        told = f"{pluralise(len(found) - MOST, 'more published output')} moved, removed or changed since"
+        yield HealthCheck("published", "warning", told)
     if changed.passed_over:
         again = command(home.path, "doctor", "--deep", catalog=home.catalog)
-        told = f"of {number(changed.passed_over, 'large published file')} only the size was compared"
-        yield Check("published", "note", told, f"compare every byte: {again}")
+        told = f"of {pluralise(changed.passed_over, 'large published file')} only the size was compared"
+        yield HealthCheck("published", "note", told, f"compare every byte: {again}")
 
 
 def _last_published(reader: HomeCatalog) -> dict[Path, DatasetRecord]:
@@ -56,15 +56,15 @@ def _last_published(reader: HomeCatalog) -> dict[Path, DatasetRecord]:
     return found
 
 
-def _awaited(home: HomeLayout, reader: HomeCatalog) -> set[Path]:
+def _pending_targets(home: HomeLayout, reader: HomeCatalog) -> set[Path]:
     """Places where a copy is still to be put, by a run or an erasure that was killed: told as such."""
     with reader.connection() as connection:
         erasures = [json.loads(each.body) for each in unfinished_erasures(connection)]
     places = {Path(target) for body in erasures for target, _, _ in body.get("publications", ())}
-    return places | {each.target for _, each in waiting_runs(home, reader)}
+    return places | {each.target for _, each in unpublished_copies(home, reader)}
 
 
-def _copy(target: Path, record: DatasetRecord, changed: ChangedFiles) -> Iterator[Check]:
+def _copy_check(target: Path, record: DatasetRecord, changed: ChangedFiles) -> Iterator[HealthCheck]:
     again = f"run workflow '{record.workflow}' again to publish it anew"
     try:
         fault = _fault(target, record, changed)
@@ -74,7 +74,7 @@ def _copy(target: Path, record: DatasetRecord, changed: ChangedFiles) -> Iterato
     except OSError as error:
         fault, hint = f"cannot be looked at: {(error.strerror or type(error).__name__).lower()}", None
     if fault is not None:
-        yield Check("published", "warning", f"the copy of '{record.full_name}' at '{target}' {fault}", hint)
+        yield HealthCheck("published", "warning", f"the copy of '{record.full_name}' at '{target}' {fault}", hint)
 
 
 def _fault(target: Path, record: DatasetRecord, changed: ChangedFiles) -> str | None:
@@ -87,4 +87,4 @@ def _fault(target: Path, record: DatasetRecord, changed: ChangedFiles) -> str | 
     if mark.workflow is not None and (mark.workflow, mark.output) != (record.workflow, record.name):
         return f"was replaced by one of '{mark.workflow}.{mark.output}'"
     wrong = changed.of(target, mark)
-    return f"was changed since it was published: {listed(wrong, 3)}" if wrong else None
+    return f"was changed since it was published: {join_names(wrong, 3)}" if wrong else None

@@ -24,7 +24,7 @@ PRUNED = "no declared question asks for it"
 
 
 @dataclass
-class Aligning:
+class TableAligner:
     """Decides table by table, and writes what has to be written.
 
     members: how many rows tables have · pairs: the backward files of pairs that are kept end to end
@@ -44,8 +44,8 @@ class Aligning:
     order: list[Space] = field(default_factory=list)
     paired: set[Space] = field(default_factory=set)
 
-    def aligned(self) -> AlignedTables:
-        asked = self._asked()
+    def align(self) -> AlignedTables:
+        asked = self._spaces_for_witnesses()
         if asked is None:
             self._take_pairs()
         self.order = self._order()
@@ -55,17 +55,17 @@ class Aligning:
                 continue
             if asked is not None and space not in asked:
                 self.missing[space] = PRUNED
-            elif self._stays(space, rows):
+            elif self._is_kept_in_place(space, rows):
                 self.kept[space] = rows
             elif asked is None and self.members.get(space, 0) > MOST_MEMBERS:
                 self.missing[space] = TOO_MANY
             else:
-                self.kept[space] = self._written(space)
+                self.kept[space] = self._write_table(space)
         for name in self.numbered.values():
             self.engine.drop(name)
         return AlignedTables(self.tables, self.kept, self.missing, None if asked is None else frozenset(asked))
 
-    def _asked(self) -> set[Space] | None:
+    def _spaces_for_witnesses(self) -> set[Space] | None:
         """Spaces that declared questions need for witnesses; None: all, since nothing is declared."""
         if not self.workload.questions:
             return None
@@ -82,7 +82,7 @@ class Aligning:
                 table = self.tables.get(at)
                 if table is None or len(table.handles) != 1 or table.handles[0].role is not Role.OWN:
                     break
-                if chain and (table.once != (True,) or table.left is not None or self._used(at) != 1):
+                if chain and (table.once != (True,) or table.left is not None or self._reference_count(at) != 1):
                     break
                 chain.append(table)
                 at = table.handles[0].space
@@ -97,7 +97,7 @@ class Aligning:
             self.rows = {**self.rows, first.space: rows}
             self.paired.add(first.space)
 
-    def _used(self, space: Space) -> int:
+    def _reference_count(self, space: Space) -> int:
         return sum(handle.space == space for table in self.tables.values() for handle in table.handles)
 
     def _order(self) -> list[Space]:
@@ -143,14 +143,14 @@ class Aligning:
             return False
         return rows.kind != "lazy" and not any(self._is_lazy(above) for above, _ in self._parents(space))
 
-    def _stays(self, space: Space, rows: TableRows) -> bool:
+    def _is_kept_in_place(self, space: Space, rows: TableRows) -> bool:
         """Whether a table is where it is for good, and points at nothing that gets other ids."""
         if space in self.paired or self._is_lazy(space) or (rows.direct is not None and not rows.files):
             return True
         lasting = is_dataset(space) or (rows.nested is not None and rows.carrier is not None)
         return lasting and not any(self._is_numbered(handle.space) for handle in self._inner(space))
 
-    def _written(self, space: Space) -> TableRows:
+    def _write_table(self, space: Space) -> TableRows:
         table, view = self.tables[space], view_of(space)
         shown, joins = ["t.id AS id"], []
         if self._is_numbered(space):

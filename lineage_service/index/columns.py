@@ -22,18 +22,18 @@ BYTES_A_ROW = 48  # ids, positions and their order at the most
 DIGIT = 16
 
 
-def fits(rows: int) -> bool:
+def fits_in_memory(rows: int) -> bool:
     return rows * BYTES_A_ROW <= memory_limit()
 
 
-def write_turned(files: Sequence[str], column: str, path: Path) -> Path:
+def write_inverted_column(files: Sequence[str], column: str, path: Path) -> Path:
     """Pairs (a, b) of positions in the files and ids in the column, where there is one, sorted by b, then a."""
     import numpy as np
 
     ids, rows = _read(files, column)
     if len(ids) and ids.max() < np.iinfo(np.int32).max:
         ids = ids.astype(np.int32)  # half as many bytes to move about
-    order = ordered(ids)
+    order = radix_order(ids)
     ids, rows = ids[order], order if rows is None else rows[order]
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ def _read(files: Sequence[str], column: str) -> tuple[np.ndarray, np.ndarray | N
     return numpy_ids(arrays.drop_null()), numpy_ids(there)
 
 
-def ordered(ids: np.ndarray) -> np.ndarray:
+def radix_order(ids: np.ndarray) -> np.ndarray:
     """The places of ids, which are not negative, in the order of the ids; of the same id in their own order."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lineage_service.capture.handles import Role, Space, is_dataset, is_window
-from lineage_service.index.edges import Edge
+from lineage_service.index.edges import SpaceEdge
 
 
 def view_of(space: Space) -> str:
@@ -20,7 +20,7 @@ def view_of(space: Space) -> str:
     return f"t_{re.sub('[^a-z0-9]', '_', space.lower())[:80]}_{hashlib.sha256(space.encode()).hexdigest()[:8]}"
 
 
-def pairs_of(edge: Edge) -> str:
+def pairs_of(edge: SpaceEdge) -> str:
     """The pairs of one edge as they are in its table; of intervals, every id in them."""
     if edge.frames:
         rows, inside = view_of(edge.table), view_of(edge.target)
@@ -33,7 +33,7 @@ def pairs_of(edge: Edge) -> str:
     return f"SELECT id AS a, {edge.column} AS b FROM {view_of(edge.table)} WHERE {edge.column} IS NOT NULL"
 
 
-def count_of_ways(edges: Sequence[Edge], start: Space, target: Space) -> str:
+def count_of_ways(edges: Sequence[SpaceEdge], start: Space, target: Space) -> str:
     """How many ways lead from rows of `start` to rows of `target`: an upper bound of the distinct pairs.
 
     Counted inward: a group's ways are the sum over its members, so nothing is multiplied out.
@@ -79,7 +79,7 @@ def _ways_inside(ways: str, frames: int, number: int) -> tuple[list[str], str]:
     return joins, f"({' + '.join(terms)})"
 
 
-def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
+def composed_pairs(edges: Sequence[SpaceEdge], start: Space, target: Space) -> str:
     """Distinct pairs (a, b, role) from rows of `start` to rows of `target`, over all ways; own wins over peer."""
     ctes: list[str] = []
     incoming: dict[Space, list[str]] = {}
@@ -87,7 +87,7 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
     for space in dict.fromkeys(edge.source for edge in edges):
         if space != start:
             names[space] = f"reached{len(names)}"
-            ctes.append(f"{names[space]} AS ({_merged(incoming[space])})")
+            ctes.append(f"{names[space]} AS ({_union_pairs(incoming[space])})")
         for edge in (edge for edge in edges if edge.source == space):
             role, view = int(edge.role), view_of(edge.table)
             if edge.frames:
@@ -103,10 +103,10 @@ def composed_pairs(edges: Sequence[Edge], start: Space, target: Space) -> str:
                 )
             incoming.setdefault(edge.target, []).append(part)
     ctes_text = f"WITH {', '.join(ctes)} " if ctes else ""
-    return ctes_text + _merged(incoming.get(target, []))
+    return ctes_text + _union_pairs(incoming.get(target, []))
 
 
-def _inside(edge: Edge, reached: str) -> list[str]:
+def _inside(edge: SpaceEdge, reached: str) -> list[str]:
     """What intervals add to the pairs that reach them."""
     ids = f"(SELECT DISTINCT id FROM {view_of(edge.target)})"
     return [
@@ -141,10 +141,10 @@ class WindowWay:
     place: the column in which the row has its position. At each position is at most one id, and no id at two.
     """
 
-    own: Edge
+    own: SpaceEdge
     place: str
-    frames: Edge
-    last: Edge
+    frames: SpaceEdge
+    last: SpaceEdge
 
     @property
     def rows(self) -> str:
@@ -189,7 +189,7 @@ class WindowWay:
         )
 
 
-def window_way(ways: Sequence[Edge], start: Space, target: Space) -> WindowWay | None:
+def window_way(ways: Sequence[SpaceEdge], start: Space, target: Space) -> WindowWay | None:
     """The ways between two datasets as such, where they are."""
     own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, target)]
     chain = [edge for edge in ways if edge not in own]
@@ -206,7 +206,7 @@ def window_way(ways: Sequence[Edge], start: Space, target: Space) -> WindowWay |
     return WindowWay(own[0], place, frames, last) if linked and frames.frames and last.once else None
 
 
-def chained_pairs(edges: Sequence[Edge]) -> str:
+def chained_pairs(edges: Sequence[SpaceEdge]) -> str:
     """Pairs (a, b) along edges that are one way, each beginning where the one before ends. Not made distinct."""
     tables = [f"{view_of(edge.table)} t{index}" for index, edge in enumerate(edges)]
     text = f"SELECT t0.id AS a, t{len(edges) - 1}.{edges[-1].column} AS b FROM {tables[0]}"
@@ -215,7 +215,7 @@ def chained_pairs(edges: Sequence[Edge]) -> str:
     return f"{text} WHERE t{len(edges) - 1}.{edges[-1].column} IS NOT NULL"
 
 
-def is_chain(edges: Sequence[Edge], start: Space) -> bool:
+def is_chain(edges: Sequence[SpaceEdge], start: Space) -> bool:
     """Whether the edges (sources before targets) are one way from `start`, with no intervals on it."""
     at = start
     for edge in edges:
@@ -225,24 +225,24 @@ def is_chain(edges: Sequence[Edge], start: Space) -> bool:
     return True
 
 
-def stays_distinct(edges: Sequence[Edge]) -> bool:
+def stays_distinct(edges: Sequence[SpaceEdge]) -> bool:
     """Whether the pairs of a chain are distinct as they come: no group has an id twice, and each id is in one group."""
     first, *rest = edges
     return all(edge.once for edge in ([*rest] if first.own else edges))
 
 
-def _merged(parts: Sequence[str]) -> str:
+def _union_pairs(parts: Sequence[str]) -> str:
     """Pairs of several ways as one set."""
     return f"SELECT a, b, min(role) AS role FROM ({' UNION ALL '.join(parts)}) x GROUP BY a, b"
 
 
-def reachable_ids(incoming: Sequence[Edge]) -> str:
+def reachable_ids(incoming: Sequence[SpaceEdge]) -> str:
     """Ids of a group's space that something before it, already reduced, points at."""
     parts = [f"SELECT {edge.column} AS id FROM {view_of(edge.table)}" for edge in incoming]
     return f"SELECT DISTINCT id FROM ({' UNION ALL '.join(parts)}) x WHERE id IS NOT NULL"
 
 
-def composable(edges: Sequence[Edge], start: Space) -> list[Edge]:
+def composable(edges: Sequence[SpaceEdge], start: Space) -> list[SpaceEdge]:
     """Edges (sources before targets) whose pairs may be multiplied out: absence would be every row with every row."""
     reached = {start}
     kept = []
@@ -253,10 +253,10 @@ def composable(edges: Sequence[Edge], start: Space) -> list[Edge]:
     return kept
 
 
-def segment_ends(edges: Sequence[Edge]) -> list[Space]:
+def segment_ends(edges: Sequence[SpaceEdge]) -> list[Space]:
     """The datasets and windows that edges lead to."""
     return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target) or is_window(edge.target)))
 
 
-def targets_of(edges: Sequence[Edge]) -> list[Space]:
+def targets_of(edges: Sequence[SpaceEdge]) -> list[Space]:
     return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target)))

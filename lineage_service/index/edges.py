@@ -10,7 +10,7 @@ from lineage_service.store.tables import TableRows
 
 
 @dataclass(frozen=True)
-class Edge:
+class SpaceEdge:
     """A handle of a table: ids of `source` and, in column `column` of `view`, ids of `target`.
 
     `everything` edges have no column: the one id of `source` stands for all rows of `target`. `table` is the space
@@ -38,47 +38,47 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Graph:
+class SpaceGraph:
     """All edges of a run, and where the rows of its tables are."""
 
-    edges: tuple[Edge, ...]
+    edges: tuple[SpaceEdge, ...]
     rows: Mapping[Space, TableRows] = field(default_factory=dict)
 
-    def out_of(self, space: Space) -> list[Edge]:
+    def out_of(self, space: Space) -> list[SpaceEdge]:
         return [edge for edge in self.edges if edge.source == space]
 
     def datasets(self) -> list[Space]:
         """Dataset spaces that have lineage, in order of appearance."""
         return list(dict.fromkeys(edge.source for edge in self.edges if is_dataset(edge.source)))
 
-    def is_lazy(self, edge: Edge) -> bool:
+    def is_lazy(self, edge: SpaceEdge) -> bool:
         """Whether only Spark can tell its pairs, and only when asked."""
         rows = self.rows.get(edge.table)
         return rows is not None and rows.kind == "lazy" and rows.direct is None
 
-    def between(self, start: Space, *, beyond: bool = False) -> list[Edge]:
+    def between(self, start: Space, *, beyond: bool = False) -> list[SpaceEdge]:
         """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it.
 
         With `beyond`, through datasets in between down to the sources.
         """
         return [edge for space in self._order(start, beyond) for edge in self.out_of(space)]
 
-    def segment(self, start: Space) -> list[Edge]:
+    def segment(self, start: Space) -> list[SpaceEdge]:
         """Edges on ways from a dataset, or from the ordered rows of a window, to the nearest datasets and windows."""
         spaces = self._order(start, False, whole=False)
         return [edge for space in spaces for edge in self.out_of(space) if not edge.frames]
 
-    def intervals(self) -> list[Edge]:
+    def intervals(self) -> list[SpaceEdge]:
         """The edges that are intervals: of a window's rows, or of a dataset that is the window's rows."""
         return [edge for edge in self.edges if edge.frames]
 
-    def ordered(self) -> list[Space]:
+    def window_orders(self) -> list[Space]:
         """The ordered rows of windows: behind them lineage goes on as behind a dataset."""
         return list(dict.fromkeys(edge.target for edge in self.edges if edge.frames))
 
-    def ordered_behind(self, start: Space) -> list[Space]:
+    def window_orders_behind(self, start: Space) -> list[Space]:
         """Those behind one dataset, each before what is behind it."""
-        ordered = self.ordered()
+        ordered = self.window_orders()
         return [space for space in self._order(start, False) if space in ordered]
 
     def _order(self, start: Space, beyond: bool, whole: bool = True) -> list[Space]:
@@ -102,41 +102,41 @@ class Graph:
         return reverse[::-1]
 
 
-def graph_of(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> Graph:
+def build_space_graph(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> SpaceGraph:
     """The edges of lineage tables; the columns of a table's view are h0, h1, … in the order of its handles.
 
     A group that rides in a dataset's rows is no space of its own: its members are behind that row.
     """
     by_space = {table.space: table for table in tables}
     riding = {space for space, where in rows.items() if where.carrier is not None}
-    edges: list[Edge] = []
+    edges: list[SpaceEdge] = []
     for table in by_space.values():
         if table.space in riding:
             continue
         if table.everything is not None:
-            edges.append(Edge(table.space, table.everything, Role.OWN, None, table.space))
+            edges.append(SpaceEdge(table.space, table.everything, Role.OWN, None, table.space))
             continue
         for index, handle in enumerate(table.handles):
             if handle.space in riding:
                 edges += _members(by_space[handle.space], table.space, handle.role)
             else:
                 once = bool(table.once) and table.once[index]
-                edge = Edge(table.space, handle.space, handle.role, f"h{index}", table.space, once, table.frames)
+                edge = SpaceEdge(table.space, handle.space, handle.role, f"h{index}", table.space, once, table.frames)
                 edges.append(edge)
-    return Graph(tuple(edges), rows)
+    return SpaceGraph(tuple(edges), rows)
 
 
-def _members(table: Table, source: Space, role: Role) -> list[Edge]:
+def _members(table: Table, source: Space, role: Role) -> list[SpaceEdge]:
     once = table.once or (False,) * len(table.handles)
     return [
-        Edge(source, handle.space, max(role, handle.role), f"h{index}", table.space, once[index], table.frames)
+        SpaceEdge(source, handle.space, max(role, handle.role), f"h{index}", table.space, once[index], table.frames)
         for index, handle in enumerate(table.handles)
     ]
 
 
-def leading_to(edges: Iterable[Edge], target: Space) -> list[Edge]:
+def leading_to(edges: Iterable[SpaceEdge], target: Space) -> list[SpaceEdge]:
     """Those of the edges (sources before targets) that lie on a way to `target`."""
-    kept: list[Edge] = []
+    kept: list[SpaceEdge] = []
     wanted = {target}
     for edge in reversed(list(edges)):
         if edge.target in wanted:
@@ -145,7 +145,7 @@ def leading_to(edges: Iterable[Edge], target: Space) -> list[Edge]:
     return kept[::-1]
 
 
-def through_absence(edges: Sequence[Edge]) -> list[Edge]:
+def through_absence(edges: Sequence[SpaceEdge]) -> list[SpaceEdge]:
     """Those of the edges (sources before targets) that lie on a way with an absence in it."""
     after: set[Space] = set()
     for edge in edges:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from lineage_service.capture.direct import Direct
+from lineage_service.capture.direct import DirectLookup
 from lineage_service.capture.handles import Space
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.store.engine import MEMORY_VARIABLE, column, literal, open_duckdb, parquet_scan
-from lineage_service.store.layout import HomeLayout, storing
+from lineage_service.store.layout import HomeLayout, translate_disk_errors
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.tables import TableRows, bound_name
 from lineage_service.store.versions import Version
@@ -130,13 +130,13 @@ class DuckIndexEngine:
 
     def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
         rows = self.connection.sql(sorted_pairs(pairs, direction, bounds, distinct=distinct))
-        with storing(self.home.path):
+        with translate_disk_errors(self.home.path):
             return write_pairs(path, rows.to_arrow_reader(ROW_GROUP))
 
     def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
         path = path.with_name(f"{path.name}.parquet")
         options = f"FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}"
-        with storing(self.home.path):
+        with translate_disk_errors(self.home.path):
             self.connection.execute(f"COPY ({query} ORDER BY {', '.join(order)}) TO {literal(str(path))} ({options})")
         return path
 
@@ -185,7 +185,7 @@ def sorted_pairs(pairs: str, direction: str, bounds: Bounds | None, *, distinct:
 
 
 def direct_members(
-    direct: Direct, sources: Sequence[VersionScan], dataset: VersionScan, only: Mapping[int | None, Sequence[int]]
+    direct: DirectLookup, sources: Sequence[VersionScan], dataset: VersionScan, only: Mapping[int | None, Sequence[int]]
 ) -> str:
     """(id, h0, h1, …): rows of a dataset beside the rows of the sources that have their keys.
 
@@ -196,7 +196,11 @@ def direct_members(
         columns = direct_columns(direct, number, source)
         rows = source.select_positions(only[number], columns) if number in only else source.select(columns)
         tables.append(f"({rows}) t{number}")
-    shown = dataset.select_positions(only[None], direct.shown) if None in only else dataset.select(direct.shown)
+    shown = (
+        dataset.select_positions(only[None], direct.dataset_key_columns)
+        if None in only
+        else dataset.select(direct.dataset_key_columns)
+    )
     # Nulls are equal to each other in a key.
     same = [f"t{number}.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for number, own, other in direct.keys]
     where = " AND ".join([*direct.conditions, *same]) or "true"
@@ -204,7 +208,7 @@ def direct_members(
     return f"SELECT o.{RID} AS id{handles} FROM {', '.join(tables)}, ({shown}) o WHERE {where}"
 
 
-def direct_columns(direct: Direct, number: int, source: VersionScan) -> list[str]:
+def direct_columns(direct: DirectLookup, number: int, source: VersionScan) -> list[str]:
     """The columns of a source that keys and conditions read."""
     text = " ".join(direct.conditions)
     keys = {own for of, own, _ in direct.keys if of == number}

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lineage_service.capture.handles import Space, Table
-from lineage_service.capture.workload import Declared
+from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.errors import LineageError
 from lineage_service.index.compose import chained_pairs, composable, composed_pairs, is_chain, stays_distinct, view_of
-from lineage_service.index.edges import Edge, Graph, leading_to
+from lineage_service.index.edges import SpaceEdge, SpaceGraph, leading_to
 from lineage_service.index.engine import IndexEngine
 from lineage_service.index.witnesses import witnesses
-from lineage_service.plan.measures import Measure
+from lineage_service.plan.measures import MergeableMeasure
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID
 from lineage_service.store.tables import TableRows
@@ -35,7 +35,7 @@ _PLAIN = (*_WHOLE, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "VARCHAR", "
 class PreparedFile:
     """What was made for a declared question: where it is, and what its columns are."""
 
-    question: Declared
+    question: DeclaredQuestion
     path: Path | None = None
     rows: int = 0
     bytes: int = 0
@@ -47,18 +47,18 @@ class PreparedFile:
 
 
 @dataclass(frozen=True)
-class Preparing:
+class QuestionPreparer:
     """One declared question over a run's lineage. `side` are rows that Spark has evaluated, None where DuckDB can."""
 
     engine: IndexEngine
-    graph: Graph
+    graph: SpaceGraph
     rows: Mapping[Space, TableRows]
     versions: Mapping[str, Version]
-    question: Declared
+    question: DeclaredQuestion
     side: TableRows | None
     tables: Mapping[Space, Table] = field(default_factory=dict)
 
-    def written(self, path: Path) -> PreparedFile:
+    def prepare(self, path: Path) -> PreparedFile:
         """What was made; or why nothing was. Other questions, and pairs, are not to suffer from it."""
         try:
             return self._write(path)
@@ -84,42 +84,42 @@ class Preparing:
             case _:
                 return self._witnesses(path)
 
-    def _ways(self) -> list[Edge]:
-        found: dict[Edge, None] = {}
+    def _ways(self) -> list[SpaceEdge]:
+        found: dict[SpaceEdge, None] = {}
         for upper, lower in self.question.ends:
             found |= dict.fromkeys(leading_to(composable(self.graph.between(upper, beyond=True), upper), lower))
         return list(found)
 
-    def _is_lazy(self, edge: Edge) -> bool:
+    def _is_lazy(self, edge: SpaceEdge) -> bool:
         rows = self.rows.get(edge.table)
         return rows is not None and rows.kind == "lazy"
 
     # --- kinds ------------------------------------------------------------------------------------------------
 
-    def _selection(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
-        query = self._joined(ways, [])
+    def _selection(self, ways: Sequence[SpaceEdge], path: Path) -> PreparedFile:
+        query = self._near_far_rows(ways, [])
         a, b = (NEAR, FAR) if self.question.direction == "backward" else (FAR, NEAR)
         pairs = f"SELECT {a} AS a, {b} AS b FROM ({query}) x"
         return self._file(self.engine.write(pairs, self.question.direction, path, None, distinct=False), {})
 
-    def _rows(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
+    def _rows(self, ways: Sequence[SpaceEdge], path: Path) -> PreparedFile:
         names = covered_columns(self.question, [each.name for each in self.versions[self.question.far[0]].columns])
         values = [f"h{number} AS c{number}" for number in range(len(names))]
         parameters = [f"c{number}" for number in range(len(self.question.parameters))]
-        query = f"SELECT {', '.join([NEAR, FAR, *values])} FROM ({self._joined(ways, names)}) x"
+        query = f"SELECT {', '.join([NEAR, FAR, *values])} FROM ({self._near_far_rows(ways, names)}) x"
         written = self.engine.write_rows(query, [NEAR, *parameters, FAR], path)
         every = [each.name for each in self.versions[self.question.far[0]].columns]
         return self._file(written, {"columns": names, "all": every})
 
-    def _groups(self, ways: Sequence[Edge], path: Path) -> PreparedFile:
+    def _groups(self, ways: Sequence[SpaceEdge], path: Path) -> PreparedFile:
         question = self.question
         texts = question.values
-        joined = self._joined(ways, [])
+        joined = self._near_far_rows(ways, [])
         kinds = self.engine.kinds(joined)
         keys = [f"{_canonical(f'h{n}', kinds[f'h{n}'])} AS k{n}" for n in range(len(question.keys))]
         measures = []
         for number, measure in enumerate(question.measures):
-            place = None if measure.argument is None else f"h{len(keys) + _place(question, measure)}"
+            place = None if measure.argument is None else f"h{len(keys) + _argument_number(question, measure)}"
             measures += self._partial(number, measure, place, kinds)
         group = ", ".join(["1", *(str(number + 2) for number in range(len(keys)))])
         query = f"SELECT {', '.join([NEAR, *keys, *measures])} FROM ({joined}) x GROUP BY {group}"
@@ -127,7 +127,9 @@ class Preparing:
         arguments = {text: kinds[f"h{number}"] for number, text in enumerate(texts)}
         return self._file(written, {"types": arguments, "once": self._is_once(ways)})
 
-    def _partial(self, number: int, measure: Measure, place: str | None, kinds: Mapping[str, str]) -> list[str]:
+    def _partial(
+        self, number: int, measure: MergeableMeasure, place: str | None, kinds: Mapping[str, str]
+    ) -> list[str]:
         name = f"m{number}"
         if place is None:
             return [f"count(*) AS {name}"]
@@ -149,7 +151,7 @@ class Preparing:
             case _:
                 return [f"{measure.function}({place}) AS {name}"]
 
-    def _is_once(self, ways: Sequence[Edge]) -> bool:
+    def _is_once(self, ways: Sequence[SpaceEdge]) -> bool:
         """Whether no far row is behind two near rows: only then measures of several near rows add up."""
         if self.question.direction == "forward":
             return False
@@ -170,21 +172,21 @@ class Preparing:
 
     # --- rows of both sides -----------------------------------------------------------------------------------
 
-    def _joined(self, ways: Sequence[Edge], columns: Sequence[str]) -> str:
+    def _near_far_rows(self, ways: Sequence[SpaceEdge], columns: Sequence[str]) -> str:
         """(near, far, h0, h1, …): pairs with what the question sees of each far row; h are `columns`, or values."""
         direct = self._direct(ways)
         if direct is not None:
             return direct.with_values(self._values(columns), self._condition())
         near, far = ("a", "b") if self.question.direction == "backward" else ("b", "a")
-        side = self._side(columns)
-        values = self._count(columns)
+        side = self._far_rows(columns)
+        values = self._value_count(columns)
         shown = "".join(f", s.h{number}" for number in range(values))
         return (
             f"SELECT p.{near} AS {NEAR}, p.{far} AS {FAR}{shown} FROM ({self._pairs(ways)}) p "
             f"JOIN ({side}) s ON s.id = p.{far}"
         )
 
-    def _pairs(self, ways: Sequence[Edge]) -> str:
+    def _pairs(self, ways: Sequence[SpaceEdge]) -> str:
         (upper, lower), *_ = self.question.ends
         if not ways:
             return "SELECT CAST(NULL AS BIGINT) AS a, CAST(NULL AS BIGINT) AS b WHERE false"
@@ -192,7 +194,7 @@ class Preparing:
             return f"SELECT {'' if stays_distinct(ways) else 'DISTINCT '}a, b FROM ({chained_pairs(ways)}) x"
         return f"SELECT a, b FROM ({composed_pairs(ways, upper, lower)}) x"
 
-    def _side(self, columns: Sequence[str]) -> str:
+    def _far_rows(self, columns: Sequence[str]) -> str:
         if self.side is not None:
             name = f"side_{view_of(Space(self.question.name))}"
             self.engine.view(name, self.side)
@@ -207,13 +209,13 @@ class Preparing:
             return [f"t0.{column(name)}" for name in columns]
         return list(self.question.alike.values) if self.question.alike is not None else []
 
-    def _count(self, columns: Sequence[str]) -> int:
+    def _value_count(self, columns: Sequence[str]) -> int:
         return len(columns) if self.question.kind == "rows" else len(self.question.values)
 
     def _condition(self) -> str | None:
         return self.question.alike.where if self.question.alike is not None else None
 
-    def _direct(self, ways: Sequence[Edge]) -> DirectRows | None:
+    def _direct(self, ways: Sequence[SpaceEdge]) -> DirectRows | None:
         """The one scan that finds near and far rows together, where keys of the far rows tell their near row."""
         if len(ways) != 1 or self.side is not None or self.question.direction == "forward":
             return None
@@ -236,7 +238,7 @@ class DirectRows:
 
     engine: IndexEngine
     rows: TableRows
-    question: Declared
+    question: DeclaredQuestion
 
     def with_values(self, values: Sequence[str], condition: str | None) -> str:
         direct = self.rows.direct
@@ -245,11 +247,11 @@ class DirectRows:
         same = [f"t0.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for _, own, other in direct.keys]
         where = " AND ".join([*direct.conditions, *same, *([condition] if condition else [])]) or "true"
         source = self.engine.rows_of(self.question.far[0])
-        dataset = self.engine.rows_of(Space(f"step:{self.rows.carrier}"), direct.shown)
+        dataset = self.engine.rows_of(Space(f"step:{self.rows.carrier}"), direct.dataset_key_columns)
         return f"SELECT o.{RID} AS {NEAR}, t0.{RID} AS {FAR}{shown} FROM ({source}) t0, ({dataset}) o WHERE {where}"
 
 
-def covered_columns(question: Declared, names: Sequence[str]) -> list[str]:
+def covered_columns(question: DeclaredQuestion, names: Sequence[str]) -> list[str]:
     """Of the columns of a dataset: parameters first, by which rows are sorted; then the others that are carried."""
     if question.kind != "rows":
         return []
@@ -259,7 +261,7 @@ def covered_columns(question: Declared, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*parameters, *others]))
 
 
-def _place(question: Declared, measure: Measure) -> int:
+def _argument_number(question: DeclaredQuestion, measure: MergeableMeasure) -> int:
     arguments = list(dict.fromkeys(each.argument for each in question.measures if each.argument is not None))
     return arguments.index(str(measure.argument))
 

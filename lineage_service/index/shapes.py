@@ -35,7 +35,7 @@ class Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class IdColumnShape:
     """Ids that are not null; a formula for all of them, where there is one; whether they never decrease; the largest;
     bytes on disk."""
 
@@ -46,18 +46,18 @@ class Shape:
     bytes: int
 
 
-def shape_of(files: Sequence[str], column: str, modulo: int) -> Shape:
+def inspect_id_column(files: Sequence[str], column: str, modulo: int) -> IdColumnShape:
     """Of a column over files, in the order of their rows. `modulo`: rows of what the ids are of."""
-    looked = _Look(modulo)
+    looked = _ColumnInspector(modulo)
     size = 0
     for file in files:
-        size += _bytes(file, column)
+        size += _compressed_bytes(file, column)
         for batch in batches_of(file, column):
-            looked.at(batch)
-    return Shape(looked.count, looked.formula(), looked.ascending, looked.last, size)
+            looked.add_batch(batch)
+    return IdColumnShape(looked.count, looked.formula(), looked.ascending, looked.last, size)
 
 
-def _bytes(file: str, column: str) -> int:
+def _compressed_bytes(file: str, column: str) -> int:
     import pyarrow.parquet as pq
 
     verify(file)
@@ -76,7 +76,7 @@ def batches_of(file: str, column: str) -> Iterator[pa.Array]:
                 yield batch.column(0)
 
 
-class _Look:
+class _ColumnInspector:
     """Reads a column once, keeping what may still be true of it."""
 
     def __init__(self, modulo: int) -> None:
@@ -90,7 +90,7 @@ class _Look:
         self.contiguous = True
         self.candidates: list[tuple[int, int, int]] | None = None  # shift, div, mod
 
-    def at(self, ids: pa.Array) -> None:
+    def add_batch(self, ids: pa.Array) -> None:
         import pyarrow.compute as pc
 
         begin, rows = self.position, len(ids)
@@ -109,13 +109,13 @@ class _Look:
         self.low = first if self.low is None else self.low
         self.high = last + 1
         self.count += len(ids)
-        self._ascending(ids)
+        self._update_ascending(ids)
         if not self.contiguous:
             self.candidates = []
         elif self.candidates != []:
-            self._try(ids, first)
+            self._test_candidates(ids, first)
 
-    def _ascending(self, ids: pa.Array) -> None:
+    def _update_ascending(self, ids: pa.Array) -> None:
         import pyarrow.compute as pc
 
         if self.ascending:
@@ -123,7 +123,7 @@ class _Look:
             self.ascending = bool(inside) and ids[0].as_py() >= self.last
         self.last = max(self.last, pc.max(ids).as_py())
 
-    def _try(self, ids: pa.Array, first: int) -> None:
+    def _test_candidates(self, ids: pa.Array, first: int) -> None:
         if self.candidates is None:
             self.candidates = self._guesses(ids, first)
         self.candidates = [each for each in self.candidates if _follows(ids, first, each)]
@@ -153,7 +153,7 @@ def _follows(ids: pa.Array, first: int, candidate: tuple[int, int, int]) -> bool
     import pyarrow.compute as pc
 
     shift, div, mod = candidate
-    numbers: Any = pc.add(_counted(len(ids)), pa.scalar(first + shift, pa.int64()))
+    numbers: Any = pc.add(_row_numbers(len(ids)), pa.scalar(first + shift, pa.int64()))
     if div > 1:
         numbers = pc.divide(numbers, pa.scalar(div, pa.int64()))
     if mod:
@@ -162,7 +162,7 @@ def _follows(ids: pa.Array, first: int, candidate: tuple[int, int, int]) -> bool
     return bool(pc.all(pc.equal(ids, numbers)).as_py())
 
 
-def _counted(length: int) -> pa.Array:
+def _row_numbers(length: int) -> pa.Array:
     """0, 1, 2, … without a Python number for each."""
     import pyarrow as pa
     import pyarrow.compute as pc

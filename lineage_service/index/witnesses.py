@@ -31,10 +31,10 @@ def witnesses(
     if riding:  # its rows are the group's own, under the same ids
         return witnesses(riding[0], tables, rows, wanted)
     if table.left is None:
-        return _side(table, range(len(table.handles)), tables, rows, wanted, "")
+        return _side_witnesses(table, range(len(table.handles)), tables, rows, wanted, "")
     # Of an intersect a row of each side is needed: those of the left with those of the right.
     sides = [range(table.left), range(table.left, len(table.handles))]
-    left, right = (_side(table, side, tables, rows, wanted, _filled(side)) for side in sides)
+    left, right = (_side_witnesses(table, side, tables, rows, wanted, _any_handle_condition(side)) for side in sides)
     columns = [f"l.w{place}" for place in range(len(left.spaces))] + [f"r.w{n}" for n in range(len(right.spaces))]
     shown = "".join(f", {column} AS w{place}" for place, column in enumerate(columns))
     return Witnesses(
@@ -42,11 +42,11 @@ def witnesses(
     )
 
 
-def _filled(side: range) -> str:
+def _any_handle_condition(side: range) -> str:
     return f" WHERE {' OR '.join(f't.h{number} IS NOT NULL' for number in side)}"
 
 
-def _side(
+def _side_witnesses(
     table: Table,
     numbers: range,
     tables: Mapping[Space, Table],
@@ -61,7 +61,7 @@ def _side(
     for number in numbers:
         handle = table.handles[number]
         # Rows beside each other in a window, or not there at all, are no part of how a row was made.
-        if handle.role is not Role.OWN or not _leads(handle.space, tables, wanted):
+        if handle.role is not Role.OWN or not _leads_to(handle.space, tables, wanted):
             continue
         if handle.space in wanted:
             columns.append(f"t.h{number}")
@@ -79,10 +79,10 @@ def _rides(space: Space, rows: Mapping[Space, TableRows]) -> bool:
     return space in rows and rows[space].carrier is not None
 
 
-def _leads(space: Space, tables: Mapping[Space, Table], wanted: frozenset[Space]) -> bool:
+def _leads_to(space: Space, tables: Mapping[Space, Table], wanted: frozenset[Space]) -> bool:
     if space in wanted:
         return True
     table = tables.get(space)
     if table is None or table.everything is not None:
         return False
-    return any(handle.role is Role.OWN and _leads(handle.space, tables, wanted) for handle in table.handles)
+    return any(handle.role is Role.OWN and _leads_to(handle.space, tables, wanted) for handle in table.handles)

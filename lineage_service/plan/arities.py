@@ -141,7 +141,7 @@ _COUNTS = {
 }
 
 
-def _read() -> dict[str, tuple[frozenset[int], int | None]]:
+def _parse_counts() -> dict[str, tuple[frozenset[int], int | None]]:
     """By function: the counts that it takes, and from which on any."""
     found: dict[str, tuple[frozenset[int], int | None]] = {}
     for spec, names in _COUNTS.items():
@@ -152,10 +152,10 @@ def _read() -> dict[str, tuple[frozenset[int], int | None]]:
     return found
 
 
-ARITIES = _read()
+ARITIES = _parse_counts()
 
 
-def takes(name: str, count: int) -> bool:
+def accepts_argument_count(name: str, count: int) -> bool:
     """Whether a function takes so many arguments; true where that is not known."""
     if name not in ARITIES:
         return True
@@ -163,7 +163,7 @@ def takes(name: str, count: int) -> bool:
     return count in counts or (onwards is not None and count >= onwards)
 
 
-def told_arity(name: str) -> str:
+def arity_text(name: str) -> str:
     """What a function takes, in words: `1 or 2 arguments`."""
     counts, onwards = ARITIES[name]
     words = [str(count) for count in sorted(counts)] + ([f"{onwards} or more"] if onwards is not None else [])

@@ -78,12 +78,12 @@ def nesting(words: Sequence[str]) -> int:
 
 
 @contextmanager
-def room_for(levels: int) -> Iterator[None]:
+def recursion_limit_for(levels: int) -> Iterator[None]:
     """Lets Python call functions as deep as an expression of so many levels needs, wherever this is called from.
 
     Few expressions need it. The limit is the whole process's: one at a time raises it, and puts it back.
     """
-    needed = _frames() + _FRAMES_PER_LEVEL * levels
+    needed = _stack_depth() + _FRAMES_PER_LEVEL * levels
     if needed < sys.getrecursionlimit():
         yield
         return
@@ -96,7 +96,7 @@ def room_for(levels: int) -> Iterator[None]:
             sys.setrecursionlimit(before)
 
 
-def _frames() -> int:
+def _stack_depth() -> int:
     frame, count = sys._getframe(), 0
     while frame.f_back is not None:
         frame, count = frame.f_back, count + 1

@@ -16,8 +16,8 @@ from typing import assert_never
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.call_arguments import bare_dates, sums_of_text
 from lineage_service.plan.declarations import declaration_problems
-from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quoted, sort_key
-from lineage_service.plan.frames import Frame, frame_clause
+from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quote_identifier, sort_key
+from lineage_service.plan.frames import WindowFrame, parse_frame
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -27,7 +27,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     PlanError,
     Project,
@@ -37,7 +37,7 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
-from lineage_service.plan.readable import type_in
+from lineage_service.plan.readable import column_type
 from lineage_service.plan.schema import RESERVED, ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import (
@@ -99,12 +99,12 @@ def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:
     """The plan of a loaded workflow; WorkflowError with everything that is wrong, in file order."""
     if any(problem.message.endswith(TOO_DEEP) for problem in loaded.problems):
         raise WorkflowError(loaded.problems)
-    builder = _Builder(loaded, schemas)
+    builder = _PlanBuilder(loaded, schemas)
     plan = builder.build()
     silent = loaded.unresolved_positions()
     found = [*loaded.problems, *(problem for problem in builder.problems if problem.position not in silent)]
     if any(problem.severity == "error" for problem in found):
-        raise WorkflowError(sorted(dict.fromkeys(found), key=_place))
+        raise WorkflowError(sorted(dict.fromkeys(found), key=_line_and_column))
     return plan
 
 
@@ -124,12 +124,12 @@ def _reads(step: Step | BrokenStep) -> tuple[str, ...]:
     return step.inputs if isinstance(step, BrokenStep) else step.reads
 
 
-def _place(problem: Problem) -> tuple[int, int]:
+def _line_and_column(problem: Problem) -> tuple[int, int]:
     return (problem.position.line, problem.position.column) if problem.position else (0, 0)
 
 
 @dataclass
-class _Builder:
+class _PlanBuilder:
     loaded: LoadedWorkflow
     schemas: Mapping[str, Schema]
     problems: list[Problem] = field(default_factory=list)
@@ -166,13 +166,13 @@ class _Builder:
     def _sums_of_text(self) -> Iterator[Problem]:
         for node in self.nodes.values():
             inner = node.input if isinstance(node, Filter) and isinstance(node.input, Aggregate) else node
-            for expression, schema in inner.evaluated() if isinstance(inner, Aggregate | Window) else ():
-                for message, hint in sums_of_text(expression.tokens, partial(type_in, schema)):
+            for expression, schema in inner.expressions_with_schemas() if isinstance(inner, Aggregate | Window) else ():
+                for message, hint in sums_of_text(expression.tokens, partial(column_type, schema)):
                     yield Problem(message, expression.position, hint, "warning")
 
     def _bare_dates(self) -> Iterator[Problem]:
         for node in self.nodes.values():
-            for expression, _ in node.evaluated():
+            for expression, _ in node.expressions_with_schemas():
                 for text in bare_dates(expression.tokens):
                     message = f"{text} without quotes is a subtraction, and no date"
                     yield Problem(message, expression.position, f"write date '{text}'", "warning")
@@ -219,7 +219,7 @@ class _Builder:
         if node is None:
             return
         try:
-            node.schema.readable()
+            node.schema.unambiguous_columns()
         except ColumnError as error:
             self.problems.append(Problem(error.message, position, error.hint))
 
@@ -227,7 +227,7 @@ class _Builder:
 class _StepContext:
     """Builds the node of one step; expressions that cannot be read are noted, and fail the step at its end."""
 
-    def __init__(self, builder: _Builder, index: int, step: Step) -> None:
+    def __init__(self, builder: _PlanBuilder, index: int, step: Step) -> None:
         self.builder, self.index, self.step = builder, index, step
         self.position = builder.loaded.marks.at("steps", index)
         self.failed = ("steps", index) in builder.unresolved_parts
@@ -263,17 +263,17 @@ class _StepContext:
         expression = self.expression(text, *path)
         if expression is None:
             return None
-        if expression.windowed or expression.needs_window:
+        if expression.has_over_clause or expression.needs_window:
             self.problem(f"{what} has a window function", self.at(*path), "use a step with `op: window`")
-        elif expression.aggregates:
+        elif expression.has_aggregate:
             self.problem(f"{what} has an aggregate function", self.at(*path), "use a step with `op: aggregate`")
         return expression
 
     def having(self, text: str, *path: str | int) -> Expression | None:
         expression = self.expression(text, *path)
-        if expression is not None and (expression.windowed or expression.needs_window):
+        if expression is not None and (expression.has_over_clause or expression.needs_window):
             self.problem("`having` has a window function", self.at(*path), "use a step with `op: window`")
-        elif expression is not None and expression.aggregates:
+        elif expression is not None and expression.has_aggregate:
             self.problem(
                 "`having` has an aggregate function",
                 self.at(*path),
@@ -281,16 +281,18 @@ class _StepContext:
             )
         return expression
 
-    def named(self, given: Mapping[str, str], key: str, check: Callable[..., Expression | None]) -> tuple[Named, ...]:
+    def named_expressions(
+        self, given: Mapping[str, str], key: str, check: Callable[..., Expression | None]
+    ) -> tuple[NamedExpression, ...]:
         result = []
         for name, text in given.items():
             self.refuse_reserved(name, key, name)
             expression = check(text, f"'{name}'", key, name)
             if expression is not None:
-                result.append(Named(name, expression))
+                result.append(NamedExpression(name, expression))
         return tuple(result)
 
-    def listed(self, names: Iterable[str], schema: Schema, key: str) -> tuple[Named, ...]:
+    def resolve_columns(self, names: Iterable[str], schema: Schema, key: str) -> tuple[NamedExpression, ...]:
         """Plain column names, each at its own place in the file; a result is spelled as written, as in Spark."""
         result = []
         for index, name in enumerate(names):
@@ -299,17 +301,19 @@ class _StepContext:
             except ColumnError as error:
                 self.problem(error.message, self.at(key, index), _unnamed_hint(name, key) or error.hint)
             else:
-                result.append(Named(name, Expression(quoted(column.name), self.at(key, index))))
+                result.append(NamedExpression(name, Expression(quote_identifier(column.name), self.at(key, index))))
         return tuple(result)
 
-    def columns(self, given: Mapping[str, str] | Iterable[str], schema: Schema, key: str) -> tuple[Named, ...]:
+    def columns(
+        self, given: Mapping[str, str] | Iterable[str], schema: Schema, key: str
+    ) -> tuple[NamedExpression, ...]:
         if isinstance(given, Mapping):
-            return self.named(given, key, self.scalar)
-        return self.listed(given, schema, key)
+            return self.named_expressions(given, key, self.scalar)
+        return self.resolve_columns(given, schema, key)
 
     def names(self, given: Iterable[str], schema: Schema, key: str) -> tuple[str, ...]:
         """Plain column names under the spelling of the schema."""
-        return tuple(schema.resolve(named.name).name for named in self.listed(given, schema, key))
+        return tuple(schema.resolve(named.name).name for named in self.resolve_columns(given, schema, key))
 
     def refuse_reserved(self, name: str, *path: str | int) -> None:
         if name.lower() == RESERVED:
@@ -326,16 +330,16 @@ class _StepContext:
                 self.failed = True
                 self.builder.problems.append(error.at(self.at(key, index)))
                 continue
-            if parsed.expression.aggregates or parsed.expression.windowed or parsed.expression.needs_window:
+            if parsed.expression.has_aggregate or parsed.expression.has_over_clause or parsed.expression.needs_window:
                 self.problem("an order has an aggregate or window function", self.at(key, index))
             keys.append(parsed)
         return tuple(keys)
 
-    def frame(self, text: str | None) -> Frame | None:
+    def frame(self, text: str | None) -> WindowFrame | None:
         if text is None:
             return None
         try:
-            return frame_clause(text, self.at("frame"))
+            return parse_frame(text, self.at("frame"))
         except ExpressionError as error:
             self.failed = True
             self.builder.problems.append(error.at(self.at("frame")))
@@ -345,9 +349,9 @@ class _StepContext:
         expression = self.expression(text, *path)
         if expression is None:
             return None
-        if expression.windowed or expression.needs_window:
+        if expression.has_over_clause or expression.needs_window:
             self.problem(f"measure {what} has a window function", self.at(*path), "use a step with `op: window`")
-        elif not expression.aggregates:
+        elif not expression.has_aggregate:
             self.problem(
                 f"measure {what} is no aggregate: '{text}'",
                 self.at(*path),
@@ -367,13 +371,13 @@ class _StepContext:
         expression = self.expression(text, *path)
         if expression is None:
             return None
-        if expression.windowed:
+        if expression.has_over_clause:
             self.problem(
                 f"measure {what} has an OVER of its own",
                 self.at(*path),
                 "the step's partition_by and order_by are its window; leave OVER away",
             )
-        elif not (expression.aggregates or expression.needs_window):
+        elif not (expression.has_aggregate or expression.needs_window):
             self.problem(
                 f"measure {what} is no window function: '{text}'",
                 self.at(*path),
@@ -392,14 +396,14 @@ class _StepContext:
         match step:
             case FilterStep():
                 where = self.scalar(step.where, "a filter's `where`", "where")
-                return Filter(name, name, place, self.input(step.input), self.need(where))
+                return Filter(name, name, place, self.input(step.input), self.require(where))
             case ProjectStep():
                 below = self.input(step.input)
                 columns = self.columns(step.columns, below.schema, "columns")
                 inner = Project(f"{name}:project" if step.distinct else name, name, place, below, columns)
                 return Distinct(name, name, place, inner) if step.distinct else inner
             case WithColumnsStep():
-                columns = self.named(step.columns, "columns", self.scalar)
+                columns = self.named_expressions(step.columns, "columns", self.scalar)
                 return WithColumns(name, name, place, self.input(step.input), columns)
             case AggregateStep():
                 return self._aggregate(step)
@@ -425,7 +429,7 @@ class _StepContext:
                 below = self.input(step.input)
                 partition_by = self.names(step.partition_by, below.schema, "partition_by")
                 order_by = self.order(step.order_by, "order_by")
-                measures = self.named(step.measures, "measures", self.window_measure)
+                measures = self.named_expressions(step.measures, "measures", self.window_measure)
                 return Window(name, name, place, below, partition_by, order_by, measures, self.frame(step.frame))
             case SortStep():
                 return Sort(name, name, place, self.input(step.input), self.order(step.by, "by"))
@@ -443,7 +447,7 @@ class _StepContext:
             case _:
                 assert_never(step)
 
-    def need(self, expression: Expression | None) -> Expression:
+    def require(self, expression: Expression | None) -> Expression:
         if expression is None:
             raise PlanError([])
         return expression
@@ -451,7 +455,7 @@ class _StepContext:
     def _aggregate(self, step: AggregateStep) -> Node:
         name, below = step.name, self.input(step.input)
         keys = self.columns(step.by, below.schema, "by")
-        measures = self.named(step.measures, "measures", self.measure)
+        measures = self.named_expressions(step.measures, "measures", self.measure)
         having = self.having(step.having, "having") if step.having is not None else None
         inner_id = name if having is None else f"{name}:aggregate"
         inner = Aggregate(inner_id, name, self.position, below, keys, measures)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lineage_service.plan.arities import ARITIES, takes, told_arity
+from lineage_service.plan.arities import ARITIES, accepts_argument_count, arity_text
 from lineage_service.plan.nested_types import constructor
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _KEYWORDS = frozenset({"from", "for", "in", "as", "placing", "where", "order", "
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A function's name in lower case, and the tokens of each argument."""
 
     name: str
@@ -36,7 +36,7 @@ class Call:
         return first[0].text if len(first) == 1 and first[0].token_type.name in ("VAR", "IDENTIFIER") else None
 
 
-def calls(tokens: Sequence[Token]) -> Iterator[Call]:
+def calls(tokens: Sequence[Token]) -> Iterator[FunctionCall]:
     """The calls whose arguments can be told apart."""
     for index, token in enumerate(tokens[:-1]):
         name, before = token.text.lower(), tokens[index - 1].text.lower() if index else ""
@@ -52,7 +52,7 @@ def calls(tokens: Sequence[Token]) -> Iterator[Call]:
             continue  # a type
         arguments = _arguments(tokens, index + 1)
         if arguments is not None:
-            yield Call(name, arguments)
+            yield FunctionCall(name, arguments)
 
 
 def _arguments(tokens: Sequence[Token], opening: int) -> tuple[tuple[Token, ...], ...] | None:
@@ -84,13 +84,13 @@ def wrong_arity(tokens: Sequence[Token]) -> tuple[str, str | None] | None:
     """What is wrong with the first call that has too few or too many arguments, and a hint."""
     for call in calls(tokens):
         count = len(call.arguments)
-        if call.name in ARITIES and not takes(call.name, count):
+        if call.name in ARITIES and not accepts_argument_count(call.name, count):
             given = "none" if count == 0 else str(count)
-            return f"{call.name}() takes {told_arity(call.name)}, not {given}", _instead(call)
+            return f"{call.name}() takes {arity_text(call.name)}, not {given}", _arity_hint(call)
     return None
 
 
-def _instead(call: Call) -> str | None:
+def _arity_hint(call: FunctionCall) -> str | None:
     texts = [" ".join(token.text for token in argument) for argument in call.arguments]
     if call.name in ("sum", "avg", "mean") and len(texts) > 1 and all(len(text) < 30 for text in texts):
         return f"one expression per measure: {call.name}({texts[0]}), or {call.name}({' + '.join(texts)})"
@@ -154,7 +154,7 @@ def wrong_types(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[str,
     """Calls whose column is of a type that the function never takes, each with a hint. `type_of` gives the Spark type
     of a column of that name, None where it is not known."""
     for call, column, kind in _typed_calls(tokens, type_of):
-        needed, hint = _needed(call.name, kind, column)
+        needed, hint = _accepted_types(call.name, kind, column)
         if needed:
             yield f"{call.name}() takes {needed}, and column '{column}' is {_SINGLE[kind]}", hint
 
@@ -171,7 +171,7 @@ def sums_of_text(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[str
             )
 
 
-def _typed_calls(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[Call, str, str]]:
+def _typed_calls(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[FunctionCall, str, str]]:
     if any(token.token_type.name in ("ARROW", "LAMBDA", "FARROW") or token.text == "->" for token in tokens):
         return  # a name may be the lambda's own
     for call in calls(tokens):
@@ -181,7 +181,7 @@ def _typed_calls(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[Cal
             yield call, column, kind
 
 
-def _needed(name: str, kind: str, column: str) -> tuple[str, str | None]:
+def _accepted_types(name: str, kind: str, column: str) -> tuple[str, str | None]:
     """What a function takes instead of a column of that kind, and a hint; empty where it may take it."""
     if name in _OF_NUMBERS and kind not in ("number", "text"):
         counted = kind == "boolean" and name in ("sum", "try_sum")

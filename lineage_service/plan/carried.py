@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TESTS = frozenset({"isnull", "isnotnull"})
 
 
-def carried_columns(tree: exp.Expr) -> list[exp.Column]:
+def disclosed_columns(tree: exp.Expr) -> list[exp.Column]:
     """The columns whose values may be told from the value of the expression.
 
     count, count(DISTINCT …) and tests for null tell only whether there is a value; max_by and min_by give the value of
@@ -33,8 +33,8 @@ def carried_columns(tree: exp.Expr) -> list[exp.Column]:
         if isinstance(node, exp.Column):
             if not only_null:
                 found.append(node)
-        elif _tests_null(node):
-            open_.append((_tested(node), True))
+        elif _is_null_test(node):
+            open_.append((_null_test_operand(node), True))
         elif isinstance(node, counts):
             open_ += [(each, True) for each in node.iter_expressions()]
         elif isinstance(node, exp.ArgMax | exp.ArgMin):
@@ -48,12 +48,12 @@ def carried_columns(tree: exp.Expr) -> list[exp.Column]:
         elif isinstance(node, exp.Case) and only_null:
             open_ += [(each, each is not node.this) for each in node.iter_expressions()]
         elif not isinstance(node, exp.Typeof):
-            same = only_null and _is_null_with_its_parts(node)
+            same = only_null and _propagates_null(node)
             open_ += [(each, same) for each in node.iter_expressions()]
     return found
 
 
-def _tests_null(node: exp.Expr) -> bool:
+def _is_null_test(node: exp.Expr) -> bool:
     from sqlglot import exp
 
     if isinstance(node, exp.Is):
@@ -61,14 +61,14 @@ def _tests_null(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in _TESTS and len(node.expressions) == 1
 
 
-def _tested(node: exp.Expr) -> exp.Expr:
+def _null_test_operand(node: exp.Expr) -> exp.Expr:
     from sqlglot import exp
 
     tested: exp.Expr = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
     return tested
 
 
-def _is_null_with_its_parts(node: exp.Expr) -> bool:
+def _propagates_null(node: exp.Expr) -> bool:
     """Whether the expression is null because a part of it is, and never because of what the parts' values are."""
     from sqlglot import exp
 

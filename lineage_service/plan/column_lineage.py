@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lineage_service.plan import functions
-from lineage_service.plan.carried import carried_columns
+from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.expressions import BARE_FUNCTIONS, ColumnRef, Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -25,7 +25,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -66,7 +66,7 @@ class ColumnLineage:
 
 def column_lineage(node: Node, known: Traced | None = None) -> dict[str, ColumnLineage]:
     """The lineage of each column of a relation, in their order. `known` is kept between calls on one plan."""
-    relation = _traced(node, {} if known is None else known)
+    relation = _trace_relation(node, {} if known is None else known)
     return {
         name: ColumnLineage(
             value.reads,
@@ -136,9 +136,9 @@ class _Relation:
 Traced = dict[str, _Relation]
 
 
-def _traced(node: Node, known: Traced) -> _Relation:
+def _trace_relation(node: Node, known: Traced) -> _Relation:
     if node.id not in known:
-        known[node.id] = _relation(node, [_traced(below, known) for below in node.inputs])
+        known[node.id] = _relation(node, [_trace_relation(below, known) for below in node.inputs])
     return known[node.id]
 
 
@@ -159,26 +159,28 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             told_apart = tuple(ref for value in below.columns.values() for ref in value.all)
             return replace(below, order=(), grain=told_apart)
         case Project():
-            return replace(below, columns=_computed(node.columns, below), open=())
+            return replace(below, columns=_compute_columns(node.columns, below), open=())
         case WithColumns():
-            return replace(below, columns=_replaced(node, below, _computed(node.columns, below)))
+            return replace(below, columns=_replace_columns(node, below, _compute_columns(node.columns, below)))
         case Aggregate():
-            keys = _computed(node.keys, below)
+            keys = _compute_columns(node.keys, below)
             by = tuple(ref for value in keys.values() for ref in value.all)
-            return _Relation({**keys, **_computed(node.measures, below, by, below.grain)}, below.rows, grain=by)
+            return _Relation({**keys, **_compute_columns(node.measures, below, by, below.grain)}, below.rows, grain=by)
         case Window():
             by = tuple(ref for name in node.partition_by for ref in below.value(name).all)
-            measures = _computed(node.measures, below, (*by, *_order(node.order_by, below)), below.grain)
-            return replace(below, columns=_replaced(node, below, measures), order=())
+            measures = _compute_columns(node.measures, below, (*by, *_order(node.order_by, below)), below.grain)
+            return replace(below, columns=_replace_columns(node, below, measures), order=())
         case Explode():
             exploded = below.value(node.column)
-            columns = _replaced(node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)})
+            columns = _replace_columns(
+                node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)}
+            )
             # How many rows there are of the others depends on how many elements there are.
             return replace(below, columns=columns, rows=(*below.rows, *exploded.all))
         case Join():
-            return _joined(node, *inputs)
+            return _join_relations(node, *inputs)
         case Union():
-            columns = {name: _merged([each.value(name) for each in inputs]) for name in node.schema.names}
+            columns = {name: _merge_values([each.value(name) for each in inputs]) for name in node.schema.names}
             rows = tuple(ref for each in inputs for ref in each.rows)
             return _Relation(columns, rows, grain=tuple(ref for each in inputs for ref in each.grain))
         case Intersect() | Difference():
@@ -186,17 +188,17 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             matched = tuple(ref for each in inputs for name in node.schema.names for ref in each.value(name).all)
             columns = dict(left.columns)
             if isinstance(node, Intersect):
-                columns = {name: _merged([left.value(name), right.value(name)]) for name in node.schema.names}
+                columns = {name: _merge_values([left.value(name), right.value(name)]) for name in node.schema.names}
             copies = (*left.grain, *right.grain) if node.all else ()  # with ALL it counts how often a row is there
             return _Relation(columns, (*left.rows, *right.rows, *matched, *copies), open=left.open)
         case _:
             assert_never(node)
 
 
-def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
+def _join_relations(node: Join, left: _Relation, right: _Relation) -> _Relation:
     sides = {"left": left, "right": right}
 
-    def resolved(ref: ColumnRef) -> Value:
+    def resolve_ref(ref: ColumnRef) -> Value:
         side = node.side_of(ref)
         named = ref.parts[0] in sides and len(ref.parts) > 1
         name, *fields = ref.parts[1:] if named else ref.parts
@@ -204,7 +206,7 @@ def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
 
     matched = [value for name in node.using for value in (left.value(name), right.value(name))]
     if node.on is not None:
-        matched.append(value_of_tree(node.on.tree, resolved))
+        matched.append(value_of_tree(node.on.tree, resolve_ref))
     rows = (*left.rows, *right.rows, *(ref for value in matched for ref in value.all))
     shared = {name.lower() for name in node.using}
 
@@ -213,9 +215,9 @@ def _joined(node: Join, left: _Relation, right: _Relation) -> _Relation:
             return left.value(name)
         if name.lower() in shared:
             # One column of two: equal where both are there, and in a full join of the side that is.
-            return right.value(name) if node.how == "right" else _merged([left.value(name), right.value(name)])
+            return right.value(name) if node.how == "right" else _merge_values([left.value(name), right.value(name)])
         own = left.find(name) or right.find(name)
-        return own if own is not None else _merged([each.value(name) for each in (left, right) if each.open])
+        return own if own is not None else _merge_values([each.value(name) for each in (left, right) if each.open])
 
     columns = {name: column(name) for name in node.schema.names}
     if node.how in ("semi", "anti"):
@@ -229,7 +231,7 @@ def _source_value(source: Source, name: str) -> Value:
     return Value((SourceColumn(source.step, spelled),), marked=source.is_pii(name))
 
 
-def _merged(values: list[Value]) -> Value:
+def _merge_values(values: list[Value]) -> Value:
     return Value(
         _unique(ref for value in values for ref in value.reads),
         _unique(ref for value in values for ref in value.touched),
@@ -241,7 +243,9 @@ def _order(keys: Iterable[SortKey], below: _Relation) -> Read:
     return tuple(ref for key in keys for ref in _value(key.expression, below).all)
 
 
-def _computed(columns: Iterable[Named], below: _Relation, touched: Read = (), counted: Read = ()) -> dict[str, Value]:
+def _compute_columns(
+    columns: Iterable[NamedExpression], below: _Relation, touched: Read = (), counted: Read = ()
+) -> dict[str, Value]:
     """Columns by their expressions; `touched` influences them all, `counted` those that depend on copies of rows."""
     computed = {}
     for named in columns:
@@ -259,12 +263,12 @@ _OF_SETS = frozenset({"any", "any_value", "approx_count_distinct", "bit_and", "b
 def _counts_copies(expression: Expression) -> bool:
     """Whether a measure may change where a row is there twice; `count(DISTINCT …)` and the like do not."""
     folds = functions.AGGREGATES | functions.WINDOW_ONLY
-    called = [name for name in expression.called if name in folds and name not in _OF_SETS]
+    called = [name for name in expression.function_names if name in folds and name not in _OF_SETS]
     distinct = [token for token in expression.tokens if token.text.lower() == "distinct"]
     return len(called) > len(distinct)
 
 
-def _replaced(node: Node, below: _Relation, new: Mapping[str, Value]) -> dict[str, Value]:
+def _replace_columns(node: Node, below: _Relation, new: Mapping[str, Value]) -> dict[str, Value]:
     lowered = {name.lower(): value for name, value in new.items()}
     return {name: lowered.get(name.lower()) or below.value(name) for name in node.schema.names}
 
@@ -288,7 +292,7 @@ def value_of_tree(
 
     reads: list[SourceColumn] = []
     touched: list[SourceColumn] = []
-    shown = {id(column) for column in carried_columns(tree)}
+    shown = {id(column) for column in disclosed_columns(tree)}
     marked = False
     for column in tree.find_all(exp.Column, bfs=False):
         parts = tuple(part.name for part in column.parts)

@@ -24,7 +24,7 @@ _COMPETING = frozenset({"or", "not", "!", "between", "in", "is", "like", "ilike"
 
 
 @dataclass(frozen=True)
-class KeyedCondition:
+class EquiCondition:
     """`on` as equal keys and conditions that look at one side only; all of them must hold."""
 
     keys: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class KeyedCondition:
     right_only: tuple[str, ...]
 
 
-def keyed_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> KeyedCondition | None:
+def parse_equi_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> EquiCondition | None:
     """The parts of `on`, or None where it is not such a conjunction."""
     if not on.repeatable or on.words & BARE_FUNCTIONS:  # a word that may be a column, of either side, or a function
         return None
@@ -50,7 +50,7 @@ def keyed_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> Key
         if pair is None:
             return None
         keys.append(pair)
-    return KeyedCondition(tuple(keys), tuple(alone["left"]), tuple(alone["right"])) if keys else None
+    return EquiCondition(tuple(keys), tuple(alone["left"]), tuple(alone["right"])) if keys else None
 
 
 def plain_name(text: str) -> str | None:

@@ -19,7 +19,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Node,
     Project,
     Sort,
@@ -33,37 +33,37 @@ from lineage_service.plan.nodes import (
 def deciding_column(node: Node, name: str, target: Node) -> str | None:
     """The column of `target` such that a row of it decides the min or max that column `name` of `node` holds, where it
     has the same value; None where there is none."""
-    return None if node.id == target.id else _Search(target).of(node, name, None)
+    return None if node.id == target.id else _Search(target).find(node, name, None)
 
 
-def holds_extreme(node: Node, name: str, known: dict[tuple[str, str], bool] | None = None) -> bool:
+def is_extremum(node: Node, name: str, known: dict[tuple[str, str], bool] | None = None) -> bool:
     """Whether a column is, or may be, a min or max: of whatever, as far as it can be followed without a computation."""
     known = {} if known is None else known
     key = (node.id, name.lower())
     if key not in known:
         known[key] = any(
-            True if below is None else holds_extreme(below, own, known) for below, own in _followed(node, name)
+            True if below is None else is_extremum(below, own, known) for below, own in _unchanged_origins(node, name)
         )
     return known[key]
 
 
-def _followed(node: Node, name: str) -> list[tuple[Node | None, str]]:
+def _unchanged_origins(node: Node, name: str) -> list[tuple[Node | None, str]]:
     """Where a column comes from unchanged: inputs, and its name there; None in the place of an input: a min or max."""
     match node:
         case Aggregate():
-            measure = _named(node.measures, name)
+            measure = _find_by_name(node.measures, name)
             if measure is not None:
                 return [(None, name)] if _extreme_function(measure.expression) else []
-            own = _named(node.keys, name)
+            own = _find_by_name(node.keys, name)
         case Project() | WithColumns():
-            own = _named(node.columns, name)
+            own = _find_by_name(node.columns, name)
         case Window():
-            return [] if _named(node.measures, name) else [(node.input, name)]
+            return [] if _find_by_name(node.measures, name) else [(node.input, name)]
         case Explode():
             return [] if name.lower() == node.alias.lower() else [(node.input, name)]
         case _:
             return [(below, name) for below in node.inputs if below.schema.find(name) is not None]
-    below = name if own is None else _plain(own.expression)
+    below = name if own is None else _plain_column(own.expression)
     return [] if below is None else [(node.inputs[0], below)]
 
 
@@ -75,13 +75,13 @@ class _Search:
         self._below: dict[str, bool] = {}
         self._known: dict[tuple[str, str, str | None], str | None] = {}
 
-    def of(self, node: Node, name: str, function: str | None) -> str | None:
+    def find(self, node: Node, name: str, function: str | None) -> str | None:
         key = (node.id, name.lower(), function)
         if key not in self._known:  # a step may be read on many ways
-            self._known[key] = self._of(node, name, function)
+            self._known[key] = self._find(node, name, function)
         return self._known[key]
 
-    def _of(self, node: Node, name: str, function: str | None) -> str | None:
+    def _find(self, node: Node, name: str, function: str | None) -> str | None:
         if node.id == self.target.id:
             column = node.schema.find(name)
             return column.name if column is not None and function is not None else None
@@ -89,44 +89,46 @@ class _Search:
             case Source() | Window():
                 return None
             case Filter() | Sort() | Limit() | Distinct():
-                return self.of(node.input, name, function)
+                return self.find(node.input, name, function)
             case Project() | WithColumns():
-                own = _named(node.columns, name)
+                own = _find_by_name(node.columns, name)
                 if own is None:
-                    return self.of(node.input, name, function) if isinstance(node, WithColumns) else None
-                below = _plain(own.expression)
-                return None if below is None else self.of(node.input, below, function)
+                    return self.find(node.input, name, function) if isinstance(node, WithColumns) else None
+                below = _plain_column(own.expression)
+                return None if below is None else self.find(node.input, below, function)
             case Explode():
-                return None if name.lower() == node.alias.lower() else self.of(node.input, name, function)
+                return None if name.lower() == node.alias.lower() else self.find(node.input, name, function)
             case Aggregate():
                 return self._aggregate(node, name, function)
             case Join():
-                return self._agreed(node, [self._of_side(node, side, name, function) for side in node.inputs])
+                return self._common_column(
+                    node, [self._find_in_side(node, side, name, function) for side in node.inputs]
+                )
             case Union() | Intersect():
-                return self._agreed(node, [self.of(below, name, function) for below in node.inputs])
+                return self._common_column(node, [self.find(below, name, function) for below in node.inputs])
             case Difference():
-                return None if self.is_below(node.right) else self.of(node.left, name, function)
+                return None if self.is_below(node.right) else self.find(node.left, name, function)
             case _:
                 assert_never(node)
 
     def _aggregate(self, node: Aggregate, name: str, function: str | None) -> str | None:
-        key, measure = _named(node.keys, name), _named(node.measures, name)
+        key, measure = _find_by_name(node.keys, name), _find_by_name(node.measures, name)
         if measure is not None:
             own = _extreme_function(measure.expression)
             argument = _argument(measure.expression) if own and function in (None, own) else None
-            return None if argument is None else self.of(node.input, argument, own)
-        below = _plain(key.expression) if key is not None else None
-        return None if below is None else self.of(node.input, below, function)
+            return None if argument is None else self.find(node.input, argument, own)
+        below = _plain_column(key.expression) if key is not None else None
+        return None if below is None else self.find(node.input, below, function)
 
-    def _of_side(self, node: Join, side: Node, name: str, function: str | None) -> str | None:
+    def _find_in_side(self, node: Join, side: Node, name: str, function: str | None) -> str | None:
         """What a side of a join says of a column that is its own, or shared by `using`."""
         shared = name.lower() in (each.lower() for each in node.using)
         only_left = node.how in ("semi", "anti") or (shared and node.how == "left")
         if (side is node.right and only_left) or (side is node.left and shared and node.how == "right"):
             return None
-        return self.of(side, name, function) if side.schema.find(name) is not None else None
+        return self.find(side, name, function) if side.schema.find(name) is not None else None
 
-    def _agreed(self, node: Node, found: list[str | None]) -> str | None:
+    def _common_column(self, node: Node, found: list[str | None]) -> str | None:
         """The column that all inputs agree on through which rows of the target come."""
         mine = {each for below, each in zip(node.inputs, found, strict=True) if self.is_below(below)}
         return mine.pop() if len(mine) == 1 else None
@@ -138,11 +140,11 @@ class _Search:
         return self._below[node.id]
 
 
-def _named(columns: tuple[Named, ...], name: str) -> Named | None:
+def _find_by_name(columns: tuple[NamedExpression, ...], name: str) -> NamedExpression | None:
     return next((each for each in columns if each.name.lower() == name.lower()), None)
 
 
-def _plain(expression: Expression) -> str | None:
+def _plain_column(expression: Expression) -> str | None:
     """The column that an expression just is."""
     from sqlglot import exp
 

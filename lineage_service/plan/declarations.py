@@ -7,7 +7,7 @@ from functools import partial
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError
-from lineage_service.plan.measures import FUNCTIONS, NoPartialMeasure, measure_of
+from lineage_service.plan.measures import FUNCTIONS, NotMergeable, parse_measure
 from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow
@@ -65,26 +65,26 @@ def _query(query: WorkloadQuery, schema: Schema, loaded: LoadedWorkflow, index: 
         return loaded.marks.at("lineage", "workload", index, *path)
 
     if query.where is not None:
-        yield from _prepared(query.where, schema, at("where"))
+        yield from _precomputation_problems(query.where, schema, at("where"))
     for key, columns in (("parameters", query.parameters), ("columns", query.columns)):
         for number, column in enumerate(columns):
             yield from _column(column, schema, at(key, number))
     if isinstance(query.by, Mapping):
         for name, text in query.by.items():
-            yield from _prepared(text, schema, at("by", name))
+            yield from _precomputation_problems(text, schema, at("by", name))
     else:
         for number, column in enumerate(query.by):
             yield from _column(column, schema, at("by", number))
     for name, text in query.measures.items():
-        yield from _prepared(text, schema, at("measures", name), aggregates=True)
+        yield from _precomputation_problems(text, schema, at("measures", name), aggregates=True)
         yield from _measure(name, text, at("measures", name))
 
 
 def _measure(name: str, text: str, position: Position) -> Iterator[Problem]:
     """A measure must be one that can be put together from parts, since a question may start from several rows."""
     try:
-        measure_of(name, text)
-    except NoPartialMeasure:
+        parse_measure(name, text)
+    except NotMergeable:
         message = f"measure '{name}' cannot be prepared: '{text}'; measures here are one of {', '.join(FUNCTIONS)}"
         yield Problem(message, position, "count(DISTINCT …) is possible too; compute others from rows, by parameters")
     except ExpressionError:
@@ -98,7 +98,9 @@ def _column(name: str, schema: Schema, position: Position) -> Iterator[Problem]:
         yield Problem(error.message, position, error.hint)
 
 
-def _prepared(text: str, schema: Schema, position: Position, *, aggregates: bool = False) -> Iterator[Problem]:
+def _precomputation_problems(
+    text: str, schema: Schema, position: Position, *, aggregates: bool = False
+) -> Iterator[Problem]:
     """What is computed ahead must be what would be computed later."""
     found = list(_predicate(text, schema, position, aggregates=aggregates))
     if not found and not Expression(text, position).repeatable:
@@ -112,9 +114,9 @@ def _predicate(text: str, schema: Schema, position: Position, *, aggregates: boo
     except ExpressionError as error:
         yield error.at(position)
         return
-    if expression.windowed or expression.needs_window or (expression.aggregates and not aggregates):
+    if expression.has_over_clause or expression.needs_window or (expression.has_aggregate and not aggregates):
         yield Problem("a predicate or key looks at one row: aggregates and windows are not allowed", position)
-    if aggregates and not expression.aggregates:
+    if aggregates and not expression.has_aggregate:
         yield Problem(f"measure is no aggregate: '{text}'", position)
     for ref in expression.columns:
         yield from _column(ref.parts[0], schema, position)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan import functions
-from lineage_service.plan.bounded_parsing import nesting, parse_statements, room_for
+from lineage_service.plan.bounded_parsing import nesting, parse_statements, recursion_limit_for
 from lineage_service.plan.call_arguments import wrong_arity
 from lineage_service.plan.calls import Unreadable, refuse_calls
 
@@ -39,7 +39,7 @@ class ExpressionError(Exception):
         return Problem(self.message, position, self.hint)
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A column name as Spark SQL reads it back, whatever it contains."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -64,7 +64,7 @@ class Expression:
     def __post_init__(self) -> None:
         if not self.text.strip():
             raise ExpressionError("an expression is empty")
-        self._refuse_what_is_no_scalar()
+        self._refuse_non_scalar()
 
     def __str__(self) -> str:
         return self.text
@@ -120,7 +120,7 @@ class Expression:
         return tuple(ref for ref in dict.fromkeys(refs) if ref in self.columns)
 
     @cached_property
-    def called(self) -> tuple[str, ...]:
+    def function_names(self) -> tuple[str, ...]:
         """Names of the functions it calls, in lower case, with and without parentheses."""
         tokens, names = self.tokens, []
         for index, token in enumerate(tokens):
@@ -133,8 +133,8 @@ class Expression:
         return tuple(names)
 
     @property
-    def aggregates(self) -> bool:
-        return any(name in functions.AGGREGATES for name in self.called) and not self.windowed
+    def has_aggregate(self) -> bool:
+        return any(name in functions.AGGREGATES for name in self.function_names) and not self.has_over_clause
 
     @property
     def nests_aggregates(self) -> bool:
@@ -148,25 +148,25 @@ class Expression:
         return any(inner is not call for call in calls(self.tree) for inner in calls(call))
 
     @property
-    def windowed(self) -> bool:
+    def has_over_clause(self) -> bool:
         return any(token.token_type.name == "OVER" for token in self.tokens)
 
     @property
     def needs_window(self) -> bool:
-        return any(name in functions.WINDOW_ONLY for name in self.called) and not self.windowed
+        return any(name in functions.WINDOW_ONLY for name in self.function_names) and not self.has_over_clause
 
     @property
     def repeatable(self) -> bool:
         """Whether reading the same rows again surely gives the same value: only known functions qualify."""
         known = functions.KNOWN - functions.NOT_REPEATABLE
-        return all(name in known for name in self.called if name not in _SYNTAX)
+        return all(name in known for name in self.function_names if name not in _SYNTAX)
 
     @property
-    def generates(self) -> bool:
+    def is_generator(self) -> bool:
         """Whether it may give several rows for one."""
-        return any(name in functions.GENERATORS for name in self.called)
+        return any(name in functions.GENERATORS for name in self.function_names)
 
-    def _refuse_what_is_no_scalar(self) -> None:
+    def _refuse_non_scalar(self) -> None:
         from sqlglot import exp
 
         try:
@@ -220,7 +220,7 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     try:
         return tuple(Spark().tokenize(text))
     except SqlglotError as error:
-        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", _first_line(error)) from None
+        raise ExpressionError(f"cannot read the expression '{shorten_text(text)}'", _first_line(error)) from None
 
 
 @lru_cache(maxsize=4096)
@@ -231,14 +231,14 @@ def _tree(text: str) -> exp.Expr:
     readable = _with_quoted_sides(text)
     levels = nesting(["" if token.token_type.name == "STRING" else token.text.lower() for token in tokens_of(text)])
     try:
-        with room_for(levels):
+        with recursion_limit_for(levels):
             found = [tree for tree in parse_statements(readable, Spark()) if tree is not None]
     except SqlglotError as error:
         hint = _foreign_hint(tokens_of(text)) or _first_line(error)
-        raise ExpressionError(f"cannot read the expression '{shortened(text)}'", hint) from None
+        raise ExpressionError(f"cannot read the expression '{shorten_text(text)}'", hint) from None
     except RecursionError:
         raise ExpressionError(
-            f"the expression is nested too deeply to be read: '{shortened(text)}'",
+            f"the expression is nested too deeply to be read: '{shorten_text(text)}'",
             "compute its inner parts first, as columns of a step with `op: with_columns`",
         ) from None
     if not found:
@@ -261,7 +261,7 @@ def _with_quoted_sides(text: str) -> str:
     pieces, end, tokens = [], 0, tokens_of(text)
     for token, after in pairwise(tokens):
         if token.text.lower() in SIDES and after.text == "." and token.token_type.name != "IDENTIFIER":
-            pieces += [text[end : token.start], quoted(token.text.lower())]
+            pieces += [text[end : token.start], quote_identifier(token.text.lower())]
             end = token.end + 1
     return "".join([*pieces, text[end:]])
 
@@ -276,7 +276,7 @@ def _is_aggregate_node(node: exp.Expr) -> bool:
     return isinstance(node, exp.Func) and any(name.lower() in functions.AGGREGATES for name in type(node).sql_names())
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shorten_text(text: str, most: int = 60) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
@@ -339,7 +339,7 @@ def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
             last = _closing(tokens, index + 2)
             left_out = {each.text.lower() for each in tokens[index + 3 : last]}
         kept = [name for name in names if name.lower() not in left_out]
-        pieces += [text[end : token.start], ", ".join(quoted(name) for name in kept)]
+        pieces += [text[end : token.start], ", ".join(quote_identifier(name) for name in kept)]
         end = tokens[last].end + 1
     return "".join([*pieces, text[end:]])
 
@@ -376,7 +376,7 @@ def window_calls(expression: Expression) -> list[WindowCall]:
     return [call for call, _ in _window_calls(expression)]
 
 
-def over_window(expression: Expression, window: str, frame: str = "") -> str:
+def add_over_clauses(expression: Expression, window: str, frame: str = "") -> str:
     """The text with ` OVER (window)` behind each outermost aggregate or window function, with the frame where the
     function takes one."""
     text = expression.text

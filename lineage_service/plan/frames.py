@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lineage_service.errors import Position
-from lineage_service.plan.expressions import Expression, ExpressionError, shortened, tokens_of
+from lineage_service.plan.expressions import Expression, ExpressionError, shorten_text, tokens_of
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -40,7 +40,7 @@ class FrameBound:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class WindowFrame:
     """A frame clause; `text` is what Spark gets."""
 
     text: str
@@ -64,36 +64,36 @@ class Frame:
         return self.lower.offset is not None or self.upper.offset is not None
 
 
-def frame_clause(text: str, position: Position | None) -> Frame:
+def parse_frame(text: str, position: Position | None) -> WindowFrame:
     """ExpressionError for a text that is no frame, or one that Spark refuses whatever the order is."""
     tokens = tokens_of(text)
     words = [token.text.lower() for token in tokens]
     if not words or words[0] not in ("rows", "range"):
         hint = "Spark has ROWS and RANGE" if words[:1] == ["groups"] else _WRITTEN
-        raise ExpressionError(f"no frame: '{shortened(text)}'", hint)
+        raise ExpressionError(f"no frame: '{shorten_text(text)}'", hint)
     if words[1:2] == ["between"]:
-        middle = _middle(tokens)
+        middle = _index_of_and(tokens)
         if middle is None:
-            raise ExpressionError(f"a frame has two bounds: '{shortened(text)}'", _WRITTEN)
-        lower, upper = _bound(text, tokens[2:middle]), _bound(text, tokens[middle + 1 :])
+            raise ExpressionError(f"a frame has two bounds: '{shorten_text(text)}'", _WRITTEN)
+        lower, upper = _parse_bound(text, tokens[2:middle]), _parse_bound(text, tokens[middle + 1 :])
     else:
-        lower, upper = _bound(text, tokens[1:]), FrameBound("here")
+        lower, upper = _parse_bound(text, tokens[1:]), FrameBound("here")
     if lower.kind == "end":
         raise ExpressionError("a frame cannot begin at UNBOUNDED FOLLOWING", _WRITTEN)
     if upper.kind == "start":
         raise ExpressionError("a frame cannot end at UNBOUNDED PRECEDING", _WRITTEN)
     numbers = lower.number, upper.number
     if numbers[0] is not None and numbers[1] is not None and numbers[0] > numbers[1]:
-        raise ExpressionError(f"the frame ends before it begins: '{shortened(text)}'", "put the earlier bound first")
+        raise ExpressionError(f"the frame ends before it begins: '{shorten_text(text)}'", "put the earlier bound first")
     unit = words[0] == "rows"
     for bound in (lower, upper) if unit else ():
         if bound.offset is not None and _is_no_count(bound.offset):
             raise ExpressionError(f"ROWS counts rows, and '{bound.offset}' is no whole number", _WRITTEN)
     # A comment behind it would hide what follows in the text that Spark gets.
-    return Frame(_cut(text, tokens), unit, lower, upper, position)
+    return WindowFrame(_text_of_tokens(text, tokens), unit, lower, upper, position)
 
 
-def _middle(tokens: tuple[Token, ...]) -> int | None:
+def _index_of_and(tokens: tuple[Token, ...]) -> int | None:
     """The AND between the bounds."""
     depth = 0
     for index, token in enumerate(tokens):
@@ -103,23 +103,23 @@ def _middle(tokens: tuple[Token, ...]) -> int | None:
     return None
 
 
-def _bound(text: str, tokens: tuple[Token, ...]) -> FrameBound:
+def _parse_bound(text: str, tokens: tuple[Token, ...]) -> FrameBound:
     words = tuple(token.text.lower() for token in tokens)
     if words in _SPECIAL:
         return FrameBound(_SPECIAL[words])
     if len(words) < 2 or words[-1] not in ("preceding", "following"):
         raise ExpressionError(
-            f"no bound of a frame: '{shortened(_cut(text, tokens)) if tokens else ''}'",
+            f"no bound of a frame: '{shorten_text(_text_of_tokens(text, tokens)) if tokens else ''}'",
             "bounds: UNBOUNDED PRECEDING, n PRECEDING, CURRENT ROW, n FOLLOWING, UNBOUNDED FOLLOWING",
         )
-    offset = _cut(text, tokens[:-1])
+    offset = _text_of_tokens(text, tokens[:-1])
     expression = Expression(offset)
-    if expression.columns or expression.aggregates or expression.needs_window or expression.windowed:
-        raise ExpressionError(f"a bound of a frame is a constant, and '{shortened(offset)}' is not")
+    if expression.columns or expression.has_aggregate or expression.needs_window or expression.has_over_clause:
+        raise ExpressionError(f"a bound of a frame is a constant, and '{shorten_text(offset)}' is not")
     return FrameBound("before" if words[-1] == "preceding" else "after", offset)
 
 
-def _cut(text: str, tokens: tuple[Token, ...]) -> str:
+def _text_of_tokens(text: str, tokens: tuple[Token, ...]) -> str:
     return text[tokens[0].start : tokens[-1].end + 1]
 
 

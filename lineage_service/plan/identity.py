@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from lineage_service.plan.nodes import Aggregate, Distinct, Filter, Limit, Named, Node, Project, Sort, WithColumns
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Limit,
+    NamedExpression,
+    Node,
+    Project,
+    Sort,
+    WithColumns,
+)
 
 
 def identity_columns(node: Node) -> tuple[str, ...] | None:
@@ -15,36 +25,38 @@ def identity_columns(node: Node) -> tuple[str, ...] | None:
         case Filter() | Sort() | Limit():
             return identity_columns(node.input)
         case Project():
-            return _shown(identity_columns(node.input), node.columns, ())
+            return _rename_keys(identity_columns(node.input), node.columns, ())
         case WithColumns():
             replaced = {named.name.lower() for named in node.columns}
             kept = [name for name in node.input.schema.names if name.lower() not in replaced]
-            return _shown(identity_columns(node.input), node.columns, tuple(kept))
+            return _rename_keys(identity_columns(node.input), node.columns, tuple(kept))
         case _:
             return None
 
 
-def shown_above(node: Node, breaker: Node, names: tuple[str, ...]) -> tuple[str, ...] | None:
+def column_names_above(node: Node, breaker: Node, names: tuple[str, ...]) -> tuple[str, ...] | None:
     """Columns of a breaker under the names that a node above it shows them by; None where one is not shown, or where
     anything but filters, projections and orders lies between the two."""
     match node:
         case _ if node.id == breaker.id:
             return names
         case Filter() | Sort():
-            return shown_above(node.input, breaker, names)
+            return column_names_above(node.input, breaker, names)
         case Project():
-            return _shown(shown_above(node.input, breaker, names), node.columns, ())
+            return _rename_keys(column_names_above(node.input, breaker, names), node.columns, ())
         case WithColumns():
             replaced = {named.name.lower() for named in node.columns}
             kept = [name for name in node.input.schema.names if name.lower() not in replaced]
-            return _shown(shown_above(node.input, breaker, names), node.columns, tuple(kept))
+            return _rename_keys(column_names_above(node.input, breaker, names), node.columns, tuple(kept))
         case _:
             return None
 
 
-def _shown(keys: tuple[str, ...] | None, columns: tuple[Named, ...], kept: tuple[str, ...]) -> tuple[str, ...] | None:
+def _rename_keys(
+    keys: tuple[str, ...] | None, columns: tuple[NamedExpression, ...], kept: tuple[str, ...]
+) -> tuple[str, ...] | None:
     """The keys under the names that they go on with; None where one does not."""
-    if keys is None or any(named.expression.generates for named in columns):
+    if keys is None or any(named.expression.is_generator for named in columns):
         return None
     names = {name.lower(): name for name in kept}
     for named in columns:

@@ -10,7 +10,7 @@ FUNCTIONS = ("sum", "count", "min", "max", "avg")
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MergeableMeasure:
     """An aggregate of one argument (None: of rows), which can be put together from parts."""
 
     name: str
@@ -24,11 +24,11 @@ class Measure:
         return f"{self.function}({'DISTINCT ' if self.distinct else ''}{inner})"
 
 
-class NoPartialMeasure(Exception):
+class NotMergeable(Exception):
     """An aggregate that cannot be put together from parts."""
 
 
-def measure_of(name: str, text: str) -> Measure:
+def parse_measure(name: str, text: str) -> MergeableMeasure:
     """A measure of a declared question; NoPartialMeasure where it is no single known aggregate."""
     from sqlglot import exp
 
@@ -40,20 +40,20 @@ def measure_of(name: str, text: str) -> Measure:
     inside = text.strip()
     opening = inside.find("(")
     if function is None or inside[:opening].strip().lower() != function or not inside.endswith(")"):
-        raise NoPartialMeasure
+        raise NotMergeable
     argument = inside[opening + 1 : -1].strip()
     inner = tree.this
     if function == "count" and isinstance(inner, exp.Star):
-        return Measure(name, "count", None)
+        return MergeableMeasure(name, "count", None)
     if function == "count" and isinstance(inner, exp.Literal):
-        return Measure(name, "count", None)
+        return MergeableMeasure(name, "count", None)
     distinct = isinstance(inner, exp.Distinct)
     if (distinct and len(inner.expressions) != 1) or not argument:
-        raise NoPartialMeasure
+        raise NotMergeable
     if function in ("min", "max", "count") and tree.expressions:
-        raise NoPartialMeasure
+        raise NotMergeable
     if distinct:
         if function != "count":
-            raise NoPartialMeasure
+            raise NotMergeable
         argument = argument[len("distinct") :].strip()
-    return Measure(name, function, argument, distinct)
+    return MergeableMeasure(name, function, argument, distinct)

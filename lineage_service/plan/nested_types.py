@@ -18,7 +18,7 @@ def struct_fields(kind: str | None) -> dict[str, str] | None:
     """The fields of a struct by their names in lower case; None where it is no struct, or they are not known."""
     if constructor(kind) != "struct":
         return None
-    parts = _arguments(str(kind))
+    parts = _type_arguments(str(kind))
     found = [match for part in parts or () if (match := _FIELD.match(part))]
     if parts is None or len(found) != len(parts):
         return None
@@ -34,7 +34,7 @@ def field_type(kind: str | None, fields: Sequence[str]) -> str | None:
 
 def exploded_type(kind: str | None) -> str | None:
     """The type of what `explode` gives of an array or a map, where it is known."""
-    parts = _arguments(str(kind)) or []
+    parts = _type_arguments(str(kind)) or []
     if constructor(kind) == "array" and len(parts) == 1:
         return parts[0].strip()
     if constructor(kind) == "map" and len(parts) == 2:
@@ -46,16 +46,16 @@ def _bare(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
-def _arguments(kind: str) -> list[str] | None:
+def _type_arguments(kind: str) -> list[str] | None:
     """What stands between the outermost < and >, cut at its commas; None where there is no such pair."""
     text = kind.strip()
     start = text.find("<")
     if start < 0 or not text.endswith(">"):
         return None
-    return list(_cut(text[start + 1 : -1]))
+    return list(_split_at_commas(text[start + 1 : -1]))
 
 
-def _cut(text: str) -> Iterator[str]:
+def _split_at_commas(text: str) -> Iterator[str]:
     depth, begin = 0, 0
     for match in re.finditer(r"`(?:[^`]|``)*`|[<(]|[>)]|,", text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(match[0], 0)

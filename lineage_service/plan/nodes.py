@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from lineage_service.errors import Position, Problem, listed
+from lineage_service.errors import Position, Problem, join_names
 from lineage_service.plan.call_arguments import family, split_hint
-from lineage_service.plan.conjuncts import KeyedCondition, Side, keyed_condition
+from lineage_service.plan.conjuncts import EquiCondition, Side, parse_equi_condition
 from lineage_service.plan.expressions import (
     ColumnRef,
     Expression,
     SortKey,
-    shortened,
+    shorten_text,
     window_calls,
     with_stars_expanded,
 )
-from lineage_service.plan.frames import Frame
+from lineage_service.plan.frames import WindowFrame
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
-from lineage_service.plan.readable import no_predicate, type_in, unreadable
+from lineage_service.plan.readable import column_type, expression_problems, predicate_faults
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
 from lineage_service.plan.window_measures import GROUPING, window_call_faults
 
@@ -41,7 +41,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedExpression:
     """An expression and the name its value gets."""
 
     name: str
@@ -58,8 +58,8 @@ class Base(ABC):
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        for expression, schema in self.evaluated():
-            problems += unreadable(expression, schema)
+        for expression, schema in self.expressions_with_schemas():
+            problems += expression_problems(expression, schema)
         problems += [Problem(error.message, position or self.position, error.hint) for error, position in self.faults()]
         if not problems:
             try:
@@ -79,7 +79,7 @@ class Base(ABC):
     def schema(self) -> Schema:
         """The columns it gives."""
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         """Each expression with the schema its columns must come from."""
         yield from ()
 
@@ -90,7 +90,7 @@ class Base(ABC):
     @property
     def repeatable(self) -> bool:
         """Whether this operator alone, given the same rows, surely gives the same rows again."""
-        return all(expression.repeatable for expression, _ in self.evaluated())
+        return all(expression.repeatable for expression, _ in self.expressions_with_schemas())
 
 
 def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
@@ -101,12 +101,12 @@ def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnErr
             yield error, None
 
 
-def _typed(named: Named, schema: Schema) -> Column:
+def _output_column(named: NamedExpression, schema: Schema) -> Column:
     """A column or field that merely passes through keeps its type; of anything else only Spark knows it."""
     refs = named.expression.columns
     if len(refs) == 1 and len(named.expression.tokens) == 2 * len(refs[0].parts) - 1:
         column, *fields = refs[0].parts
-        return Column(named.name, field_type(type_in(schema, column), fields))
+        return Column(named.name, field_type(column_type(schema, column), fields))
     return Column(named.name)
 
 
@@ -172,35 +172,35 @@ class Source(Base):
 class Filter(_Unary):
     where: Expression
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         yield self.where, self.input.schema
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
-        yield from no_predicate(self.where, self.input.schema)
+        yield from predicate_faults(self.where, self.input.schema)
 
 
 @dataclass(frozen=True, eq=False)
 class Project(_Unary):
-    columns: tuple[Named, ...]
+    columns: tuple[NamedExpression, ...]
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema(tuple(_typed(named, self.input.schema) for named in self.columns))
+        return Schema(tuple(_output_column(named, self.input.schema) for named in self.columns))
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for named in self.columns:
             yield named.expression, self.input.schema
 
 
 @dataclass(frozen=True, eq=False)
 class WithColumns(_Unary):
-    columns: tuple[Named, ...]
+    columns: tuple[NamedExpression, ...]
 
     @cached_property
     def schema(self) -> Schema:
-        return self.input.schema.with_replaced(_typed(named, self.input.schema) for named in self.columns)
+        return self.input.schema.with_replaced(_output_column(named, self.input.schema) for named in self.columns)
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for named in self.columns:
             yield named.expression, self.input.schema
 
@@ -209,22 +209,22 @@ class WithColumns(_Unary):
 class Aggregate(_Unary):
     """Groups by keys; with no keys, one row over everything, also over nothing."""
 
-    keys: tuple[Named, ...]
-    measures: tuple[Named, ...]
+    keys: tuple[NamedExpression, ...]
+    measures: tuple[NamedExpression, ...]
 
     @cached_property
     def schema(self) -> Schema:
-        keys = tuple(_typed(named, self.input.schema) for named in self.keys)
+        keys = tuple(_output_column(named, self.input.schema) for named in self.keys)
         return Schema(keys + tuple(Column(named.name) for named in self.measures))
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for named in (*self.keys, *self.measures):
             yield named.expression, self.input.schema
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         keys = {ref.parts[0].lower() for named in self.keys for ref in named.expression.columns if len(ref.parts) == 1}
         for measure in self.measures:
-            for name in sorted(GROUPING & set(measure.expression.called)):
+            for name in sorted(GROUPING & set(measure.expression.function_names)):
                 message = f"measure '{measure.name}': {name}() tells of grouping sets, and `by` is one set"
                 yield ColumnError(message), measure.expression.position
             for ref in measure.expression.bare_columns:
@@ -242,7 +242,7 @@ class Aggregate(_Unary):
 class Distinct(_Unary):
     @property
     def schema(self) -> Schema:
-        return Schema(self.input.schema.readable(), known=self.input.schema.known)
+        return Schema(self.input.schema.unambiguous_columns(), known=self.input.schema.known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,14 +311,16 @@ class Join(_Binary):
         )
 
     @cached_property
-    def keyed(self) -> KeyedCondition | None:
+    def equi_condition(self) -> EquiCondition | None:
         """`on` or `using` as equal keys and one-sided conditions, or None where it is anything else."""
         if self.using:
-            pairs = tuple((f"left.`{_escaped(name)}`", f"right.`{_escaped(name)}`") for name in self.using)
-            return KeyedCondition(pairs, (), ())
+            pairs = tuple(
+                (f"left.`{_escape_backticks(name)}`", f"right.`{_escape_backticks(name)}`") for name in self.using
+            )
+            return EquiCondition(pairs, (), ())
         if self.on is None or not (self.left.schema.known and self.right.schema.known):
             return None
-        return keyed_condition(self.on, self.side_of)
+        return parse_equi_condition(self.on, self.side_of)
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing(self.using, self.left.schema)
@@ -336,12 +338,12 @@ class Join(_Binary):
         return self.on is None or self.on.repeatable
 
 
-def _escaped(name: str) -> str:
+def _escape_backticks(name: str) -> str:
     return name.replace("`", "``")
 
 
 @dataclass(frozen=True, eq=False)
-class _ByName(Base):
+class _SetOperation(Base):
     """A set operation: columns are matched by name, in the order of the first input."""
 
     @cached_property
@@ -357,7 +359,7 @@ class _ByName(Base):
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         for node in self.inputs:
             try:
-                node.schema.readable()
+                node.schema.unambiguous_columns()
             except ColumnError as error:
                 yield error, None
         known = [node for node in self.inputs if node.schema.known]
@@ -367,8 +369,8 @@ class _ByName(Base):
             if first.keys() != other.keys():
                 lacking = [first[name] for name in first if name not in other]
                 extra = [other[name] for name in other if name not in first]
-                said = [f"'{node.step}' lacks {listed(lacking)}"] if lacking else []
-                said += [f"'{node.step}' also has {listed(extra)}"] if extra else []
+                said = [f"'{node.step}' lacks {join_names(lacking)}"] if lacking else []
+                said += [f"'{node.step}' also has {join_names(extra)}"] if extra else []
                 yield (
                     ColumnError(
                         f"'{known[0].step}' and '{node.step}' have unlike columns: {'; '.join(said)}",
@@ -379,7 +381,7 @@ class _ByName(Base):
 
 
 @dataclass(frozen=True, eq=False)
-class Union(_ByName):
+class Union(_SetOperation):
     """Union all; a set union is a Distinct over it."""
 
     branches: tuple[Node, ...]
@@ -390,12 +392,12 @@ class Union(_ByName):
 
 
 @dataclass(frozen=True, eq=False)
-class Intersect(_Binary, _ByName):
+class Intersect(_Binary, _SetOperation):
     all: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Difference(_Binary, _ByName):
+class Difference(_Binary, _SetOperation):
     all: bool
 
 
@@ -403,19 +405,19 @@ class Difference(_Binary, _ByName):
 class Window(_Unary):
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
-    measures: tuple[Named, ...]
-    frame: Frame | None = None
+    measures: tuple[NamedExpression, ...]
+    frame: WindowFrame | None = None
 
     @cached_property
     def schema(self) -> Schema:
         return self.input.schema.with_replaced(Column(named.name) for named in self.measures)
 
-    def by_position(self, measure: Named) -> bool:
+    def by_position(self, measure: NamedExpression) -> bool:
         """Whether the step's frame makes a measure depend on the order of rows that are equal in `order_by`."""
         framed = self.frame is not None and self.frame.by_position
         return framed and any(call.takes_a_frame for call in window_calls(measure.expression))
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.order_by:
             yield key.expression, self.input.schema
         for named in self.measures:
@@ -425,14 +427,14 @@ class Window(_Unary):
         yield from _missing(self.partition_by, self.input.schema)
         for measure in self.measures:
             # An OVER of its own is refused elsewhere, and its functions are none of this window's.
-            for call in window_calls(measure.expression) if not measure.expression.windowed else ():
+            for call in window_calls(measure.expression) if not measure.expression.has_over_clause else ():
                 ordered, framed = bool(self.order_by), self.frame is not None
                 for fault in window_call_faults(measure.name, call, ordered=ordered, framed=framed):
                     yield fault, measure.expression.position
         if self.frame is not None:
             yield from self._frame_faults(self.frame)
 
-    def _frame_faults(self, frame: Frame) -> Iterator[tuple[ColumnError, Position | None]]:
+    def _frame_faults(self, frame: WindowFrame) -> Iterator[tuple[ColumnError, Position | None]]:
         """What Spark refuses of a frame under this order."""
         if frame.rows or frame.whole:
             return
@@ -453,14 +455,14 @@ class Window(_Unary):
         refs = key.expression.columns
         if len(refs) != 1 or key.expression.text.strip("`").lower() != str(refs[0]).lower():
             return None
-        return type_in(self.input.schema, str(refs[0]))
+        return column_type(self.input.schema, str(refs[0]))
 
 
 @dataclass(frozen=True, eq=False)
 class Sort(_Unary):
     by: tuple[SortKey, ...]
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.by:
             yield key.expression, self.input.schema
 
@@ -470,7 +472,7 @@ class Limit(_Unary):
     n: int
     by: tuple[SortKey, ...] = field(default=())
 
-    def evaluated(self) -> Iterator[tuple[Expression, Schema]]:
+    def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.by:
             yield key.expression, self.input.schema
 
@@ -490,14 +492,14 @@ class Explode(_Unary):
     @cached_property
     def schema(self) -> Schema:
         return self.input.schema.with_replaced(
-            (Column(self.alias, exploded_type(type_in(self.input.schema, self.column))),)
+            (Column(self.alias, exploded_type(column_type(self.input.schema, self.column))),)
         )
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
         yield from _missing((self.column,), self.input.schema)
-        kind = type_in(self.input.schema, self.column)
+        kind = column_type(self.input.schema, self.column)
         if constructor(kind) not in (None, "array", "map"):
-            message = f"explode takes an array or a map, and column '{self.column}' is {shortened(str(kind))}"
+            message = f"explode takes an array or a map, and column '{self.column}' is {shorten_text(str(kind))}"
             yield ColumnError(message, _exploded_hint(self.column, kind)), None
 
 

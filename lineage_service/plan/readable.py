@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.errors import Position, Problem, did_you_mean, listed
+from lineage_service.errors import Position, Problem, did_you_mean, join_names
 from lineage_service.plan.call_arguments import family, wrong_types
-from lineage_service.plan.expressions import ColumnRef, Expression, shortened
+from lineage_service.plan.expressions import ColumnRef, Expression, shorten_text
 from lineage_service.plan.nested_types import constructor, struct_fields
 from lineage_service.plan.schema import Column, ColumnError, Schema
 
 
-def unreadable(expression: Expression, schema: Schema) -> list[Problem]:
+def expression_problems(expression: Expression, schema: Schema) -> list[Problem]:
     """Columns that are not there, fields of what has none, and functions over types that they never take."""
     problems = []
     for ref in expression.columns:
@@ -25,7 +25,7 @@ def unreadable(expression: Expression, schema: Schema) -> list[Problem]:
                 message, hint = wrong_field
                 problems.append(Problem(message, expression.position, _qualified_hint(ref, schema) or hint))
     if not problems:
-        wrong = wrong_types(expression.tokens, lambda name: type_in(schema, name))
+        wrong = wrong_types(expression.tokens, lambda name: column_type(schema, name))
         problems += [Problem(message, expression.position, hint) for message, hint in wrong]
     return problems
 
@@ -40,12 +40,14 @@ def _wrong_field(ref: ColumnRef, column: Column) -> tuple[str, str | None] | Non
         if fields is None:
             return None  # arrays and maps have fields too, in Spark
         if name.lower() not in fields:
-            return f"'{ref}': {what} has no field '{name}'; its fields: {listed(fields)}", did_you_mean(name, fields)
+            return f"'{ref}': {what} has no field '{name}'; its fields: {join_names(fields)}", did_you_mean(
+                name, fields
+            )
         kind, what = fields[name.lower()], f"field '{name}'"
     return None
 
 
-def type_in(schema: Schema, name: str) -> str | None:
+def column_type(schema: Schema, name: str) -> str | None:
     """The Spark type of a column, where it is known."""
     column = schema.find(name)
     return column.type if column is not None and not schema.is_ambiguous(name) else None
@@ -67,13 +69,13 @@ def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
     return f"columns are written without the name of their step: {'.'.join(ref.parts[1:])}"
 
 
-def no_predicate(where: Expression, schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
+def predicate_faults(where: Expression, schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
     """A predicate that is nothing but a column of another type than boolean."""
     refs = where.columns
     if [token.token_type.name for token in where.tokens] == ["NUMBER"]:
         yield ColumnError("`where` needs a condition, and this is a number", "compare it with a column"), where.position
     if len(where.tokens) == 1 and len(refs) == 1:
-        kind = type_in(schema, refs[0].parts[0])
+        kind = column_type(schema, refs[0].parts[0])
         if constructor(kind) not in (None, "boolean", "void"):
-            message = f"`where` needs a condition, and column '{refs[0]}' is {shortened(str(kind))}"
+            message = f"`where` needs a condition, and column '{refs[0]}' is {shorten_text(str(kind))}"
             yield ColumnError(message, f"compare it, as in `{refs[0]} = …` or `{refs[0]} is not null`"), where.position

@@ -20,7 +20,7 @@ def nodes_below(node: Node) -> list[Node]:
     return list(found.values())
 
 
-def over(node: Node, inputs: Sequence[Node]) -> Node:
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same operator over other inputs; PlanError where their columns do not fit it."""
     match node:
         case Source():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lineage_service.errors import did_you_mean, listed
+from lineage_service.errors import did_you_mean, join_names
 
 RESERVED = "_rid"
 
@@ -69,7 +69,7 @@ class Schema:
         if self.is_ambiguous(name):
             raise ColumnError(
                 f"column '{name}' is ambiguous: both sides of a join below carry it",
-                f"rename it on one side before the join, or project it away (columns here: {listed(self.names)})",
+                f"rename it on one side before the join, or project it away (columns here: {join_names(self.names)})",
             )
         column = self.find(name)
         if column is not None:
@@ -77,7 +77,7 @@ class Schema:
         if not self.known:
             return Column(name)
         hint = self._dotted_hint(name) or csv_hint(name, self.names) or did_you_mean(name, self.names)
-        raise ColumnError(f"unknown column '{name}'; columns here: {listed(self.names)}", hint)
+        raise ColumnError(f"unknown column '{name}'; columns here: {join_names(self.names)}", hint)
 
     def _dotted_hint(self, name: str) -> str | None:
         """What to write instead of `column.field`, `step.column` or `a, b` where the name of a column is needed."""
@@ -92,7 +92,7 @@ class Schema:
             return f"write each as an entry of its own: [{', '.join(parts)}]"
         return None
 
-    def readable(self) -> tuple[Column, ...]:
+    def unambiguous_columns(self) -> tuple[Column, ...]:
         """All columns, for a step that reads every one of them; ColumnError where one is ambiguous."""
         for name in self.ambiguous:
             self.resolve(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lineage_service.plan.expressions import Expression, ExpressionError, WindowCall, shortened
+from lineage_service.plan.expressions import Expression, ExpressionError, WindowCall, shorten_text
 from lineage_service.plan.functions import AGGREGATES, CHANCE, WINDOW_ONLY
 from lineage_service.plan.schema import ColumnError
 
@@ -40,41 +40,41 @@ def window_call_faults(name: str, call: WindowCall, *, ordered: bool, framed: bo
         key = "order_by" if ordered else "frame"
         hint = "give it a step of its own, with partition_by alone"
         yield ColumnError(f"{what}Spark takes no `{key}` beside {call.name}(), which has an order of its own", hint)
-    arguments = list(_read(call.arguments))
-    nested = [each for one in arguments for each in one.called if each in AGGREGATES | WINDOW_ONLY]
+    arguments = list(_parse_arguments(call.arguments))
+    nested = [each for one in arguments for each in one.function_names if each in AGGREGATES | WINDOW_ONLY]
     if nested:
         hint = "compute the inner one in a step of its own, before this one"
         yield ColumnError(f"{what}{nested[0]}() stands inside of {call.name}()", hint)
-    yield from _no_constant(what, call)
-    yield from _passed_over_by_chance(what, call, arguments)
+    yield from _constant_faults(what, call)
+    yield from _nondeterministic_skip_faults(what, call, arguments)
 
 
-def _read(arguments: Sequence[str]) -> Iterator[Expression]:
+def _parse_arguments(arguments: Sequence[str]) -> Iterator[Expression]:
     """Arguments that are expressions; a `*`, say, is none."""
     for text in arguments:
         try:
             expression = Expression(text)
-            _ = expression.called, expression.columns
+            _ = expression.function_names, expression.columns
         except ExpressionError:
             continue
         yield expression
 
 
-def _no_constant(what: str, call: WindowCall) -> Iterator[ColumnError]:
+def _constant_faults(what: str, call: WindowCall) -> Iterator[ColumnError]:
     place = _CONSTANTS.get(call.name)
     if place is None or len(call.arguments) <= place:
         return
     text = call.arguments[place]
-    for expression in _read([text]):
-        if expression.columns or CHANCE & set(expression.called):
+    for expression in _parse_arguments([text]):
+        if expression.columns or CHANCE & set(expression.function_names):
             which = "its number of groups" if call.name == "ntile" else "its offset"
             yield ColumnError(
-                f"{what}{call.name}() takes a constant as {which}, and '{shortened(text)}' is none",
+                f"{what}{call.name}() takes a constant as {which}, and '{shorten_text(text)}' is none",
                 "write a number, such as 2",
             )
         elif call.name in ("lag", "lead") and _is_no_count(expression):
             yield ColumnError(
-                f"{what}the offset of {call.name}() is a whole number, and '{shortened(text)}' is none",
+                f"{what}the offset of {call.name}() is a whole number, and '{shorten_text(text)}' is none",
                 "write a number, such as 2",
             )
 
@@ -88,10 +88,12 @@ def _is_no_count(expression: Expression) -> bool:
     return kinds[0] in ("STRING", "NULL", "TRUE", "FALSE") or (kinds[0] == "NUMBER" and not bare.isdecimal())
 
 
-def _passed_over_by_chance(what: str, call: WindowCall, arguments: Sequence[Expression]) -> Iterator[ColumnError]:
+def _nondeterministic_skip_faults(
+    what: str, call: WindowCall, arguments: Sequence[Expression]
+) -> Iterator[ColumnError]:
     """Which rows a function passes over is found by its value, which must be the same when it is evaluated again."""
     passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
-    chance = sorted(CHANCE & set(arguments[0].called)) if passes_over and arguments else []
+    chance = sorted(CHANCE & set(arguments[0].function_names)) if passes_over and arguments else []
     if chance:
         yield ColumnError(
             f"{what}the rows that {call.name}() passes over cannot be traced, since {chance[0]}() gives another value "

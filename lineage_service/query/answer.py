@@ -16,7 +16,7 @@ Kind = Literal["rows", "rids", "pairs", "count", "counts", "records"]
 
 
 @dataclass
-class Part:
+class AnswerPart:
     """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off;
     `masked` columns are masks; `notes` say what is not shown of them."""
 
@@ -48,7 +48,7 @@ class Part:
 class Answer:
     """What a question gives. `notes` are for people, `absence` names what only influenced by not matching."""
 
-    parts: list[Part]
+    parts: list[AnswerPart]
     kind: Kind
     notes: list[str] = field(default_factory=list)
     absence: list[str] = field(default_factory=list)
@@ -136,4 +136,4 @@ def records(columns: list[str], rows: list[tuple[Any, ...]], limit: int | None =
         table = pa.table(dict(zip(columns, arrays, strict=True)))
         return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
 
-    return Answer([Part(columns, open_, remaining=remaining)], "records")
+    return Answer([AnswerPart(columns, open_, remaining=remaining)], "records")

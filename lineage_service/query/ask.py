@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.workload import line_to_add
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
-from lineage_service.query.answer import Answer, Kind, Part, records
+from lineage_service.capture.workload import workload_entry
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
+from lineage_service.query.answer import Answer, AnswerPart, Kind, records
 from lineage_service.query.changed_files import changed_files, files_holding, refuse_changed
-from lineage_service.query.contributors import Contributors, Measure, deciding_columns, measure_of
-from lineage_service.query.engine import QueryEngine, reading_index
+from lineage_service.query.contributors import Contributors, RankingMeasure, deciding_columns, measure_of
+from lineage_service.query.engine import QueryEngine, translate_index_errors
 from lineage_service.query.files import HomeFiles, index_files
 from lineage_service.query.folder_values import may_hold
 from lineage_service.query.graph import (
@@ -36,10 +36,10 @@ from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.lookup import Lookups
 from lineage_service.query.masks import NONE, Masks
 from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
-from lineage_service.query.rows import Keyed, Shape, Top, id_part, limit_notes, rows_part
+from lineage_service.query.rows import AnswerShape, Keyed, Top, id_part, limit_notes, rows_part
 from lineage_service.query.selection import HELD, Selection, rids_where
 from lineage_service.query.session import Session
-from lineage_service.query.stale import cut_note, older_windows, stale_readers
+from lineage_service.query.stale import cut_note, older_window_notes, stale_reader_notes
 from lineage_service.query.walk_sql import FEW, Start, WalkSql, walk_sql
 from lineage_service.query.window_counts import rows_behind_window, rows_reading_one
 from lineage_service.store.engine import column
@@ -98,9 +98,9 @@ class Questions:
 
     def _workflow_of(self, run_id: str) -> LoadedWorkflow:
         """The workflow of a run that read nothing of the environment; a home gives one that knows about that."""
-        from lineage_service.spec.loader import loaded_again
+        from lineage_service.spec.loader import load_recorded_workflow
 
-        return loaded_again(self.reader.content(run_id) or "{}", f"run {run_id}")
+        return load_recorded_workflow(self.reader.content(run_id) or "{}", f"run {run_id}")
 
     def close(self) -> None:
         self.session.close()
@@ -110,7 +110,7 @@ class Questions:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def rows(self, dataset: str, selection: Selection, shape: Shape) -> Answer:
+    def rows(self, dataset: str, selection: Selection, shape: AnswerShape) -> Answer:
         found = self.find(dataset)
         start = self.start(found, selection)
         scan = self.scan(found)
@@ -121,9 +121,9 @@ class Questions:
     # --- lineage ----------------------------------------------------------------------------------------------
 
     def lineage(
-        self, dataset: str, direction: Direction, to: Sequence[str] | None, selection: Selection, shape: Shape
+        self, dataset: str, direction: Direction, to: Sequence[str] | None, selection: Selection, shape: AnswerShape
     ) -> Answer:
-        if not selection.given:
+        if not selection.is_specified:
             raise QuestionError("say which rows to start from: rid, key, where or all")
         found = self.find(dataset)
         walked, targets = self.walk_to(found, direction, to)
@@ -136,7 +136,7 @@ class Questions:
             measures = self._measures(targets, shape)
             for target in targets:
                 if shape.top is not None:
-                    part = self._top(answer, found, walked, start, target, shape.top, measures[target], shape)
+                    part = self._ranked_part(answer, found, walked, start, target, shape.top, measures[target], shape)
                 else:
                     part = self._part(walked, start, target, direction, shape)
                 part.absent = self._note_absence(answer, walked, target, found, direction, shape)
@@ -144,19 +144,26 @@ class Questions:
                 self.masks.note_hidden(part.masked)
                 answer.notes += part.notes
                 answer.parts.append(part)
-        answer.notes += self.older_windows(walked, targets, direction)
+        answer.notes += self.older_window_notes(walked, targets, direction)
         answer.notes += limit_notes(shape, counts=to is None)
         if direction == "forward" and (to is None or ALL in to):
-            answer.notes += stale_readers(self.graph, walked, found)
-        answer.notes += self.not_told(found, walked, direction, targets, to)
-        if direction == "backward" and found.role == "source" and not targets and not self.cut(walked.order):
+            answer.notes += stale_reader_notes(self.graph, walked, found)
+        answer.notes += self.omission_notes(found, walked, direction, targets, to)
+        if (
+            direction == "backward"
+            and found.role == "source"
+            and not targets
+            and not self.retention_cut_notes(walked.order)
+        ):
             answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
         if start.table is not None:
             weakref.finalize(answer, self.engine.drop, start.table)
         return answer
 
-    def _part(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> Part:
-        found = self._looked_up(walked, start, target, direction, shape)
+    def _part(
+        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: AnswerShape
+    ) -> AnswerPart:
+        found = self._part_from_index(walked, start, target, direction, shape)
         if found is not None:
             return found
         if shape.count and not shape.pairs:
@@ -168,7 +175,7 @@ class Questions:
         if shape.rids:
             limit = "" if shape.limit is None else f" LIMIT {shape.limit}"
             query = f"SELECT b AS {RID} FROM ({sql.text}) ORDER BY b{limit}"
-            part = Part([RID], lambda: self.engine.stream(query, sql.parameters))
+            part = AnswerPart([RID], lambda: self.engine.stream(query, sql.parameters))
             if shape.limit is not None:
                 total = self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
                 part.remaining = max(0, total - shape.limit)
@@ -176,14 +183,14 @@ class Questions:
         reached = self.engine.keep(f"SELECT b FROM ({sql.text})", sql.parameters)
         return self.rows_of(target, self.scan(target), Start(table=reached), shape)
 
-    def _measures(self, targets: Sequence[DatasetRecord], shape: Shape) -> dict[DatasetRecord, Measure]:
+    def _measures(self, targets: Sequence[DatasetRecord], shape: AnswerShape) -> dict[DatasetRecord, RankingMeasure]:
         """What the rows of each target are ranked by: it must fit all of them before any is read."""
         if shape.top is None:
             return {}
         masked = {each: self.masks.over(each, reveal=shape.reveal) for each in targets}
         return {each: measure_of(shape.top.by, each, self.scan(each), masked[each]) for each in targets}
 
-    def _top(
+    def _ranked_part(
         self,
         answer: Answer,
         found: DatasetRecord,
@@ -191,9 +198,9 @@ class Questions:
         start: Start,
         target: DatasetRecord,
         top: Top,
-        measure: Measure,
-        shape: Shape,
-    ) -> Part:
+        measure: RankingMeasure,
+        shape: AnswerShape,
+    ) -> AnswerPart:
         """The contributors that matter most, those marked that decide a min or max of the rows asked about."""
         deciding: dict[str, str] = {}
         if not shape.influence:  # what has no match decides nothing
@@ -204,7 +211,7 @@ class Questions:
         beside = self.masks.over(found, reveal=shape.reveal) if deciding else NONE
         hidden = [name for name, by in deciding.items() if name.lower() in beside or by.lower() in masked]
         if hidden:
-            answer.notes.append(f"which rows decide {listed(hidden)} is not marked: it is masked")
+            answer.notes.append(f"which rows decide {join_names(hidden)} is not marked: it is masked")
         deciding = {name: by for name, by in deciding.items() if name not in hidden}
         sql = self._walk_sql(walked, start, target, "backward", shape, pairs=bool(deciding))
         ranked = Contributors(
@@ -212,29 +219,29 @@ class Questions:
         )
         return ranked.part(start, sql, top, shape)
 
-    def _looked_up(
-        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape
-    ) -> Part | None:
+    def _part_from_index(
+        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: AnswerShape
+    ) -> AnswerPart | None:
         """One row's answer from one index file; None where it takes more than that."""
         if start.rids is None or len(start.rids) != 1 or shape.pairs or (shape.rids and shape.limit is not None):
             return None
-        ways = self.toward(walked, Place(target.run_id, target.space), direction, absence=shape.influence)
+        ways = self.ways_toward(walked, Place(target.run_id, target.space), direction, absence=shape.influence)
         if len(ways) != 1 or ways[0].hop is None:
             return None
         path = stored_file(ways[0].hop, direction)
         if path is None:
             return None
         near, far = ("a", "b") if direction == "backward" else ("b", "a")
-        with reading_index(self.home.path):
+        with translate_index_errors(self.home.path):
             ids = self.lookups.ids(index_files(self.home.absolute(path)), near, far, start.rids[0])
         if shape.count:
             return records(["count"], [(len(ids),)]).parts[0]
         if shape.rids:
             return id_part(ids)
-        keyed = self.by_key(ways[0], start.rids) if direction == "backward" else None
+        keyed = self.key_scan(ways[0], start.rids) if direction == "backward" else None
         return self.rows_of(target, self.scan(target), Start(ids=ids), shape, keyed)
 
-    def by_key(self, way: Way, rids: Sequence[int]) -> Keyed | None:
+    def key_scan(self, way: Way, rids: Sequence[int]) -> Keyed | None:
         """How rows behind these are found by the keys that they show; None where there is no such way."""
         columns = key_columns(way)
         return None if columns is None else lambda: keyed_rows(way, self._keys(way.start, columns, rids), self.files)
@@ -244,21 +251,21 @@ class Questions:
         scan = self.scan_at(place)
         names, wanted = ", ".join(map(column, columns)), ", ".join(map(str, rids))
         if scan.version.rows <= HELD:
-            rows = self.engine.held(scan.nan_safe(scan.select()))
+            rows = self.engine.held_table(scan.nan_safe(scan.select()))
             return self.engine.rows(f"SELECT {names} FROM {rows} WHERE {RID} IN ({wanted})")
         positions = [position for rid in rids if (position := scan.position(rid)) is not None]
         return self.engine.rows(f"SELECT {names} FROM ({scan.select_positions(positions, columns)})")
 
-    def _pairs_part(self, sql: WalkSql, direction: Direction, shape: Shape) -> Part:
+    def _pairs_part(self, sql: WalkSql, direction: Direction, shape: AnswerShape) -> AnswerPart:
         out, rid = ("a", "b") if direction == "backward" else ("b", "a")
         role = ", CASE role WHEN 0 THEN 'own' WHEN 1 THEN 'peer' ELSE 'absence' END AS role" if shape.roles else ""
         order = "" if sql.presorted and direction == "backward" else f" ORDER BY {out}, {rid}"
         query = f"SELECT {out} AS out_rid, {rid} AS rid{role} FROM ({sql.text}){order}"
         columns = ["out_rid", "rid", *(["role"] if shape.roles else [])]
-        return Part(columns, lambda: self.engine.stream(query, sql.parameters))
+        return AnswerPart(columns, lambda: self.engine.stream(query, sql.parameters))
 
     def _counts(
-        self, walked: Walk, start: Start, targets: list[DatasetRecord], direction: Direction, shape: Shape
+        self, walked: Walk, start: Start, targets: list[DatasetRecord], direction: Direction, shape: AnswerShape
     ) -> Answer:
         counted = []
         for target in targets:
@@ -267,13 +274,15 @@ class Questions:
         answer.kind = "counts"
         answer.absence = [each.full_name for each in targets if not self._contributes(walked, each, direction)]
         if answer.absence and not shape.influence:
-            answer.notes.append(f"only by absence of a match: {listed(answer.absence)}")
+            answer.notes.append(f"only by absence of a match: {join_names(answer.absence)}")
         return answer
 
-    def _total(self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape) -> int:
+    def _total(
+        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: AnswerShape
+    ) -> int:
         """How many rows of a dataset are reached."""
         place = Place(target.run_id, target.space)
-        ways = self.toward(walked, place, direction, absence=shape.influence)
+        ways = self.ways_toward(walked, place, direction, absence=shape.influence)
         count = rows_behind_window if direction == "backward" else rows_reading_one
         counted = count(ways, start, walked.start, place, self.files)
         if counted is not None:
@@ -282,31 +291,38 @@ class Questions:
         return self.engine.scalar(f"SELECT count(*) FROM ({sql.text})", sql.parameters)
 
     def _walk_sql(
-        self, walked: Walk, start: Start, target: DatasetRecord, direction: Direction, shape: Shape, *, pairs: bool
+        self,
+        walked: Walk,
+        start: Start,
+        target: DatasetRecord,
+        direction: Direction,
+        shape: AnswerShape,
+        *,
+        pairs: bool,
     ) -> WalkSql:
         place = Place(target.run_id, target.space)
-        ways = self.toward(walked, place, direction, absence=shape.influence)
+        ways = self.ways_toward(walked, place, direction, absence=shape.influence)
         return self.walk_sql(ways, start, walked.start, place, direction, pairs=pairs)
 
-    def toward(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
+    def ways_toward(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
         """The ways that lead to a place, and to its rows wherever else they were read. QuestionError where some of them
         were not kept: what is left would be taken for all; of a walk that shows those, they are given too."""
-        missing = [] if walked.pruned else self._missing(walked, target, direction, absence=absence)
+        missing = [] if walked.pruned else self._unkept_ways(walked, target, direction, absence=absence)
         if missing:
-            raise self._not_kept(walked, target, direction, missing)
-        return self._leading(walked, target, direction, absence=absence)
+            raise self._unkept_error(walked, target, direction, missing)
+        return self._ways_to(walked, target, direction, absence=absence)
 
-    def _leading(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
+    def _ways_to(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
         if direction == "backward":
             walked = walked.ending_at(self.graph, target)
-        return walked.toward(target, absence=absence)
+        return walked.ways_toward(target, absence=absence)
 
-    def _missing(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
+    def _unkept_ways(self, walked: Walk, target: Place, direction: Direction, *, absence: bool) -> list[Way]:
         """The ways to a place over what was not kept, with all that is before and behind; none where all was kept."""
-        ways = self._leading(self._with_missing(walked, direction), target, direction, absence=absence)
+        ways = self._ways_to(self._walk_with_pruned(walked, direction), target, direction, absence=absence)
         return ways if any(is_missing(way, direction) for way in ways) else []
 
-    def _with_missing(self, walked: Walk, direction: Direction) -> Walk:
+    def _walk_with_pruned(self, walked: Walk, direction: Direction) -> Walk:
         """The same walk over what was not kept too."""
         if self._walked is None or self._walked[0] is not walked:
             again = walked
@@ -317,7 +333,7 @@ class Questions:
 
     def _contributes(self, walked: Walk, target: DatasetRecord, direction: Direction) -> bool:
         """Whether a dataset is reached by rows, and not by absence alone."""
-        return bool(self.toward(walked, Place(target.run_id, target.space), direction, absence=False))
+        return bool(self.ways_toward(walked, Place(target.run_id, target.space), direction, absence=False))
 
     def walk_sql(
         self,
@@ -358,7 +374,7 @@ class Questions:
             near = walk(self.graph, begin, direction, links=False)
             found = [self._in_own_run(name, start, near) for name in dict.fromkeys(to)]
             inside = [each for each in found if each is not None]
-            if len(inside) == len(found) and self.graph.is_alone(start.run_id):
+            if len(inside) == len(found) and self.graph.is_self_contained(start.run_id):
                 return near, inside
         walked = self.walk_all(begin, direction, to)
         return walked, self._targets(start, walked, direction, to)
@@ -412,7 +428,7 @@ class Questions:
 
     def _reachable(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[DatasetRecord]:
         """Datasets on the way; forward, those of each workflow's latest run, and of the start's own."""
-        places = walked.reached(absence=True)
+        places = walked.reachable_places(absence=True)
         found = [each for place in walked.order if place in places for each in self.graph.datasets_at(place)]
         if direction == "backward":
             return found
@@ -435,13 +451,13 @@ class Questions:
             each for each in pool if asked.matches(each) and (each.run_id, each.space) != (start.run_id, start.space)
         ]
         matches = [each for each in matches if each.run_id == start.run_id] or without_readers(matches)
-        matches = self.of_same_rows(matches)
+        matches = self.latest_of_same_rows(matches)
         if len({(each.run_id, each.space) for each in matches}) == 1:
             return matches[0]
         if matches:
             names = [f"{each.full_name}@{each.run_id}" for each in matches]
-            raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
-        complete = self._with_missing(walked, direction)
+            raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
+        complete = self._walk_with_pruned(walked, direction)
         self._refuse_pruned(asked, walked, complete, direction)
         named = find_dataset(self.reader, name, str(self.home.path))  # says so where there is no such dataset at all
         if direction == "backward":
@@ -451,18 +467,22 @@ class Questions:
         if direction == "forward":  # the message tells of all that is linked
             walked = self.walk_all(walked.start, direction)
             reachable = self._reachable(start, walked, direction)
-        stale = stale_readers(self.graph, walked, start) if direction == "forward" else self.cut(walked.order)
+        stale = (
+            stale_reader_notes(self.graph, walked, start)
+            if direction == "forward"
+            else self.retention_cut_notes(walked.order)
+        )
         self._refuse_uncaptured(start, reachable)
         names = list(dict.fromkeys(each.full_name for each in reachable))
         raise QuestionError(
-            f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {listed(names)}",
+            f"'{start.full_name}' and '{name}' are not linked in these runs; linked: {join_names(names)}",
             hint=next(iter(stale), None) or did_you_mean(name, [each.name for each in reachable]),
         )
 
-    def of_same_rows(self, matches: list[DatasetRecord]) -> list[DatasetRecord]:
+    def latest_of_same_rows(self, matches: list[DatasetRecord]) -> list[DatasetRecord]:
         """The latest of datasets that all have the very same rows; else all of them."""
         places = list(dict.fromkeys(Place(each.run_id, each.space) for each in matches))
-        both = [self.graph.shared(places[0], other) for other in places[1:]]
+        both = [self.graph.shared_rows(places[0], other) for other in places[1:]]
         if not both or not all(each is not None and each.all for each in both):
             return matches
         latest = max(places, key=lambda place: (self.graph.held_since(place.run_id), place.run_id))
@@ -487,19 +507,19 @@ class Questions:
         places = [place for place in complete.order if place != complete.start]
         for each in (each for place in places for each in self.graph.datasets_at(place) if asked.matches(each)):
             target = Place(each.run_id, each.space)
-            missing = self._missing(walked, target, direction, absence=True)
+            missing = self._unkept_ways(walked, target, direction, absence=True)
             if missing:
-                raise self._not_kept(walked, target, direction, missing)
+                raise self._unkept_error(walked, target, direction, missing)
 
-    def _not_kept(self, walked: Walk, target: Place, direction: Direction, ways: Sequence[Way]) -> QuestionError:
+    def _unkept_error(self, walked: Walk, target: Place, direction: Direction, ways: Sequence[Way]) -> QuestionError:
         """Names the first of the ways that was not kept, and what keeps all of its run."""
         missing = [way for way in ways if is_missing(way, direction)]
         run_id = missing[0].start.run_id
         start, end = (self.graph.datasets_at(place)[0] for place in (walked.start, target))
-        crossed = dict.fromkeys(_crossed(ways, way) for way in missing if way.start.run_id == run_id)
+        crossed = dict.fromkeys(_run_entry_and_exit(ways, way) for way in missing if way.start.run_id == run_id)
         ends = [(self.graph.datasets_at(near)[0], self.graph.datasets_at(far)[0]) for near, far in crossed]
         beside = [far.full_name for _, far in ends if far != end] if ends[0][0] == start else [ends[0][0].full_name]
-        way = f", by way of {listed(beside)}," if beside else ""
+        way = f", by way of {join_names(beside)}," if beside else ""
         what = f"lineage {'from' if direction == 'backward' else 'of'} '{start.full_name}' to '{end.full_name}'{way}"
         if any(
             each.hop is not None and each.hop.form == UNCAPTURED and each.start.run_id == run_id for each in missing
@@ -508,27 +528,27 @@ class Questions:
                 f"{what} is not known: run '{run_id}' was made with capture off and has no lineage",
                 hint="run it again with --capture auto, and then what reads it",
             )
-        names = [each.name for each in self.reader.prepared(run_id)]
-        lines = "\n".join(line_to_add(direction, near.name, far.name) for near, far in ends)
+        names = [each.name for each in self.reader.prepared_questions(run_id)]
+        lines = "\n".join(workload_entry(direction, near.name, far.name) for near, far in ends)
         return QuestionError(
-            f"{what} was pruned in run '{run_id}': its workload declares other questions ({listed(names)})",
+            f"{what} was pruned in run '{run_id}': its workload declares other questions ({join_names(names)})",
             hint=f"add this to `lineage: workload:` and run again:  {lines}",
         )
 
     def partly_known(self, start: DatasetRecord, walked: Walk, direction: Direction) -> dict[DatasetRecord, list[Way]]:
         """Datasets that are linked with one in ways which were not kept, with those ways."""
-        complete = self._with_missing(walked, direction)
+        complete = self._walk_with_pruned(walked, direction)
         if complete is walked:
             return {}
-        kept, found = walked.reached(absence=True), {}
+        kept, found = walked.reachable_places(absence=True), {}
         for each in self._reachable(start, complete, direction):
             place = Place(each.run_id, each.space)
-            missing = self._missing(walked, place, direction, absence=place not in kept)
+            missing = self._unkept_ways(walked, place, direction, absence=place not in kept)
             if missing:
                 found[each] = [way for way in missing if is_missing(way, direction)]
         return found
 
-    def not_told(
+    def omission_notes(
         self,
         start: DatasetRecord,
         walked: Walk,
@@ -539,14 +559,16 @@ class Questions:
         """What to say of datasets that an answer leaves out since lineage was not kept, and of what is gone."""
         everything = to is None or ALL in to
         if direction == "backward":
-            notes = self.cut(walked.order)
+            notes = self.retention_cut_notes(walked.order)
         else:
-            notes = self.cut_behind([start.run_id, *(walked.runs or ())] if everything else [t.run_id for t in targets])
+            notes = self.retention_cut_notes_of_runs(
+                [start.run_id, *(walked.runs or ())] if everything else [t.run_id for t in targets]
+            )
         if everything:
-            notes += self.unkept(start, walked, direction)
+            notes += self.unkept_lineage_notes(start, walked, direction)
         return notes
 
-    def unkept(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[str]:
+    def unkept_lineage_notes(self, start: DatasetRecord, walked: Walk, direction: Direction) -> list[str]:
         """What to say of linked datasets whose lineage was not kept."""
         pruned: dict[str, None] = {}
         off: dict[str, dict[str, None]] = {}
@@ -554,37 +576,42 @@ class Questions:
             runs = [way.start.run_id for way in missing if way.hop is not None and way.hop.form == UNCAPTURED]
             names = off.setdefault(runs[0], {}) if runs else pruned
             names[each.full_name] = None
-        notes = [f"lineage was pruned, since no declared question needs it: {listed(pruned)}"] if pruned else []
+        notes = [f"lineage was pruned, since no declared question needs it: {join_names(pruned)}"] if pruned else []
         return notes + [
-            f"run '{run}' was made with capture off and has no lineage: not told is {listed(names)}"
+            f"run '{run}' was made with capture off and has no lineage: not told is {join_names(names)}"
             for run, names in off.items()
         ]
 
-    def cut(self, places: Iterable[Place]) -> list[str]:
+    def retention_cut_notes(self, places: Iterable[Place]) -> list[str]:
         """What to say of ways back that end where a run is past its retention."""
-        return [cut_note(self.graph.datasets_at(place)[0], run_id) for place, run_id in self._cut_places(places)]
+        return [
+            cut_note(self.graph.datasets_at(place)[0], run_id)
+            for place, run_id in self._places_cut_by_retention(places)
+        ]
 
-    def cut_behind(self, runs: Iterable[str]) -> list[str]:
+    def retention_cut_notes_of_runs(self, runs: Iterable[str]) -> list[str]:
         """The same of all that runs have read, directly or over others."""
-        return [cut_note(source, run_id) for source, run_id in self.cut_sources(self.graph.runs_behind(runs))]
+        return [
+            cut_note(source, run_id) for source, run_id in self.sources_cut_by_retention(self.graph.runs_behind(runs))
+        ]
 
-    def cut_sources(self, runs: Iterable[str]) -> list[tuple[DatasetRecord, str]]:
+    def sources_cut_by_retention(self, runs: Iterable[str]) -> list[tuple[DatasetRecord, str]]:
         """The sources of runs that runs made which are past their retention, with those."""
         places = dict.fromkeys(Place(each.run_id, each.space) for run_id in runs for each in self.graph.sources(run_id))
-        return [(self.graph.datasets_at(place)[0], run_id) for place, run_id in self._cut_places(places)]
+        return [(self.graph.datasets_at(place)[0], run_id) for place, run_id in self._places_cut_by_retention(places)]
 
-    def _cut_places(self, places: Iterable[Place]) -> list[tuple[Place, str]]:
+    def _places_cut_by_retention(self, places: Iterable[Place]) -> list[tuple[Place, str]]:
         if not self.reader.runs(limit=1, status="expired"):
             return []
         sources = [place for place in places if is_source(place)]
         found = [(place, self.scan_at(place).version.expired) for place in sources]
         return [(place, run_id) for place, run_id in found if run_id is not None]
 
-    def older_windows(self, walked: Walk, targets: Sequence[DatasetRecord], direction: Direction) -> list[str]:
+    def older_window_notes(self, walked: Walk, targets: Sequence[DatasetRecord], direction: Direction) -> list[str]:
         """What to say of windows on the way to these datasets that an earlier version captured."""
         places = [Place(each.run_id, each.space) for each in targets]
-        ways = [way for place in places for way in self.toward(walked, place, direction, absence=False)]
-        return older_windows(ways)
+        ways = [way for place in places for way in self.ways_toward(walked, place, direction, absence=False)]
+        return older_window_notes(ways)
 
     def _refuse_uncaptured(self, start: DatasetRecord, reachable: list[DatasetRecord]) -> None:
         run = next((run for run in self.reader.runs_with_prefix(start.run_id) if run.id == start.run_id), None)
@@ -600,7 +627,7 @@ class Questions:
         target: DatasetRecord,
         start: DatasetRecord,
         direction: Direction,
-        shape: Shape,
+        shape: AnswerShape,
     ) -> bool:
         """Whether the two are linked by absence only; the answer says so."""
         if self._contributes(walked, target, direction):
@@ -622,22 +649,24 @@ class Questions:
             found = self.graph.version(dataset.version_id)
             if found is None:
                 raise NotFound(f"version '{dataset.version_id}' is not in the catalog of '{self.home.path}'")
-            version = renamed(found, dataset)
+            version = apply_source_renames(found, dataset)
             paths = tuple(self.home.absolute(file.path) for file in version.files)
             self._scans[key] = VersionScan(version, paths, self.home.absolute)
         return self._scans[key]
 
     def start(self, dataset: DatasetRecord, selection: Selection) -> Start:
-        if not selection.given or selection.all:
+        if not selection.is_specified or selection.all:
             return Start()
         scan = self.scan(dataset)
         if selection.rid is not None:
             self._refuse_unknown_rids(dataset, scan, selection.rid)
         if not selection.reads_rows:
             return Start(rids=selection.rid)
-        return self.start_of(self._where(dataset, self._readable(dataset, scan, selection), selection))
+        return self.start_of(
+            self._rids_by_predicate(dataset, self._scan_for_predicate(dataset, scan, selection), selection)
+        )
 
-    def _readable(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> VersionScan:
+    def _scan_for_predicate(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> VersionScan:
         """The files that a predicate has to look into; SourceError where one of them has changed."""
         import pyarrow as pa
 
@@ -652,7 +681,7 @@ class Questions:
         refuse_changed(dataset, scan, changed, held if selection.rid is not None else None)
         return scan
 
-    def _where(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> pa.Array:
+    def _rids_by_predicate(self, dataset: DatasetRecord, scan: VersionScan, selection: Selection) -> pa.Array:
         """The rids that a predicate takes. A version never changes: of few rows, what was found once is kept, apart for
         questions that reveal."""
         masked = self.masks.over(dataset, reveal=selection.reveal)
@@ -673,8 +702,8 @@ class Questions:
         return Start(table=self.engine.keep_ids(ids))
 
     def rows_of(
-        self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: Shape, keyed: Keyed | None = None
-    ) -> Part:
+        self, dataset: DatasetRecord, scan: VersionScan, start: Start, shape: AnswerShape, keyed: Keyed | None = None
+    ) -> AnswerPart:
         """Rows of a dataset, masked unless the shape reveals them.
 
         `keyed` makes a query that gives the same rows by a scan of the keys behind them.
@@ -689,11 +718,11 @@ class Questions:
             exists = f"rids run from 0 to {end - 1}" if end else "it has no rows"
             gaps = "" if scan.version.is_dense else ", with gaps where rows were removed"
             raise NotFound(
-                f"no row {listed([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
+                f"no row {join_names([str(rid) for rid in missing], 5)} in '{dataset.full_name}': {exists}{gaps}"
             )
 
 
-def _crossed(ways: Sequence[Way], missing: Way) -> tuple[Place, Place]:
+def _run_entry_and_exit(ways: Sequence[Way], missing: Way) -> tuple[Place, Place]:
     """Where ways over one of them come into its run, and where they leave it or end."""
 
     def inside(place: Place, *, ahead: bool) -> Place:
@@ -706,7 +735,7 @@ def _crossed(ways: Sequence[Way], missing: Way) -> tuple[Place, Place]:
     return inside(missing.start, ahead=False), inside(missing.end, ahead=True)
 
 
-def renamed(version: Version, dataset: DatasetRecord) -> Version:
+def apply_source_renames(version: Version, dataset: DatasetRecord) -> Version:
     """Another workflow's output under the names that the reading workflow gives its columns."""
     declared = json.loads(dataset.declared)
     if not declared.get("output") or not declared.get("rename"):
@@ -716,5 +745,5 @@ def renamed(version: Version, dataset: DatasetRecord) -> Version:
     return replace(version, columns=columns)
 
 
-def _kind(shape: Shape) -> Kind:
+def _kind(shape: AnswerShape) -> Kind:
     return "pairs" if shape.pairs else "count" if shape.count else "rids" if shape.rids else "rows"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import ColumnRecord, DatasetRecord
 
-from lineage_service.query.answer import Answer, Part
+from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ COLUMNS = ["dataset", "column", "type", "pii", "computed_from", "influenced_by",
 
 
 @dataclass(frozen=True)
-class _Behind:
+class _ColumnOrigins:
     """What stands behind a column, as `workflow.dataset.column`; None where nobody knows."""
 
     reads: Names | None
@@ -36,7 +36,7 @@ class ColumnListing:
     through: bool = False
     _columns: dict[str, dict[tuple[str, str], ColumnRecord]] = field(default_factory=dict)
     _datasets: dict[str, dict[str, DatasetRecord]] = field(default_factory=dict)
-    _known: dict[tuple[str, str, str], _Behind] = field(default_factory=dict)
+    _known: dict[tuple[str, str, str], _ColumnOrigins] = field(default_factory=dict)
 
     def answer(self, datasets: Iterable[DatasetRecord], limit: int | None = None) -> Answer:
         rows = [row for dataset in datasets for row in self._rows(dataset)]
@@ -51,19 +51,21 @@ class ColumnListing:
             table = pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in shown], schema)
             return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
 
-        return Answer([Part(COLUMNS, open_, remaining=len(rows) - len(shown))], "records")
+        return Answer([AnswerPart(COLUMNS, open_, remaining=len(rows) - len(shown))], "records")
 
     def _rows(self, dataset: DatasetRecord) -> Iterable[tuple[Any, ...]]:
         known = [each for (name, _), each in self._columns_of(dataset.run_id).items() if name == dataset.name]
-        for each in known or self._unrecorded(dataset):
-            further = self.through and (dataset.role != "source" or self._made(dataset, each.name) is not None)
-            behind = self._through(dataset, each) if further else self._direct(dataset, each)
+        for each in known or self._columns_of_older_run(dataset):
+            further = self.through and (
+                dataset.role != "source" or self._upstream_column(dataset, each.name) is not None
+            )
+            behind = self._file_origins(dataset, each) if further else self._direct_origins(dataset, each)
             yield (
-                dataset.full_name, each.name, each.type, each.pii, _listed(behind.reads),
-                _listed(behind.influenced_by), dataset.run_id,
+                dataset.full_name, each.name, each.type, each.pii, _list_or_none(behind.reads),
+                _list_or_none(behind.influenced_by), dataset.run_id,
             )  # fmt: skip
 
-    def _unrecorded(self, dataset: DatasetRecord) -> list[ColumnRecord]:
+    def _columns_of_older_run(self, dataset: DatasetRecord) -> list[ColumnRecord]:
         """Columns of a run that was made before they were kept: what is behind them is not known."""
         version = self.reader.version(dataset.version_id)
         columns = Version.from_json(version.id, version.body).columns if version else ()
@@ -75,56 +77,56 @@ class ColumnListing:
 
     # --- what is behind a column ------------------------------------------------------------------------------
 
-    def _direct(self, dataset: DatasetRecord, column: ColumnRecord) -> _Behind:
+    def _direct_origins(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
         """In the words of its own run; a source's column is that of the output it was read from, if it was one."""
         if dataset.role == "source":
-            made = self._made(dataset, column.name)
-            return _Behind(() if made is None else (f"{made[0].full_name}.{made[1]}",), ())
-        return _Behind(
-            self._spelled(dataset.run_id, _refs(column.reads)),
-            self._spelled(dataset.run_id, _refs(column.influenced_by)),
+            made = self._upstream_column(dataset, column.name)
+            return _ColumnOrigins(() if made is None else (f"{made[0].full_name}.{made[1]}",), ())
+        return _ColumnOrigins(
+            self._qualified_names(dataset.run_id, _refs(column.reads)),
+            self._qualified_names(dataset.run_id, _refs(column.influenced_by)),
         )
 
-    def _spelled(self, run_id: str, refs: Sequence[tuple[str, str]] | None) -> Names | None:
+    def _qualified_names(self, run_id: str, refs: Sequence[tuple[str, str]] | None) -> Names | None:
         if refs is None:
             return None
         names = self._datasets_of(run_id)
         return tuple(f"{names[source].full_name}.{name}" for source, name in refs)
 
-    def _through(self, dataset: DatasetRecord, column: ColumnRecord) -> _Behind:
+    def _file_origins(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
         """Down to files, whatever workflows are between. What is not known further down stays as it is."""
         key = (dataset.run_id, dataset.name, column.name.lower())
         if key not in self._known:
-            self._known[key] = self._followed(dataset, column)
+            self._known[key] = self._trace_to_files(dataset, column)
         return self._known[key]
 
-    def _followed(self, dataset: DatasetRecord, column: ColumnRecord) -> _Behind:
+    def _trace_to_files(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
         if dataset.role == "source":
-            made = self._made(dataset, column.name)
+            made = self._upstream_column(dataset, column.name)
             if made is None:  # a file's own column
-                return _Behind((f"{dataset.full_name}.{column.name}",), ())
+                return _ColumnOrigins((f"{dataset.full_name}.{column.name}",), ())
             below = self._columns_of(made[0].run_id).get((made[0].name, made[1].lower()))
             if below is None or below.reads is None:
-                return _Behind((f"{made[0].full_name}.{made[1]}",), ())
-            return self._through(made[0], below)
+                return _ColumnOrigins((f"{made[0].full_name}.{made[1]}",), ())
+            return self._file_origins(made[0], below)
         reads, influences = _refs(column.reads), _refs(column.influenced_by)
         if reads is None or influences is None:
-            return _Behind(None, None)
-        read, influencing = (self._ends(dataset.run_id, refs) for refs in (reads, influences))
+            return _ColumnOrigins(None, None)
+        read, influencing = (self._origins_of_refs(dataset.run_id, refs) for refs in (reads, influences))
         computed = _unique(each for end in read for each in end.reads or ())
         others = [each for end in read for each in end.influenced_by or ()]
         others += [each for end in influencing for each in (*(end.reads or ()), *(end.influenced_by or ()))]
-        return _Behind(computed, tuple(each for each in _unique(others) if each not in computed))
+        return _ColumnOrigins(computed, tuple(each for each in _unique(others) if each not in computed))
 
-    def _ends(self, run_id: str, refs: Sequence[tuple[str, str]]) -> list[_Behind]:
+    def _origins_of_refs(self, run_id: str, refs: Sequence[tuple[str, str]]) -> list[_ColumnOrigins]:
         """Where columns of a run's sources come from; those of files are ends themselves."""
         datasets, columns = self._datasets_of(run_id), self._columns_of(run_id)
-        return [self._through(datasets[source], columns[source, name.lower()]) for source, name in refs]
+        return [self._file_origins(datasets[source], columns[source, name.lower()]) for source, name in refs]
 
-    def _made(self, source: DatasetRecord, name: str) -> tuple[DatasetRecord, str] | None:
+    def _upstream_column(self, source: DatasetRecord, name: str) -> tuple[DatasetRecord, str] | None:
         """The dataset that a source was when it was read, and the column's name there; None where it was files."""
         makers = self.reader.makers_of([source.version_id])
-        return (makers[0], renamed_back(source, name)) if makers else None
+        return (makers[0], upstream_column_name(source, name)) if makers else None
 
     # --- the catalog, read once -------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class ColumnListing:
         return self._datasets[run_id]
 
 
-def renamed_back(source: DatasetRecord, name: str) -> str:
+def upstream_column_name(source: DatasetRecord, name: str) -> str:
     """The name that a column has in the output that a source reads."""
     rename = json.loads(source.declared).get("rename") or {}
     return next((old for old, new in rename.items() if new.lower() == name.lower()), name)
@@ -154,5 +156,5 @@ def _unique(names: Iterable[str]) -> Names:
     return tuple(dict.fromkeys(names))
 
 
-def _listed(names: Names | None) -> list[str] | None:
+def _list_or_none(names: Names | None) -> list[str] | None:
     return None if names is None else list(names)

@@ -13,12 +13,20 @@ from dataclasses import dataclass, field
 
 from lineage_catalog.records import ColumnRecord, DatasetRecord
 
-from lineage_service.errors import QuestionError, listed
-from lineage_service.query.answer import Part
+from lineage_service.errors import QuestionError, join_names
+from lineage_service.query.answer import AnswerPart
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_measure
 from lineage_service.query.masks import NONE, Masked, shown_columns
-from lineage_service.query.rows import Shape, Top, Wanted, chosen_columns, readable, wanted_of, wanted_rows
+from lineage_service.query.rows import (
+    AnswerShape,
+    RowQuery,
+    Top,
+    chosen_columns,
+    readable,
+    select_rids,
+    select_start_rows,
+)
 from lineage_service.query.session import Session
 from lineage_service.query.walk_sql import Start, WalkSql
 from lineage_service.store.engine import column, literal
@@ -31,7 +39,7 @@ MEASURED = 122_880  # rows that are measured at once
 
 
 @dataclass(frozen=True)
-class Measure:
+class RankingMeasure:
     """A user's measure as SQL, and whether the smallest come first."""
 
     sql: str
@@ -57,19 +65,19 @@ class Contributors:
     asked_scan: VersionScan
     target: DatasetRecord
     scan: VersionScan
-    measure: Measure
+    measure: RankingMeasure
     deciding: Mapping[str, str]
     masked: Masked = NONE
     _tables: list[str] = field(default_factory=list)
 
-    def part(self, start: Start, walked: WalkSql, top: Top, shape: Shape) -> Part:
+    def part(self, start: Start, walked: WalkSql, top: Top, shape: AnswerShape) -> AnswerPart:
         """`walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide."""
         chosen = chosen_columns(self.target, self._names(), shape.columns)
         try:
-            shown, total, extra = self._ranked(start, walked, top)
+            shown, total, extra = self._rank_contributors(start, walked, top)
         finally:
             self._drop()
-        wanted = wanted_rows(
+        wanted = select_rids(
             self.target,
             self.scan,
             self.engine.id_array(f"SELECT b FROM {shown} ORDER BY b"),
@@ -88,27 +96,27 @@ class Contributors:
         names = [RID] if shape.rids else [RID, *extra, *(alias for _, alias in own)]
         remaining = total - self.engine.scalar(f"SELECT count(*) FROM {shown}")
         hidden = () if shape.rids else tuple(name for name in chosen if name.lower() in self.masked)
-        part = Part(names, lambda: self.engine.stream(text), remaining=remaining, masked=hidden)
+        part = AnswerPart(names, lambda: self.engine.stream(text), remaining=remaining, masked=hidden)
         for table in (shown, wanted.table):
             if table is not None:
                 weakref.finalize(part, self.engine.drop, table)
         return part
 
-    def _ranked(self, start: Start, walked: WalkSql, top: Top) -> tuple[str, int, list[str]]:
+    def _rank_contributors(self, start: Start, walked: WalkSql, top: Top) -> tuple[str, int, list[str]]:
         """A table of the rows to show, by id b, how many contribute in all, and the columns that it adds."""
         pairs = self._keep(f"SELECT * FROM ({walked.text})", walked.parameters)
         reached = self._keep(f"SELECT DISTINCT b FROM {pairs}") if self.deciding else pairs
-        wanted = wanted_of(self.engine, self.target, self.scan, Start(table=reached), None)
+        wanted = select_start_rows(self.engine, self.target, self.scan, Start(table=reached), None)
         if wanted.table is not None:
             self._tables.append(wanted.table)
-        measured = self._measured(wanted, reached)
+        measured = self._measure_rows(wanted, reached)
         total = self._total(measured)
         share = "" if total is None else f", round(CAST(measure AS DOUBLE) / {total!r}, 6) AS share"
         best = f"SELECT b FROM {measured} ORDER BY {self.measure.order} LIMIT {top.n}"
         decides = ""
         if self.deciding:
-            marked = self._keep(self._deciding(start, pairs, wanted))
-            best = f"({best}) UNION ({self._always(marked, measured, top)})"
+            marked = self._keep(self._deciding_rows_sql(start, pairs, wanted))
+            best = f"({best}) UNION ({self._guaranteed_deciders(marked, measured, top)})"
             once = f"SELECT DISTINCT b, name, place FROM {marked}"
             names = f"SELECT b, string_agg(name, ', ' ORDER BY place) AS decides FROM ({once}) GROUP BY b"
             decides = f" LEFT JOIN ({names}) d USING (b)"
@@ -118,10 +126,10 @@ class Contributors:
         extra = ["measure", *(["share"] if share else []), *(["decides"] if decides else [])]
         return shown, self.engine.scalar(f"SELECT count(*) FROM {measured}"), extra
 
-    def _measured(self, wanted: Wanted, reached: str) -> str:
+    def _measure_rows(self, wanted: RowQuery, reached: str) -> str:
         """A table of the rows reached, with the user's measure of them: that is for the guarded engine."""
         tables = (reached, wanted.table)
-        with fitting(self.target), readable(self.engine, self.session, self.scan, wanted.query, tables):
+        with prefix_measure_errors(self.target), readable(self.engine, self.session, self.scan, wanted.query, tables):
             query = f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked"
             found = self.session.rows(query, batch=MEASURED)
             self._tables.append(self.engine.keep_rows(found.schema, found.batches()))
@@ -138,12 +146,12 @@ class Contributors:
         )
         return None if found is None else float(found)
 
-    def _deciding(self, start: Start, pairs: str, wanted: Wanted) -> str:
+    def _deciding_rows_sql(self, start: Start, pairs: str, wanted: RowQuery) -> str:
         """Rows (a, b, name, place): row b has the very value that row a shows as its min or max `name`.
 
         Values are compared with what Spark found, so its order is not ours to know: NaN above all, nulls nowhere.
         """
-        rows = wanted_of(self.engine, self.asked, self.asked_scan, start, None)
+        rows = select_start_rows(self.engine, self.asked, self.asked_scan, start, None)
         if rows.table is not None:
             self._tables.append(rows.table)
         asked = self._keep(self.asked_scan.nan_safe(rows.query, list(self.deciding)))
@@ -155,7 +163,7 @@ class Contributors:
             for place, (name, deciding) in enumerate(self.deciding.items())
         )
 
-    def _always(self, marked: str, measured: str, top: Top) -> str:
+    def _guaranteed_deciders(self, marked: str, measured: str, top: Top) -> str:
         """One deciding row of each measure and start row, which is shown whatever its rank; from more start rows than
         are to be shown, one of each measure."""
         starts = self.engine.scalar(f"SELECT count(DISTINCT a) FROM {marked}")
@@ -177,15 +185,15 @@ class Contributors:
             self.engine.drop(self._tables.pop())
 
 
-def measure_of(by: str, target: DatasetRecord, scan: VersionScan, masked: Masked) -> Measure:
+def measure_of(by: str, target: DatasetRecord, scan: VersionScan, masked: Masked) -> RankingMeasure:
     """The measure that a user wrote, for the columns of one dataset. QuestionError where it does not fit them, or reads
     one that is masked."""
-    with fitting(target):
-        return Measure(*checked_measure(by, [*(each.name for each in scan.version.columns), RID], masked))
+    with prefix_measure_errors(target):
+        return RankingMeasure(*checked_measure(by, [*(each.name for each in scan.version.columns), RID], masked))
 
 
 @contextmanager
-def fitting(target: DatasetRecord) -> Iterator[None]:
+def prefix_measure_errors(target: DatasetRecord) -> Iterator[None]:
     """Errors of a measure say for which dataset it was meant."""
     try:
         yield
@@ -208,5 +216,5 @@ def deciding_columns(
             found[each.name] = by
         elif target.run_id != asked.run_id or target.name in (source for source, _ in json.loads(each.reads or "[]")):
             unknown.append(each.name)
-    note = f"which rows of '{target.full_name}' decide {listed(unknown)} is not known exactly, and not marked"
+    note = f"which rows of '{target.full_name}' decide {join_names(unknown)} is not known exactly, and not marked"
     return found, note if unknown else None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.bounded.limits import TIMEOUT_VARIABLE, shown, time_limit
+from lineage_service.bounded.limits import TIMEOUT_VARIABLE, format_bytes, time_limit
 from lineage_service.bounded.watch import WATCH
 from lineage_service.errors import QuestionError, StoreError, did_you_mean
 from lineage_service.settings import command
@@ -47,7 +47,7 @@ class QueryEngine:
 
     def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
         """A query's rows as they come. A cursor is used again once nobody holds the rows that it gave."""
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             if self._cursor is None or self._reading() is not None:
                 self._cursor = self.connection.cursor()
                 self._cursor.execute("SET TimeZone = 'UTC'")  # a setting of each cursor
@@ -56,23 +56,23 @@ class QueryEngine:
         return reader
 
     def scalar(self, query: str, parameters: Sequence[Any] = ()) -> int:
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows that a query gives, where they are few."""
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             return [tuple(row) for row in self.connection.execute(query, list(parameters)).fetchall()]
 
     def text(self, query: str, parameters: Sequence[Any] = ()) -> str:
         """The one text that a query gives."""
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return str(rows[0][0])
 
     def ids(self, query: str, parameters: Sequence[Any] = ()) -> list[int]:
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return [row[0] for row in rows]
 
@@ -80,7 +80,7 @@ class QueryEngine:
         """A temporary table of a query's rows; its name."""
         self._tables += 1
         name = f"kept{self._tables}"
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             self.connection.execute(f"CREATE TABLE {name} AS {query}", list(parameters))
         return name
 
@@ -90,7 +90,7 @@ class QueryEngine:
 
         self._tables += 1
         table = f"kept{self._tables}"
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             self.connection.register(f"{table}_rows", pa.table({"b": ids}))
             self.connection.execute(f"CREATE TABLE {table} AS SELECT b FROM {table}_rows")
             self.connection.unregister(f"{table}_rows")
@@ -100,7 +100,7 @@ class QueryEngine:
         """One column of ids as an Arrow array."""
         import pyarrow as pa
 
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             found = self.connection.sql(query, params=list(parameters)).to_arrow_table().column(0)
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
 
@@ -125,16 +125,16 @@ class QueryEngine:
         return table
 
     def _add(self, how: str, rows: pa.Table) -> None:
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             self.connection.register("rows_given", rows)
             self.connection.execute(f"{how} SELECT * FROM rows_given")
             self.connection.unregister("rows_given")
 
-    def held(self, query: str) -> str:
+    def held_table(self, query: str) -> str:
         """The name of a table of a query's rows, which are few; made when it is first asked for."""
         name = held_name(query)
         if name not in self._held:
-            with translated(self.spill.parent):
+            with translate_duckdb_errors(self.spill.parent):
                 self.connection.execute(f"CREATE TABLE {name} AS {query}")
             self._held.add(name)
         return name
@@ -144,7 +144,7 @@ class QueryEngine:
             self.drop(self._held.pop())
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
+    def within_time_limit(self) -> Iterator[None]:
         """What is asked inside is interrupted after the time that a question may take."""
         import duckdb
 
@@ -155,7 +155,7 @@ class QueryEngine:
             over.append(True)
             connection.interrupt()
 
-        with WATCH.calling(stop, seconds):
+        with WATCH.deadline(stop, seconds):
             try:
                 yield
             except (duckdb.InterruptException, RuntimeError, OSError) as error:
@@ -171,7 +171,7 @@ class QueryEngine:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def types(self, query: str) -> dict[str, str]:
-        with translated(self.spill.parent):
+        with translate_duckdb_errors(self.spill.parent):
             return {row[0]: row[1] for row in self.connection.execute(f"DESCRIBE {query}").fetchall()}
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ def held_name(query: str) -> str:
 
 
 @contextmanager
-def translated(home: Path) -> Iterator[None]:
+def translate_duckdb_errors(home: Path) -> Iterator[None]:
     """DuckDB's errors in the user's words; their texts may quote data, so only the kind is told."""
     import duckdb
 
@@ -201,11 +201,11 @@ def translated(home: Path) -> Iterator[None]:
     except duckdb.PermissionException:
         raise QuestionError("the question reads or changes what it must not") from None
     except duckdb.OutOfMemoryException:
-        raise out_of_memory() from None
+        raise out_of_memory_error() from None
     except duckdb.IOException as error:
-        raise _unreadable(str(error), home) from None
+        raise _unreadable_file_error(str(error), home) from None
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-        raise _unbound(str(error)) from None
+        raise _binding_error(str(error)) from None
     except (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.TypeMismatchException) as error:
         if _NO_TEXT.search(str(error)):
             raise QuestionError(
@@ -213,18 +213,18 @@ def translated(home: Path) -> Iterator[None]:
                 hint="turn it into binary in the workflow, or ask for other columns",
             ) from None
         if _NO_PARQUET.search(str(error)):
-            raise _unreadable(str(error), home) from None
-        raise _wrong_value() from None
+            raise _unreadable_file_error(str(error), home) from None
+        raise _invalid_value_error() from None
     except duckdb.Error as error:
         if isinstance(error, duckdb.InternalException | duckdb.InterruptException):
             raise
         if type(error) is not duckdb.Error:
-            raise _wrong_value() from None
+            raise _invalid_value_error() from None
         # Without a kind of its own: the Parquet reader has lost its way in a file.
-        raise StoreError(f"a file of the home '{home}' is damaged", hint=_look_closer(home)) from error
+        raise StoreError(f"a file of the home '{home}' is damaged", hint=_doctor_hint(home)) from error
 
 
-def _wrong_value() -> QuestionError:
+def _invalid_value_error() -> QuestionError:
     """Which function and which value is not told: DuckDB's text may quote the data."""
     return QuestionError(
         "a function or operator of the question was given a value that it cannot take",
@@ -232,11 +232,11 @@ def _wrong_value() -> QuestionError:
     )
 
 
-def out_of_memory() -> QuestionError:
+def out_of_memory_error() -> QuestionError:
     memory = memory_limit()
     return QuestionError(
-        f"the question needs more memory than allowed ({shown(memory)})",
-        hint=f"raise it: {MEMORY_VARIABLE}={shown(4 * memory).replace(' ', '')}",
+        f"the question needs more memory than allowed ({format_bytes(memory)})",
+        hint=f"raise it: {MEMORY_VARIABLE}={format_bytes(4 * memory).replace(' ', '')}",
     )
 
 
@@ -250,7 +250,7 @@ class UnknownColumn(QuestionError):
     name = ""
 
 
-def _unbound(text: str) -> QuestionError:
+def _binding_error(text: str) -> QuestionError:
     """SQL that means nothing here. DuckDB's words name columns, types and functions, and no data."""
     unknown = _UNKNOWN_COLUMN.search(text)
     if unknown is not None:
@@ -260,7 +260,7 @@ def _unbound(text: str) -> QuestionError:
         error = UnknownColumn(f"unknown column '{unknown[1]}'{known}", hint=did_you_mean(unknown[1], near))
         error.name = unknown[1]
         return error
-    return in_our_words(text, "the question cannot be asked like this")
+    return reword_duckdb_error(text, "the question cannot be asked like this")
 
 
 # Settings and extensions of DuckDB, which a question can neither change nor load.
@@ -268,7 +268,7 @@ _SETTING = re.compile(r"""\b(SET|PRAGMA|INSTALL|LOAD|ATTACH)\b ["'\w]""")
 _EXTENSION = re.compile(r'^(.*?) with name "?(.*?)"? is not in the catalog, but it exists in the (\w+) extension')
 
 
-def in_our_words(text: str, problem: str) -> QuestionError:
+def reword_duckdb_error(text: str, problem: str) -> QuestionError:
     """What DuckDB says of SQL that it cannot read or bind, behind `problem`; without what a user cannot do here."""
     if "expression depth limit" in text:
         return QuestionError(
@@ -287,29 +287,31 @@ def in_our_words(text: str, problem: str) -> QuestionError:
 
 
 @contextmanager
-def reading_index(home: Path) -> Iterator[None]:
+def translate_index_errors(home: Path) -> Iterator[None]:
     """Errors of reading an index file without DuckDB."""
     import pyarrow as pa
 
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(f"'{error.filename}'" if getattr(error, "filename", None) else str(error), home) from None
+        raise _unreadable_file_error(
+            f"'{error.filename}'" if getattr(error, "filename", None) else str(error), home
+        ) from None
 
 
-def _unreadable(text: str, home: Path) -> StoreError:
+def _unreadable_file_error(text: str, home: Path) -> StoreError:
     """A file that is missing or damaged, with its name and a way on; of DuckDB's own words only what is about it."""
     line = text.splitlines()[0]
     quoted = re.search(r"""["'](/.*)["']""", line)
     if quoted is None:
         reason = line.removeprefix("IO Error: ")
-        return StoreError(f"a file of the home '{home}' cannot be read: {reason}", hint=_look_closer(home))
+        return StoreError(f"a file of the home '{home}' cannot be read: {reason}", hint=_doctor_hint(home))
     path = re.sub(r"\[([*?[])\]", r"\1", quoted[1])  # as a scan spells it so that it is no glob
     if not Path(path).is_relative_to(home):
-        return StoreError(f"file '{path}' is missing or damaged", hint=_look_closer(home))
+        return StoreError(f"file '{path}' is missing or damaged", hint=_doctor_hint(home))
     inside = Path(path).relative_to(home)
-    return StoreError(f"a file of the home '{home}' is missing or damaged: '{inside}'", hint=_look_closer(home))
+    return StoreError(f"a file of the home '{home}' is missing or damaged: '{inside}'", hint=_doctor_hint(home))
 
 
-def _look_closer(home: Path) -> str:
+def _doctor_hint(home: Path) -> str:
     return f"look closer: {command(home, 'doctor')}"

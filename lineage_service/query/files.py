@@ -13,7 +13,7 @@ from lineage_catalog.records import HopRecord
 from lineage_service.errors import SourceError
 from lineage_service.query.graph import Place
 from lineage_service.store.checksums import refuse_missing, verify_below, verify_values
-from lineage_service.store.engine import file_literal, spelled
+from lineage_service.store.engine import file_literal, unverified_file_literal
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import has_changed
 
@@ -42,7 +42,7 @@ class HomeFiles:
         return not any(has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True))
 
 
-def captured_no_more(source: str, run_id: str) -> SourceError:
+def lazy_source_changed_error(source: str, run_id: str) -> SourceError:
     """What is told where lineage was left until somebody asks, and its source has changed before."""
     return SourceError(
         f"source '{source}' has changed since run '{run_id}': lineage was to be captured when asked for, and cannot be "
@@ -58,7 +58,7 @@ def index_scan(path: str, near: str = "a", rids: Sequence[int] | None = None) ->
     parts: list[str] = []
     files = index_files(path)
     for file in files:
-        rows, scan = verify_values(file, near, rids), f"read_parquet({spelled(file)})"
+        rows, scan = verify_values(file, near, rids), f"read_parquet({unverified_file_literal(file)})"
         if rows is None:
             parts.append(scan)
         elif rows:
@@ -66,7 +66,7 @@ def index_scan(path: str, near: str = "a", rids: Sequence[int] | None = None) ->
             compared = " OR ".join(f"file_row_number BETWEEN {begin} AND {end - 1}" for begin, end in rows)
             parts.append(f"(SELECT * FROM {scan} WHERE {compared})")
     if not parts:
-        return f"(SELECT * FROM read_parquet({spelled(files[0])}) WHERE false)"
+        return f"(SELECT * FROM read_parquet({unverified_file_literal(files[0])}) WHERE false)"
     return parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
 
 
@@ -74,7 +74,7 @@ def index_literal(path: str) -> str:
     if path.endswith(".parquet"):
         return file_literal(path)
     verify_below(path)
-    return f"{spelled(path)[:-1]}/*.parquet'"
+    return f"{unverified_file_literal(path)[:-1]}/*.parquet'"
 
 
 def index_files(path: str) -> list[str]:

@@ -66,19 +66,26 @@ def _comparisons(where: str, values: Mapping[str, str]) -> list[str]:
 def _comparison(tree: exp.Expr | None, values: Mapping[str, str]) -> str | None:
     from sqlglot import exp
 
-    def own(one: object) -> str | None:
+    def partition_value(one: object) -> str | None:
         plain = isinstance(one, exp.Column) and not one.table
         return values.get(one.name.lower()) if plain and isinstance(one, exp.Column) else None
 
-    def told(one: object) -> str | None:
+    def literal_sql(one: object) -> str | None:
         return str(one.sql(dialect="duckdb")) if isinstance(one, exp.Literal) else None
 
     if isinstance(tree, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
         signs = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
-        sides = (own(tree.left) or told(tree.left), own(tree.right) or told(tree.right))
-        is_ours = own(tree.left) is not None or own(tree.right) is not None
+        sides = (
+            partition_value(tree.left) or literal_sql(tree.left),
+            partition_value(tree.right) or literal_sql(tree.right),
+        )
+        is_ours = partition_value(tree.left) is not None or partition_value(tree.right) is not None
         return f"({sides[0]} {signs[type(tree)]} {sides[1]})" if is_ours and None not in sides else None
-    if isinstance(tree, exp.In) and own(tree.this) is not None:
-        options = [told(each) for each in tree.args.get("expressions") or ()]
-        return f"({own(tree.this)} IN ({', '.join(map(str, options))}))" if options and None not in options else None
+    if isinstance(tree, exp.In) and partition_value(tree.this) is not None:
+        options = [literal_sql(each) for each in tree.args.get("expressions") or ()]
+        return (
+            f"({partition_value(tree.this)} IN ({', '.join(map(str, options))}))"
+            if options and None not in options
+            else None
+        )
     return None

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.masks import HINT
 from lineage_service.query.parsing import parse_all
 
@@ -38,8 +38,10 @@ _PLAIN_FUNCTIONS = frozenset(
 def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate", masked: Collection[str] = ()) -> str:
     """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate, and for one
     over a column that is masked (lower case)."""
-    with _told_if_deep(what):
-        return f"({_checked(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
+    with _refuse_deep_nesting(what):
+        return (
+            f"({_parse_expression(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
+        )
 
 
 def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> str:
@@ -48,8 +50,8 @@ def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = (
 
     rest, nulls = _without_end(text, r"\s(nulls\s+(?:first|last))$")
     rest, direction = _without_end(rest, r"\s(asc|desc)$")
-    with _told_if_deep("order"):
-        core = _checked(rest, columns, "order", masked)
+    with _refuse_deep_nesting("order"):
+        core = _parse_expression(rest, columns, "order", masked)
         if isinstance(core, exp.Literal):
             raise QuestionError("an order by number is not supported; name the column")
         return core.sql(dialect="duckdb", identify=True, comments=False) + direction + nulls
@@ -60,11 +62,11 @@ def checked_measure(text: str, columns: Sequence[str], masked: Collection[str] =
     from sqlglot import exp
 
     core, direction = _without_end(text, r"\s(asc|desc)$")
-    with _told_if_deep("measure"):
-        tree = _checked(core, columns, "measure", masked)
+    with _refuse_deep_nesting("measure"):
+        tree = _parse_expression(core, columns, "measure", masked)
         if tree.find(exp.Column) is None:
             raise QuestionError(
-                "a measure reads columns of the rows that it ranks", hint=f"columns here: {listed(columns)}"
+                "a measure reads columns of the rows that it ranks", hint=f"columns here: {join_names(columns)}"
             )
         return f"({tree.sql(dialect='duckdb', identify=True, comments=False)})", direction.lower() == " asc"
 
@@ -77,7 +79,7 @@ def _without_end(text: str, words: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _told_if_deep(what: str) -> Iterator[None]:
+def _refuse_deep_nesting(what: str) -> Iterator[None]:
     """What is too deep for Python, or for the steps that a text may take to be read, is told as such."""
     try:
         yield
@@ -85,7 +87,7 @@ def _told_if_deep(what: str) -> Iterator[None]:
         raise QuestionError(f"the {what} is nested too deeply") from None
 
 
-def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[str]) -> exp.Expr:
+def _parse_expression(text: str, columns: Sequence[str], what: str, masked: Collection[str]) -> exp.Expr:
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -108,31 +110,31 @@ def _checked(text: str, columns: Sequence[str], what: str, masked: Collection[st
             hidden = next((part.name for part in node.parts if part.name.lower() in masked), None)
             if hidden is not None or (masked and isinstance(node.this, exp.Star)):
                 raise QuestionError(
-                    f"column '{hidden or '*'}' is masked: {_a(what)} over it would tell its values",
+                    f"column '{hidden or '*'}' is masked: {_with_article(what)} over it would tell its values",
                     hint=HINT,
                 )
         elif isinstance(node, exp.Anonymous):
             if node.name.lower() not in _PLAIN_FUNCTIONS:
-                raise QuestionError(f"function '{node.name}' is not allowed in {_a(what)}")
+                raise QuestionError(f"function '{node.name}' is not allowed in {_with_article(what)}")
         elif isinstance(node, exp.AggFunc | exp.Window | exp.UDTF):
-            raise QuestionError(f"{_a(what)} looks at one row: aggregates and windows are not allowed")
+            raise QuestionError(f"{_with_article(what)} looks at one row: aggregates and windows are not allowed")
         elif isinstance(node, exp.Func) and not isinstance(node, allowed):
             if not _is_plain(node):
-                raise QuestionError(f"function '{_written(node, text)}' is not allowed in {_a(what)}")
+                raise QuestionError(f"function '{_function_name(node, text)}' is not allowed in {_with_article(what)}")
         elif not isinstance(node, allowed):
             raise QuestionError(
-                f"{_a(what)} may hold columns, values, operators and plain functions, "
+                f"{_with_article(what)} may hold columns, values, operators and plain functions, "
                 f"but no {type(node).__name__.lower()}",
                 hint=_HINT,
             )
     return tree
 
 
-def _a(what: str) -> str:
+def _with_article(what: str) -> str:
     return f"{'an' if what == 'order' else 'a'} {what}"
 
 
-def _written(node: exp.Func, text: str) -> str:
+def _function_name(node: exp.Func, text: str) -> str:
     """A function's name as the user wrote it: the parser has names of its own for functions that it knows."""
     start, end = node.meta.get("start"), node.meta.get("end")
     return node.sql_name().lower() if start is None or end is None else text[start : end + 1]
@@ -169,5 +171,6 @@ def _resolve(node: exp.Column, columns: Sequence[str]) -> None:
     first = node.parts[0]
     if first.name.lower() not in (name.lower() for name in columns):
         raise QuestionError(
-            f"unknown column '{first.name}'; columns here: {listed(columns)}", hint=did_you_mean(first.name, columns)
+            f"unknown column '{first.name}'; columns here: {join_names(columns)}",
+            hint=did_you_mean(first.name, columns),
         )

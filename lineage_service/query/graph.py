@@ -125,7 +125,7 @@ class LineageGraph:
         spaces = dict.fromkeys(each.space for each in self.datasets(run_id))
         found = []
         for start in (space for space in spaces if not is_source(Place(run_id, space))):
-            read = _read_by(steps, start.partition(":")[2])
+            read = _inputs_behind_step(steps, start.partition(":")[2])
             ends = [each for each in spaces if each != start and (read is None or each.partition(":")[2] in read)]
             found += [HopRecord(run_id, start, end, Role.OWN, UNCAPTURED, 0, 0, None, None) for end in ends]
         return found
@@ -197,7 +197,7 @@ class LineageGraph:
             self.versions[version_id] = Version.from_json(record.id, record.body)
         return self.versions[version_id]
 
-    def shared(self, one: Place, other: Place) -> SharedRows | None:
+    def shared_rows(self, one: Place, other: Place) -> SharedRows | None:
         """Which rows of one place are which of another; None where they have none in common."""
         first, second = self.datasets_at(one), self.datasets_at(other)
         if not first or not second:
@@ -227,7 +227,7 @@ class LineageGraph:
     def same_rows(self, place: Place, runs: Iterable[str]) -> list[Way]:
         """Ways to all other places of these runs that have rows of this one."""
         others = {Place(each.run_id, each.space) for run_id in runs for each in self.datasets(run_id)} - {place}
-        found = [(other, self.shared(place, other)) for other in sorted(others)]
+        found = [(other, self.shared_rows(place, other)) for other in sorted(others)]
         return [Way(place, other, None, rows) for other, rows in found if rows is not None]
 
     def sources_sharing(self, dataset: DatasetRecord) -> list[tuple[DatasetRecord, SharedRows]]:
@@ -238,7 +238,7 @@ class LineageGraph:
         for run in self.reader.runs():
             for each in self.sources(run.id):
                 if each.version_id != dataset.version_id and each.version_id not in found:
-                    shared = self.shared(Place(each.run_id, each.space), here)
+                    shared = self.shared_rows(Place(each.run_id, each.space), here)
                     if shared is not None:
                         found[each.version_id] = each, shared
         return list(found.values())
@@ -255,7 +255,7 @@ class LineageGraph:
                 pending += [maker.run_id for place in places for maker in self.makers(place)]
         return found
 
-    def is_alone(self, run_id: str) -> bool:
+    def is_self_contained(self, run_id: str) -> bool:
         """Whether nothing outside of a run, and no row that it has read twice, adds ways between its datasets."""
         if run_id not in self._alone:
             places = {Place(each.run_id, each.space): each.version_id for each in self.sources(run_id)}
@@ -272,7 +272,7 @@ class LineageGraph:
             for file in version.read_files if version is not None else ():
                 readers.setdefault(file, []).append(place)
         together = {(one, other) for each in readers.values() for one, other in combinations(each, 2)}
-        return any(self.shared(one, other) is not None for one, other in together)
+        return any(self.shared_rows(one, other) is not None for one, other in together)
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Walk:
     pruned: bool = False
     runs: Collection[str] | None = None
 
-    def reached(self, *, absence: bool) -> set[Place]:
+    def reachable_places(self, *, absence: bool) -> set[Place]:
         """Places that contribute (or are contributed to); with `absence`, also those that only influence."""
         found = {self.start}
         for way in self._in_order():
@@ -295,7 +295,7 @@ class Walk:
                 found.add(way.end)
         return found - {self.start}
 
-    def toward(self, target: Place, *, absence: bool) -> list[Way]:
+    def ways_toward(self, target: Place, *, absence: bool) -> list[Way]:
         """The ways that lead to one place, starts before ends."""
         wanted = {target}
         kept = []
@@ -394,7 +394,7 @@ def walk(
     return Walk(start, tuple(reversed(reverse)), tuple(ways), links, pruned, runs)
 
 
-def _read_by(steps: Mapping[str, StepJson], name: str) -> set[str] | None:
+def _inputs_behind_step(steps: Mapping[str, StepJson], name: str) -> set[str] | None:
     """The steps and sources that a step is made from, directly or over others; None where that is not told."""
     found: set[str] = set()
     pending = [name] if name in steps else []

@@ -14,14 +14,14 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
 from lineage_service.index.compose import merged_intervals
-from lineage_service.query.files import HomeFiles, body_of, captured_no_more, index_literal
+from lineage_service.query.files import HomeFiles, body_of, index_literal, lazy_source_changed_error
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.store.engine import column, literal
 
 PIECE = 100_000  # positions that are listed at once
 
 
-def ends(way: Way, direction: Direction) -> tuple[Place, Place]:
+def way_ends(way: Way, direction: Direction) -> tuple[Place, Place]:
     """The places of a way's a and b."""
     return (way.start, way.end) if direction == "backward" else (way.end, way.start)
 
@@ -34,22 +34,22 @@ def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple
     hop = way.hop
     assert hop is not None
     relation = _pairs_relation(hop, way, direction, files, rids)
-    return None if relation is None else unmasked(hop, relation, "a", files)
+    return None if relation is None else exclude_refreshed_rows(hop, relation, "a", files)
 
 
-def unmasked(hop: HopRecord, relation: str, name: str, files: HomeFiles) -> str:
+def exclude_refreshed_rows(hop: HopRecord, relation: str, name: str, files: HomeFiles) -> str:
     """A relation without the rows of the nearer dataset whose lineage is kept elsewhere: a refresh has made them anew.
 
     `name` is its column of that dataset's ids.
     """
-    mask = masked_by(hop)
+    mask = refreshed_row_files(hop)
     if not mask:
         return relation
     gone = f"read_parquet([{', '.join(index_literal(files.absolute(path)) for path in mask)}])"
     return f"SELECT x.* FROM ({relation}) x ANTI JOIN {gone} gone ON gone.a = x.{name}"
 
 
-def masked_by(hop: HopRecord) -> list[str]:
+def refreshed_row_files(hop: HopRecord) -> list[str]:
     """Files (column a) of ids that a hop says nothing of."""
     if not hop.body or '"without"' not in hop.body:
         return []
@@ -60,7 +60,7 @@ def masked_by(hop: HopRecord) -> list[str]:
 def _pairs_relation(
     hop: HopRecord, way: Way, direction: Direction, files: HomeFiles, rids: tuple[int, ...] | None
 ) -> str | None:
-    nearer, farther = ends(way, direction)
+    nearer, farther = way_ends(way, direction)
     if hop.form == "pairs":
         path, near = (hop.backward, "a") if direction == "backward" else (hop.forward, "b")
         # Kept for the other direction only: the same pairs in another order.
@@ -74,11 +74,11 @@ def _pairs_relation(
             positions = [position for rid in rids if (position := scan.position(rid)) is not None]
         return scan.ids(str(body_of(hop)["column"]), positions)
     if hop.form == "keyed":
-        return _keyed(hop, nearer, farther, direction, files, rids)
+        return _keyed_pairs(hop, nearer, farther, direction, files, rids)
     return None
 
 
-def _keyed(
+def _keyed_pairs(
     hop: HopRecord,
     dataset: Place,
     source: Place,
@@ -89,11 +89,11 @@ def _keyed(
     """From the file where there is one, and from the source where that is cheaper and it is what it was."""
     if hop.backward is not None and (direction == "backward" or rids is None):
         return f"SELECT a, b FROM {files.index(hop.backward, 'a', rids)}"
-    from lineage_service.capture.direct import Direct
+    from lineage_service.capture.direct import DirectLookup
     from lineage_service.index.engine import direct_members
 
     body = body_of(hop)
-    direct, handle = Direct.from_json(body), str(body["handle"])
+    direct, handle = DirectLookup.from_json(body), str(body["handle"])
     places = [Place(source.run_id, source_space(name)) for name in direct.sources]
     changed = next(
         (name for name, each in zip(direct.sources, places, strict=True) if not files.is_unchanged(each)), None
@@ -101,7 +101,7 @@ def _keyed(
     if changed is not None:
         if hop.backward is not None:
             return f"SELECT a, b FROM {files.index(hop.backward)}"
-        raise captured_no_more(changed, source.run_id)
+        raise lazy_source_changed_error(changed, source.run_id)
     scans = [files.scan(place) for place in places]
     only: dict[int | None, Sequence[int]] = {}
     if rids is not None:
@@ -145,7 +145,7 @@ def interval_part(
     Where no `pairs` are wanted, a is the same for all rows.
     """
     frames = int(body_of(hop)["frames"])
-    stored = unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+    stored = exclude_refreshed_rows(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
     if direction == "backward":
         ranges = " UNION ALL ".join(
             f"SELECT r.a, {role}, h.lo{n} AS lo, h.hi{n} AS hi FROM {before} r JOIN ({stored}) h ON h.a = r.b "
@@ -171,7 +171,7 @@ def interval_part(
 
 def way_ranges(hop: HopRecord, ids: str, files: HomeFiles) -> str:
     """(a, lo, hi): the intervals of a window that the ids (column b) of a relation read."""
-    stored = unmasked(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
+    stored = exclude_refreshed_rows(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
     return " UNION ALL ".join(
         f"SELECT h.a, h.lo{n} AS lo, h.hi{n} AS hi FROM ({stored}) h SEMI JOIN {ids} r ON r.b = h.a "
         f"WHERE h.lo{n} IS NOT NULL"
@@ -193,7 +193,7 @@ def _positions(intervals: str) -> str:
 
 def stored_file(hop: HopRecord, direction: Direction) -> str | None:
     """The file in which a hop's pairs are sorted for a direction; None where there is none, or it is not all of it."""
-    if masked_by(hop):
+    if refreshed_row_files(hop):
         return None
     if hop.form == "pairs" or (hop.form == "column" and direction == "forward"):
         return hop.backward if direction == "backward" else hop.forward
@@ -202,20 +202,20 @@ def stored_file(hop: HopRecord, direction: Direction) -> str | None:
 
 def key_columns(way: Way) -> list[str] | None:
     """The columns of a dataset by which the rows of its source are found; None where they are not."""
-    if way.hop is None or way.hop.form != "keyed" or masked_by(way.hop):
+    if way.hop is None or way.hop.form != "keyed" or refreshed_row_files(way.hop):
         return None
-    from lineage_service.capture.direct import Direct
+    from lineage_service.capture.direct import DirectLookup
 
-    direct = Direct.from_json(body_of(way.hop))
-    return direct.shown if direct.keys and len(direct.sources) == 1 else None
+    direct = DirectLookup.from_json(body_of(way.hop))
+    return direct.dataset_key_columns if direct.keys and len(direct.sources) == 1 else None
 
 
 def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str | None:
     """Rows of a source by such keys, in their order, instead of by their row ids; None where one cannot be spelled."""
     assert way.hop is not None
-    from lineage_service.capture.direct import Direct
+    from lineage_service.capture.direct import DirectLookup
 
-    direct = Direct.from_json(body_of(way.hop))
+    direct = DirectLookup.from_json(body_of(way.hop))
     wanted = []
     for key in keys:
         same = [_equals(f"t0.{column(own)}", value) for (_, own, _), value in zip(direct.keys, key, strict=True)]

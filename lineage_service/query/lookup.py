@@ -99,14 +99,14 @@ class _Pairs:
             begin = ends[at - 1] if at else 0
             return ids.slice(begin, ends[at] - begin)
         first, last = bisect_left(self.high, rid), bisect_right(self.low, rid)
-        parts = [self._cut(*self.groups[place], rid) for place in range(first, last)]
+        parts = [self._ids_in_row_group(*self.groups[place], rid) for place in range(first, last)]
         return pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
 
-    def _cut(self, file: int, group: int, rid: int) -> pa.Array:
+    def _ids_in_row_group(self, file: int, group: int, rid: int) -> pa.Array:
         verify_groups(self.paths[file], [group])
         with self._reading:
             table = self.files[file].read_row_group(group, columns=[self.near, self.far], use_threads=False)
-        near, far = (_one(table.column(name)) for name in (self.near, self.far))
+        near, far = (_single_chunk(table.column(name)) for name in (self.near, self.far))
         begin = bisect_left(near, rid, key=_value)
         return far.slice(begin, bisect_right(near, rid, lo=begin, key=_value) - begin)
 
@@ -115,9 +115,9 @@ class _Pairs:
         import pyarrow as pa
 
         with suppress(OSError, pa.ArrowException, StoreError):
-            self.loaded = self._loaded()
+            self.loaded = self._read_all_pairs()
 
-    def _loaded(self) -> tuple[Any, Any, Any]:
+    def _read_all_pairs(self) -> tuple[Any, Any, Any]:
         """For each id of the near side where its run ends, and the far side's ids."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -129,16 +129,16 @@ class _Pairs:
         values, ends, ids, before = [], [], [], 0
         for number, group in self.groups:
             table = files[number].read_row_group(group, columns=[self.near, self.far], use_threads=False)
-            runs = pc.run_end_encode(_one(table.column(self.near)))
+            runs = pc.run_end_encode(_single_chunk(table.column(self.near)))
             values += runs.values.to_pylist()
             ends += [before + end for end in runs.run_ends.to_pylist()]
-            ids.append(_one(table.column(self.far)))
+            ids.append(_single_chunk(table.column(self.far)))
             before += table.num_rows
-        merged_values, merged_ends = _merged(values, ends)
+        merged_values, merged_ends = _merge_runs(values, ends)
         return merged_values, merged_ends, pa.concat_arrays(ids) if ids else pa.array([], pa.int64())
 
 
-def _merged(values: list[int], ends: list[int]) -> tuple[list[int], list[int]]:
+def _merge_runs(values: list[int], ends: list[int]) -> tuple[list[int], list[int]]:
     """Runs that go on over row groups as one."""
     kept: list[int] = []
     last: list[int] = []
@@ -155,5 +155,5 @@ def _value(scalar: Any) -> int:
     return int(scalar.as_py())
 
 
-def _one(column: Any) -> Any:
+def _single_chunk(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -15,7 +15,7 @@ from typing import Any
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, listed
+from lineage_service.errors import QuestionError, join_names
 from lineage_service.store.engine import column, literal
 from lineage_service.store.scan import VersionScan
 
@@ -52,7 +52,7 @@ class Masks:
         """The masked columns of a dataset, whoever asks: the one place that decides it."""
         key = (dataset.run_id, dataset.name)
         if key not in self._known:
-            self._known[key] = frozenset(self._found(dataset))
+            self._known[key] = frozenset(self._find_masked_columns(dataset))
         return self._known[key]
 
     def over(self, dataset: DatasetRecord, *, reveal: bool) -> Masked:
@@ -78,7 +78,7 @@ class Masks:
         """What is to be said of the log in which a reveal was noted, such as an anchor that failed."""
         self._ledger.told += notes
 
-    def revealed(self) -> list[str]:
+    def take_revealed(self) -> list[str]:
         """The datasets that a question has revealed and that were not told yet: each is told once."""
         found = list(self._ledger.revealed)
         self._ledger.revealed.clear()
@@ -88,20 +88,20 @@ class Masks:
     def notes(self) -> list[str]:
         """What is said beside an answer that has masks in it."""
         hid = self._ledger.hid
-        masked = [f"masked: {listed(hid)} (--reveal shows them, and is logged)"] if hid else []
+        masked = [f"masked: {join_names(hid)} (--reveal shows them, and is logged)"] if hid else []
         return [*masked, *self._ledger.told]
 
-    def _found(self, dataset: DatasetRecord) -> Iterable[str]:
+    def _find_masked_columns(self, dataset: DatasetRecord) -> Iterable[str]:
         declared = json.loads(dataset.declared)
         yield from (name.lower() for name in declared.get("pii") or ())
-        yield from self._recorded(dataset.run_id).get(dataset.name, ())
+        yield from self._pii_columns_of_run(dataset.run_id).get(dataset.name, ())
         yield from (each.name.lower() for each in self.scan(dataset).version.columns if each.pii)
         if dataset.role == "source":
             renamed = {old.lower(): new.lower() for old, new in (declared.get("rename") or {}).items()}
             for maker in self.reader.makers_of([dataset.version_id]):
                 yield from (renamed.get(name, name) for name in self.of(maker))
 
-    def _recorded(self, run_id: str) -> dict[str, set[str]]:
+    def _pii_columns_of_run(self, run_id: str) -> dict[str, set[str]]:
         if run_id not in self._marked:
             found: dict[str, set[str]] = {}
             for each in self.reader.columns(run_id):

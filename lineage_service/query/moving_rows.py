@@ -16,7 +16,7 @@ import numpy as np
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Place, Way
 from lineage_service.query.hop_sql import positions_in, way_ranges
-from lineage_service.query.presence import Counts, Events, RangeCounts, Ranges, listed_ranges
+from lineage_service.query.presence import Events, PathCounts, RangeCounts, Ranges, expand_ranges
 from lineage_service.query.walk_sql import Start, way_pairs
 from lineage_service.store.patching import Ids
 
@@ -52,7 +52,7 @@ class _Links:
     def behind(self, events: Events) -> Events | Ranges:
         """By how much what is behind the rows of a place changes with them."""
         lengths = self.fan_out(events)
-        entries = listed_ranges(self.first[events.numbers], lengths)
+        entries = expand_ranges(self.first[events.numbers], lengths)
         steps, weights = np.repeat(events.steps, lengths), np.repeat(events.weights, lengths)
         if self.past is None:
             return Events(steps, self.low[entries], weights)
@@ -60,7 +60,7 @@ class _Links:
 
 
 @dataclass
-class _Rows:
+class _ReachedRows:
     """The rows of a place that can be reached: their ids in order, and the ways from there."""
 
     ids: Ids
@@ -101,7 +101,7 @@ class MovingRows:
         if any(way.hop is not None and way.hop.form == "lazy" for way in ways):
             ways = questions.lazy(ways, start, begin, "backward")
         self._questions, self._target = questions, target
-        self._places: dict[Place, _Rows] = {}
+        self._places: dict[Place, _ReachedRows] = {}
         self._reads: Ids | None = None
         self._load(ways, start, begin)
 
@@ -123,19 +123,20 @@ class MovingRows:
         before = np.append(-1, numbers[:-1])
         changes = np.flatnonzero(numbers != before)
         counts = {
-            place: (RangeCounts if each.has_ranges else Counts)(len(each.ids)) for place, each in self._places.items()
+            place: (RangeCounts if each.has_ranges else PathCounts)(len(each.ids))
+            for place, each in self._places.items()
         }
         for first in range(0, len(rows), STEPS):
             past = min(first + STEPS, len(rows))
             steps = changes[slice(*np.searchsorted(changes, (first, past)))]
             came, gone = steps[numbers[steps] >= 0], steps[before[steps] >= 0]
-            events = Events.joined(
+            events = Events.concatenate(
                 [
                     Events(came, numbers[came], np.ones(len(came), np.int64)),
                     Events(gone, before[gone], np.full(len(gone), -1)),
                 ]
             )
-            yield from self._followed(_Task(0, first, past, {}, events), counts)
+            yield from self._follow_steps(_Task(0, first, past, {}, events), counts)
 
     def each_move(self, rows: Ids) -> Iterator[tuple[list[int], list[int]]]:
         """Row by row the numbers (in `rids`) of rows that came, and of those that went."""
@@ -147,7 +148,7 @@ class MovingRows:
                 here, came = numbers[low:past], weights[low:past]
                 yield here[came].tolist(), here[~came].tolist()
 
-    def _followed(self, task: _Task, counts: dict[Place, Counts]) -> Iterator[Moves]:
+    def _follow_steps(self, task: _Task, counts: dict[Place, PathCounts]) -> Iterator[Moves]:
         places = list(self._places.items())
         tasks = [task]
         while tasks:  # the earlier steps are always the last of them
@@ -156,12 +157,12 @@ class MovingRows:
             can_split = task.past - task.first > 1
             if task.events is None:
                 arriving = task.arriving.pop(place, [])
-                ranges = _summed(arriving) if rows.has_ranges and arriving else None
+                ranges = _sum_ranges(arriving) if rows.has_ranges and arriving else None
                 if ranges is not None and ranges.length > MOST and can_split:
                     task.arriving[place] = [ranges]
                     tasks += task.halves()
                     continue
-                task.events = _added(counts[place], arriving, ranges)
+                task.events = _apply_changes(counts[place], arriving, ranges)
             if place == self._target:
                 yield Moves(task.first, task.past, task.events.in_order())
                 continue
@@ -204,7 +205,7 @@ class MovingRows:
             for place, table in ids.items():
                 (found,) = self._questions.engine.arrays(f"SELECT b FROM {table} ORDER BY b", 1)
                 has_ranges = any(is_interval and way.end == place for way, _, is_interval in kept)
-                self._places[place] = _Rows(found, has_ranges)
+                self._places[place] = _ReachedRows(found, has_ranges)
             for way, table, is_interval in kept:
                 self._link(way, table, is_interval=is_interval)
         finally:
@@ -236,17 +237,17 @@ class MovingRows:
         return found
 
 
-def _summed(parts: Sequence[Events | Ranges]) -> Ranges:
-    return Ranges.summed([Ranges.of(part) if isinstance(part, Events) else part for part in parts])
+def _sum_ranges(parts: Sequence[Events | Ranges]) -> Ranges:
+    return Ranges.sum_overlaps([Ranges.of(part) if isinstance(part, Events) else part for part in parts])
 
 
-def _added(counts: Counts, parts: Sequence[Events | Ranges], ranges: Ranges | None) -> Events:
+def _apply_changes(counts: PathCounts, parts: Sequence[Events | Ranges], ranges: Ranges | None) -> Events:
     if ranges is not None and isinstance(counts, RangeCounts):
         return counts.add_ranges(ranges)
-    return counts.add(Events.joined([part for part in parts if isinstance(part, Events)]))
+    return counts.add(Events.concatenate([part for part in parts if isinstance(part, Events)]))
 
 
-def in_step(streams: Sequence[Iterator[Moves]]) -> Iterator[list[Moves]]:
+def align_moves(streams: Sequence[Iterator[Moves]]) -> Iterator[list[Moves]]:
     """Several moves over the same steps, cut where one of them is cut."""
     heads = [next(stream, None) for stream in streams]
     while heads and all(head is not None for head in heads):

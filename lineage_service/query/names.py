@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 
 ALL = "all"  # as a target: every dataset that is reached
 
@@ -43,9 +43,9 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
     found = reader.runs_with_prefix(text)
     if not found:
         known = [run.id for run in reader.runs(limit=5)]
-        raise NotFound(f"no run '{text}' in the home '{home}'; latest runs: {listed(known)}")
+        raise NotFound(f"no run '{text}' in the home '{home}'; latest runs: {join_names(known)}")
     if len(found) > 1 and not any(run.id == text for run in found):
-        raise QuestionError(f"'{text}' is the beginning of several runs: {listed([run.id for run in found])}")
+        raise QuestionError(f"'{text}' is the beginning of several runs: {join_names([run.id for run in found])}")
     run = next((run for run in found if run.id == text), found[0])
     if run.status == "superseded":
         raise NotFound(
@@ -88,7 +88,7 @@ def find_dataset(
             workflows = reader.workflows()
             raise NotFound(
                 f"no workflow '{asked.workflow}' has a committed run in the home '{home}'; "
-                f"workflows: {listed(workflows)}",
+                f"workflows: {join_names(workflows)}",
                 hint=did_you_mean(asked.workflow, workflows) or "run that workflow first",
             )
         latest = found
@@ -127,10 +127,12 @@ def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[s
         return owners[0]
     if owners:
         full = [f"{owner.workflow}.{name}" for owner in owners]
-        raise QuestionError(f"several workflows have a dataset '{name}': {listed(full)}", hint="name the workflow too")
+        raise QuestionError(
+            f"several workflows have a dataset '{name}': {join_names(full)}", hint="name the workflow too"
+        )
     known = sorted({each.name for flow in reader.workflows() for each in _latest(reader, flow)})
     raise NotFound(
-        f"no dataset '{name}' in the home '{home}'; datasets: {listed(known)}", hint=did_you_mean(name, known)
+        f"no dataset '{name}' in the home '{home}'; datasets: {join_names(known)}", hint=did_you_mean(name, known)
     )
 
 
@@ -144,7 +146,7 @@ def _in_run(datasets: list[DatasetRecord], name: str, run: RunRecord, home: str)
     if found is None:
         names = [each.name for each in datasets]
         raise NotFound(
-            f"run '{run.id}' of workflow '{run.workflow}' has no dataset '{name}'; it has: {listed(names)} "
+            f"run '{run.id}' of workflow '{run.workflow}' has no dataset '{name}'; it has: {join_names(names)} "
             f"(home '{home}')",
             hint=did_you_mean(name, names) or "a step in between is a dataset only under `lineage: {keep: […]}`",
         )

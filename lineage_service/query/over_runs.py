@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, listed
+from lineage_service.errors import QuestionError, join_names
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import LineageGraph, Place, is_source, walk
 from lineage_service.query.names import DatasetName
@@ -47,9 +47,9 @@ def runs_between(
     makers = _makers(ask, targets)
     behind = [each for run_id in makers for each in ask.graph.datasets(run_id) if steps or each.role == "source"]
     behind = [each for each in behind if each.role != "failing"]
-    named = _named(ask, source, behind, targets, steps=steps) if isinstance(source, str) else source
+    named = _find_source(ask, source, behind, targets, steps=steps) if isinstance(source, str) else source
     here = place_of(named)
-    begin = {place for each in behind if ask.graph.shared(here, place := place_of(each)) is not None}
+    begin = {place for each in behind if ask.graph.shared_rows(here, place := place_of(each)) is not None}
     found: dict[str, RunOnTheWay] = {}
     for run_id in _in_order(makers):
         first = {place_of(each): each for each in behind if each.run_id == run_id and place_of(each) in begin}
@@ -69,7 +69,7 @@ def runs_between(
             runs.append(replace(each, made=tuple(made.values())))
     unlinked = [each.full_name for each in targets if each.run_id not in found]
     if unlinked:
-        raise QuestionError(f"{listed(unlinked)} is not made from '{named.full_name}' in these runs")
+        raise QuestionError(f"{join_names(unlinked)} is not made from '{named.full_name}' in these runs")
     return named, runs
 
 
@@ -88,7 +88,7 @@ def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
 
 def places_inside(graph: LineageGraph, place: Place) -> set[Place]:
     """What rows of a place are made from inside its run, as rows and not by absence."""
-    return walk(graph, place, "backward", links=False, pruned=True).reached(absence=False)
+    return walk(graph, place, "backward", links=False, pruned=True).reachable_places(absence=False)
 
 
 def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[Place, DatasetRecord]]:
@@ -124,7 +124,7 @@ def _in_order(makers: Makers) -> list[str]:
     return order
 
 
-def _named(
+def _find_source(
     ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
 ) -> DatasetRecord:
     """The dataset of a name among those behind the targets; else one of that name that shares rows with them."""
@@ -134,16 +134,16 @@ def _named(
     # A bare name means the target's own source, where it has one.
     named = [each for each in named if each.run_id in own] or named
     if not named:
-        return _named_elsewhere(ask, source, behind, targets, steps=steps)
+        return _find_source_elsewhere(ask, source, behind, targets, steps=steps)
     if len({each.version_id for each in named}) > 1:
-        named = ask.of_same_rows(named)
+        named = ask.latest_of_same_rows(named)
     if len({each.version_id for each in named}) > 1:
         names = [f"{each.full_name}@{each.run_id}" for each in named]
-        raise QuestionError(f"'{source}' means several versions here: {listed(names)}", hint="name one of them")
+        raise QuestionError(f"'{source}' means several versions here: {join_names(names)}", hint="name one of them")
     return named[0]
 
 
-def _named_elsewhere(
+def _find_source_elsewhere(
     ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
 ) -> DatasetRecord:
     """A dataset of runs that are not behind the targets, whose rows those have read all the same. Of several runs the
@@ -155,7 +155,7 @@ def _named_elsewhere(
     known = [each for run_id in runs for each in ask.graph.datasets(run_id) if each.name == found.name]
     some = []
     for each in known:
-        shared = [ask.graph.shared(place_of(each), place_of(other)) for other in behind]
+        shared = [ask.graph.shared_rows(place_of(each), place_of(other)) for other in behind]
         if any(rows is not None and rows.all for rows in shared):
             return each
         some += [each] if any(rows is not None for rows in shared) else []
@@ -164,6 +164,6 @@ def _named_elsewhere(
     names = list(dict.fromkeys(each.full_name for each in behind if each.role == "source"))
     made = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]
     raise QuestionError(
-        f"{listed([each.full_name for each in targets])} is not made from '{found.full_name}' as run "
-        f"'{found.run_id}' read it; it is made from: {listed(names)}; that run's outputs: {listed(made)}"
+        f"{join_names([each.full_name for each in targets])} is not made from '{found.full_name}' as run "
+        f"'{found.run_id}' read it; it is made from: {join_names(names)}; that run's outputs: {join_names(made)}"
     )

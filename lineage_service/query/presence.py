@@ -30,7 +30,7 @@ class Events:
         return cls(NO_IDS, NO_IDS, NO_IDS)
 
     @classmethod
-    def joined(cls, parts: Sequence[Events]) -> Events:
+    def concatenate(cls, parts: Sequence[Events]) -> Events:
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -69,7 +69,7 @@ class Ranges:
         return cls(points.steps, points.numbers, points.numbers + 1, points.weights)
 
     @classmethod
-    def summed(cls, parts: Sequence[Ranges]) -> Ranges:
+    def sum_overlaps(cls, parts: Sequence[Ranges]) -> Ranges:
         """Ranges that do not overlap within a step, with the sum of what is added there; none where that is nothing."""
         steps = np.concatenate([each for part in parts for each in (part.steps, part.steps)])
         at = np.concatenate([each for part in parts for each in (part.low, part.past)])
@@ -82,9 +82,9 @@ class Ranges:
         sums = np.cumsum(np.add.reduceat(weights, first)) if len(first) else NO_IDS
         some = np.flatnonzero(sums)
         found = cls(steps[some], at[some], at[some + 1] if len(some) else NO_IDS, sums[some])
-        return found._connected()
+        return found._merge_neighbours()
 
-    def _connected(self) -> Ranges:
+    def _merge_neighbours(self) -> Ranges:
         """Neighbours of the same weight as one."""
         if not len(self.steps):
             return self
@@ -108,11 +108,11 @@ class Ranges:
     def points(self) -> Events:
         lengths = self.past - self.low
         return Events(
-            np.repeat(self.steps, lengths), listed_ranges(self.low, lengths), np.repeat(self.weights, lengths)
+            np.repeat(self.steps, lengths), expand_ranges(self.low, lengths), np.repeat(self.weights, lengths)
         )
 
 
-def listed_ranges(low: Ids, lengths: Ids) -> Ids:
+def expand_ranges(low: Ids, lengths: Ids) -> Ids:
     """The numbers of all ranges, one range behind the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
@@ -131,7 +131,7 @@ def _firsts(*columns: Ids) -> Ids:
     return found
 
 
-class Counts:
+class PathCounts:
     """Over how many ways each of some rows is reached now."""
 
     def __init__(self, rows: int) -> None:
@@ -164,7 +164,7 @@ class Counts:
         self._counts[numbers] = counts
 
 
-class RangeCounts(Counts):
+class RangeCounts(PathCounts):
     """The same where ranges are added. In blocks, of each of which it is known what its counts are at least: a long
     range touches just the blocks in which a row may come or go."""
 
@@ -180,7 +180,7 @@ class RangeCounts(Counts):
         found: list[tuple[int, int, Ids]] = []
         columns = (ranges.steps.tolist(), ranges.low.tolist(), ranges.past.tolist(), ranges.weights.tolist())
         for step, low, past, weight in zip(*columns, strict=True):
-            found += [(step, weight, numbers) for numbers in self._touched(low, past, weight) if len(numbers)]
+            found += [(step, weight, numbers) for numbers in self._add_range(low, past, weight) if len(numbers)]
         lengths = [len(numbers) for _, _, numbers in found]
         return Events(
             np.repeat(np.array([step for step, _, _ in found], np.int64), lengths),
@@ -197,15 +197,15 @@ class RangeCounts(Counts):
         self._counts[numbers] = counts - self._added[blocks]
         np.minimum.at(self._least, blocks, counts)
 
-    def _touched(self, low: int, past: int, weight: int) -> Iterator[Ids]:
+    def _add_range(self, low: int, past: int, weight: int) -> Iterator[Ids]:
         """Adds to a range; the rows that came, or went."""
         first, last = -(-low // BLOCK), past // BLOCK  # whole blocks, from the first to before the last
         if first >= last:
             for block in range(low // BLOCK, -(-past // BLOCK)):
-                yield self._inside(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight)
+                yield self._add_in_block(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight)
             return
         if low < first * BLOCK:
-            yield self._inside(first - 1, low, first * BLOCK, weight)
+            yield self._add_in_block(first - 1, low, first * BLOCK, weight)
         least = self._least[first:last]
         touched = least <= 0 if weight > 0 else least + weight <= 0
         least += weight
@@ -216,9 +216,9 @@ class RangeCounts(Counts):
             self._least[block] = counts.min()
             yield np.flatnonzero(counts == now) + block * BLOCK
         if last * BLOCK < past:
-            yield self._inside(last, last * BLOCK, past, weight)
+            yield self._add_in_block(last, last * BLOCK, past, weight)
 
-    def _inside(self, block: int, low: int, past: int, weight: int) -> Ids:
+    def _add_in_block(self, block: int, low: int, past: int, weight: int) -> Ids:
         """Adds to some rows of a block."""
         added, now = int(self._added[block]), max(weight, 0)
         part = self._counts[low:past]

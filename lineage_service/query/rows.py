@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
-from lineage_service.query.answer import Part
+from lineage_service.errors import QuestionError, did_you_mean, join_names
+from lineage_service.query.answer import AnswerPart
 from lineage_service.query.changed_files import (
     changed_files,
     engine_counts,
@@ -73,7 +73,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Shape:
+class AnswerShape:
     """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
 
     limit: int | None = None
@@ -110,14 +110,14 @@ class Shape:
                 raise QuestionError(f"top says which rows, how many and in what order: it does not go with {name}")
 
 
-def limit_notes(shape: Shape, *, counts: bool) -> list[str]:
+def limit_notes(shape: AnswerShape, *, counts: bool) -> list[str]:
     """What to say where a limit was given and has no effect; `counts`: those of each dataset are asked for."""
     if shape.limit is None or not (shape.pairs or shape.count or counts):
         return []
-    return [unlimited(shape.limit, pairs=shape.pairs, count=shape.count)]
+    return [unused_limit_note(shape.limit, pairs=shape.pairs, count=shape.count)]
 
 
-def unlimited(limit: int, *, pairs: bool, count: bool) -> str:
+def unused_limit_note(limit: int, *, pairs: bool, count: bool) -> str:
     """Says that a limit has no effect: on pairs, on a count, or on the counts of each dataset."""
     told = "pairs are complete" if pairs else "a count is of all rows" if count else "counts are of all rows"
     return f"{told}: --limit {limit} has no effect"
@@ -129,10 +129,10 @@ def rows_part(
     dataset: DatasetRecord,
     scan: VersionScan,
     start: Start,
-    shape: Shape,
+    shape: AnswerShape,
     keyed: Keyed | None,
     masked: Masked,
-) -> Part:
+) -> AnswerPart:
     """The rows that a start means, in the shape that was asked for; `masked` columns as masks."""
     names = [each.name for each in scan.version.columns]
     chosen = chosen_columns(dataset, names, shape.columns)
@@ -141,7 +141,7 @@ def rows_part(
     asked = start.table
     if shape.unchanged:
         start, notes = unchanged_start(engine, dataset, scan, start)
-    wanted = wanted_of(engine, dataset, scan, start, keyed, None if order else shape.limit)
+    wanted = select_start_rows(engine, dataset, scan, start, keyed, None if order else shape.limit)
     by_expressions = bool(order)
     if not order and not wanted.in_order:
         order = RID
@@ -159,7 +159,7 @@ def rows_part(
         with session.within(), readable(engine, session, scan, wanted.query, (start.table, wanted.table)):
             return session.rows(text).reader()
 
-    part = Part([RID, *chosen], open_, remaining=remaining, masked=hidden, notes=notes)
+    part = AnswerPart([RID, *chosen], open_, remaining=remaining, masked=hidden, notes=notes)
     for table in {asked, start.table, wanted.table}:
         if table is not None:
             weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone
@@ -183,7 +183,7 @@ def readable(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowQuery:
     """SQL for rows of a dataset, how many it gives, whether in order of their rids; a table that it reads; how."""
 
     query: str
@@ -193,53 +193,53 @@ class Wanted:
     way: str = "scan of all rows"
 
 
-def wanted_of(
+def select_start_rows(
     engine: QueryEngine,
     dataset: DatasetRecord,
     scan: VersionScan,
     start: Start,
     keyed: Keyed | None,
     first: int | None = None,
-) -> Wanted:
+) -> RowQuery:
     """The rows of a start; of the `first` so many by their rids alone, where that is all that will be shown."""
     ids, total = _ids(engine, start, scan.version.rows)
     if first is not None and first < total and (ids is not None or changed_files(scan)):
         if ids is None:
             relation, parameters = start.relation(scan.all_rids())
             ids = engine.id_array(f"SELECT b FROM ({relation}) ORDER BY b LIMIT {first}", parameters)
-        return replace(wanted_rows(dataset, scan, ids[:first], None, engine.keep_ids), total=total)
+        return replace(select_rids(dataset, scan, ids[:first], None, engine.keep_ids), total=total)
     if total == scan.version.rows:
-        return all_rows(dataset, scan)
+        return select_all_rows(dataset, scan)
     if ids is None:
         held = engine_counts(engine, scan, str(start.table)) if changed_files(scan) else None
         refuse_changed(dataset, scan, range(len(scan.paths)), held)
         if held is not None:  # no row that is asked for lies in a file that has changed
             files = [index for index, rows in held.items() if rows]
-            return Wanted(scan.select_joined(str(start.table), files), total, in_order=False)
+            return RowQuery(scan.select_joined(str(start.table), files), total, in_order=False)
         query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN (SELECT b FROM {start.table}) s ON s.b = t.{RID}"
-        return Wanted(query, total, in_order=False)
-    return wanted_rows(dataset, scan, ids, keyed, engine.keep_ids)
+        return RowQuery(query, total, in_order=False)
+    return select_rids(dataset, scan, ids, keyed, engine.keep_ids)
 
 
-def all_rows(dataset: DatasetRecord, scan: VersionScan) -> Wanted:
+def select_all_rows(dataset: DatasetRecord, scan: VersionScan) -> RowQuery:
     """Every row: a scan gives them in order."""
     refuse_changed(dataset, scan, range(len(scan.paths)))
-    return Wanted(scan.select(), scan.version.rows, in_order=scan.version.is_dense)
+    return RowQuery(scan.select(), scan.version.rows, in_order=scan.version.is_dense)
 
 
-def wanted_rows(
+def select_rids(
     dataset: DatasetRecord, scan: VersionScan, ids: pa.Array, keyed: Keyed | None, keep: Callable[[pa.Array], str]
-) -> Wanted:
+) -> RowQuery:
     """The rows of these rids, which are distinct and in order. `keep` makes a table of ids for the query to join."""
     version, total = scan.version, len(ids)
     if total == version.rows:  # rids are distinct, so these are all of them
-        return all_rows(dataset, scan)
+        return select_all_rows(dataset, scan)
     held = files_holding(scan, ids)
     refuse_changed(dataset, scan, held, held)
     positions = ids if version.is_dense or version.is_patched else positions_of(scan, ids)
     if len(positions) <= SPELLED:
         query = scan.select_positions([int(each) for each in positions.to_pylist()], files=held)
-        return Wanted(query, total, in_order=False, way="fetch by position")
+        return RowQuery(query, total, in_order=False, way="fetch by position")
     many = (
         keyed is not None
         and not version.is_patched
@@ -248,14 +248,14 @@ def wanted_rows(
         and _touches_most(scan, positions)
     )
     if many and keyed is not None and (by_key := keyed()) is not None:
-        return Wanted(by_key, total, in_order=version.is_dense, way="scan by key")
+        return RowQuery(by_key, total, in_order=version.is_dense, way="scan by key")
     table = keep(positions)
 
     def touches(first: int, end: int) -> bool:
         return place_of(positions, first) < place_of(positions, end)
 
     query = scan.select_joined(table, list(held), touches=touches)
-    return Wanted(query, total, in_order=False, table=table, way="fetch by position")
+    return RowQuery(query, total, in_order=False, table=table, way="fetch by position")
 
 
 def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None, int]:
@@ -306,13 +306,13 @@ def chosen_columns(dataset: DatasetRecord, names: list[str], wanted: Sequence[st
     unknown = [name for name in wanted if name.lower() not in by_lower and name != RID]
     if unknown:
         raise QuestionError(
-            f"unknown column '{unknown[0]}'; columns of '{dataset.full_name}': {listed(names)}",
+            f"unknown column '{unknown[0]}'; columns of '{dataset.full_name}': {join_names(names)}",
             hint=did_you_mean(unknown[0], names),
         )
     return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
 
 
-def id_part(ids: pa.Array) -> Part:
+def id_part(ids: pa.Array) -> AnswerPart:
     """Row ids that are there already, as an answer."""
     import pyarrow as pa
 
@@ -320,4 +320,4 @@ def id_part(ids: pa.Array) -> Part:
         batch = pa.record_batch({RID: ids})
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 
-    return Part([RID], open_)
+    return AnswerPart([RID], open_)

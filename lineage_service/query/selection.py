@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.gate import checked_predicate
 from lineage_service.query.masks import NONE, Masked, refuse_masked
@@ -58,7 +58,7 @@ class Selection:
         return chosen
 
     @property
-    def given(self) -> bool:
+    def is_specified(self) -> bool:
         return self.all or self.rid is not None or bool(self.key) or self.where is not None
 
     @property
@@ -98,7 +98,7 @@ def rids_where(
         known = next((each for each in names if each.lower() == name.lower()), None)
         if known is None:
             raise QuestionError(
-                f"unknown column '{name}'; columns of '{dataset.full_name}': {listed(names)}",
+                f"unknown column '{name}'; columns of '{dataset.full_name}': {join_names(names)}",
                 hint=did_you_mean(name, names),
             )
         refuse_masked([known], masked, dataset.full_name, "a key would tell its values")
@@ -114,12 +114,12 @@ def rids_where(
     rows = scan.nan_safe(scan.select())
     few = scan.version.rows <= HELD
     if selection.where is None:  # values that were given, and nothing to evaluate
-        with engine.timed():
-            source = engine.held(rows) if few else f"({rows})"
+        with engine.within_time_limit():
+            source = engine.held_table(rows) if few else f"({rows})"
             return engine.id_array(f"SELECT {RID} FROM {source} rows_asked WHERE {where} ORDER BY 1", parameters)
     session.allow(scan.read)
     if few:
-        return session.few_ids(f"SELECT {RID} FROM {session.held(rows)} rows_asked WHERE {where}", parameters)
+        return session.few_ids(f"SELECT {RID} FROM {session.held_table(rows)} rows_asked WHERE {where}", parameters)
     return session.id_array(f"SELECT {RID} FROM ({rows}) rows_asked WHERE {where} ORDER BY 1", parameters)
 
 

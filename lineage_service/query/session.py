@@ -14,11 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.bounded.limits import ROW, SPILL, TIMEOUT_VARIABLE, allowance, shown, time_limit
-from lineage_service.bounded.process import Bounded, Ended, Failed, Gone, TookTooLong, serialized
+from lineage_service.bounded.limits import ROW, SPILL, TIMEOUT_VARIABLE, allowance, format_bytes, time_limit
+from lineage_service.bounded.process import (
+    ChildClient,
+    ChildClosed,
+    ChildDied,
+    ChildError,
+    TookTooLong,
+    serialize_batches,
+)
 from lineage_service.errors import QuestionError
-from lineage_service.query.engine import held_name, out_of_memory, translated
-from lineage_service.store.engine import MEMORY_VARIABLE, duckdb_config, literal, memory_limit, spelled
+from lineage_service.query.engine import held_name, out_of_memory_error, translate_duckdb_errors
+from lineage_service.store.engine import MEMORY_VARIABLE, duckdb_config, literal, memory_limit, unverified_file_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +43,11 @@ class Budget:
         self.seconds = self.left = seconds
         self.hint = hint
 
-    def refuse_more(self) -> QuestionError:
+    def timeout_error(self) -> QuestionError:
         return QuestionError(f"the question took longer than {self.seconds:g} s and was stopped", hint=self.hint)
 
 
-class _Now(threading.local):
+class _CurrentBudget(threading.local):
     """The budget of the question at hand, of this thread."""
 
     budget: Budget | None = None
@@ -51,14 +58,14 @@ class Session:
     """The guarded engine of a home."""
 
     spill: Path
-    _bounded: Bounded = field(default_factory=Bounded)
+    _bounded: ChildClient = field(default_factory=ChildClient)
     _opened: int = 0  # the generation of the process that the engine was opened in
     _epoch: int = 0
     _paths: set[str] = field(default_factory=set)
     _tables: int = 0
     _held: set[str] = field(default_factory=set)
     _unused: list[str] = field(default_factory=list)
-    _now: _Now = field(default_factory=_Now)
+    _now: _CurrentBudget = field(default_factory=_CurrentBudget)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @contextmanager
@@ -69,7 +76,7 @@ class Session:
             return
         limit = time_limit() if seconds is None else seconds
         before = self._now.budget
-        self._now.budget = Budget(limit, hint or f"raise it: {TIMEOUT_VARIABLE}={_more(limit)}")
+        self._now.budget = Budget(limit, hint or f"raise it: {TIMEOUT_VARIABLE}={_larger_limit(limit)}")
         try:
             yield self._now.budget
         finally:
@@ -91,13 +98,13 @@ class Session:
             if not self._paths.issuperset(paths):
                 self._paths.update(paths)
                 self._opened = 0
-            self._ready()
+            self._ensure_engine()
 
-    def held(self, query: str) -> str:
+    def held_table(self, query: str) -> str:
         """The name of a table of a query's rows, which are few; made when it is first asked for."""
         name = held_name(query)
         with self._lock:
-            self._ready()
+            self._ensure_engine()
             if name not in self._held:
                 self.run(f"CREATE TABLE {name} AS {query}")
                 self._held.add(name)
@@ -116,7 +123,7 @@ class Session:
             batches: Iterable[pa.RecordBatch] = ids
         else:
             batches = [pa.record_batch({"b": ids})]
-        rows = serialized(batches, pa.schema([("b", pa.int64())]), 1_000_000)
+        rows = serialize_batches(batches, pa.schema([("b", pa.int64())]), 1_000_000)
         with self._asking() as budget:
             self._bounded.ask({"do": "keep", "name": name}, budget.seconds, rows)
 
@@ -136,7 +143,9 @@ class Session:
         with self._asking() as budget, _spending(budget):
             return self._bounded.ask(asked, max(budget.left, 0.001))
 
-    def rows(self, query: str, parameters: Sequence[Any] = (), *, most: int = EVERYTHING, batch: int = BATCH) -> Rows:
+    def rows(
+        self, query: str, parameters: Sequence[Any] = (), *, most: int = EVERYTHING, batch: int = BATCH
+    ) -> RowStream:
         """A query's rows as they come, so many at once; and one more than `most` at least where there are more."""
         memory = memory_limit()
         asked = {
@@ -146,7 +155,7 @@ class Session:
         with self._asking() as budget, _spending(budget):
             reply = self._bounded.rows(asked, max(budget.left, 0.001))
         reply.spill = self.spill
-        return Rows(reply, budget, self.spill.parent)
+        return RowStream(reply, budget, self.spill.parent)
 
     def id_array(self, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
         """One column of ids as an Arrow array."""
@@ -180,11 +189,16 @@ class Session:
     @contextmanager
     def _asking(self) -> Iterator[Budget]:
         """Around a question: an engine is there, and errors are told in the user's words."""
-        with self._lock, self.within() as budget, translated(self.spill.parent), told(budget):
-            self._ready()
+        with (
+            self._lock,
+            self.within() as budget,
+            translate_duckdb_errors(self.spill.parent),
+            translate_process_errors(budget),
+        ):
+            self._ensure_engine()
             yield budget
 
-    def _ready(self) -> None:
+    def _ensure_engine(self) -> None:
         """An open engine, without the tables that nobody needs."""
         if self._opened and self._opened == self._bounded.generation:
             self._bounded.ensure()
@@ -200,11 +214,11 @@ class Session:
         self._held.clear()
         self._unused.clear()
         self._epoch += 1
-        spilled = self._spilled
+        spilled = self._spill_folder
         with suppress(OSError):  # a home that cannot be written to is asked too
             self.spill.mkdir(parents=True, exist_ok=True)
         # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
-        allowed = ", ".join(each(path) for path in sorted(self._paths) for each in (literal, spelled))
+        allowed = ", ".join(each(path) for path in sorted(self._paths) for each in (literal, unverified_file_literal))
         setup = [
             "SET GLOBAL parquet_metadata_cache = true",
             "SET GLOBAL TimeZone = 'UTC'",
@@ -214,12 +228,12 @@ class Session:
             "SET lock_configuration = true",
         ]
         asked = {"do": "open", "config": duckdb_config(spilled), "setup": setup, "allowance": allowance(memory)}
-        with translated(self.spill.parent), told(Budget(time_limit(), "")):
+        with translate_duckdb_errors(self.spill.parent), translate_process_errors(Budget(time_limit(), "")):
             self._bounded.ask(asked, 60)
         self._opened = self._bounded.generation
 
     @property
-    def _spilled(self) -> Path:
+    def _spill_folder(self) -> Path:
         """Where the process spills: a folder of its own, which goes with it."""
         return self.spill / f"asked-{os.getpid()}-{id(self):x}-{self._bounded.generation}"
 
@@ -231,7 +245,7 @@ class Session:
 
 
 @dataclass
-class Rows:
+class RowStream:
     """Rows that come from the guarded engine, once."""
 
     reply: Reply
@@ -245,7 +259,7 @@ class Rows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         found = self.reply.batches()
         while True:
-            with translated(self.home), told(self.budget):
+            with translate_duckdb_errors(self.home), translate_process_errors(self.budget):
                 batch = next(found, None)
             if batch is None:
                 return
@@ -262,7 +276,7 @@ class Rows:
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
 
-def _more(seconds: float) -> str:
+def _larger_limit(seconds: float) -> str:
     return f"{seconds * 5:g}"
 
 
@@ -278,41 +292,42 @@ def _spending(budget: Budget) -> Iterator[None]:
 
 
 @contextmanager
-def told(budget: Budget) -> Iterator[None]:
+def translate_process_errors(budget: Budget) -> Iterator[None]:
     """What a bounded process ends with, in the user's words, or as the error of DuckDB's that it is."""
     try:
         yield
     except TookTooLong:
-        raise budget.refuse_more() from None
-    except Gone:
+        raise budget.timeout_error() from None
+    except ChildClosed:
         raise QuestionError("the answer was not read before its home was closed", hint="ask again") from None
-    except Ended as error:
+    except ChildDied as error:
         if error.memory:
-            raise out_of_memory() from None
+            raise out_of_memory_error() from None
         raise QuestionError(
             "the question ended the engine: it is nested too deeply, or too large", hint="ask for less at once"
         ) from None
-    except Failed as error:
+    except ChildError as error:
         if error.kind == "TooLarge":
             raise _too_large(error.text) from None
         if error.kind == "RecursionError":
             raise QuestionError("the question is nested too deeply") from None
-        raise _of_duckdb(error) from None
+        raise _duckdb_error(error) from None
 
 
 def _too_large(text: str) -> QuestionError:
     what, _, size = text.partition(" ")
     if what == "row":
         return QuestionError(
-            f"one row of the answer is larger than {shown(int(size))}", hint="show a part of it: left(…), or list[1:9]"
+            f"one row of the answer is larger than {format_bytes(int(size))}",
+            hint="show a part of it: left(…), or list[1:9]",
         )
     return QuestionError(
-        f"the answer is larger than {shown(int(size))}",
+        f"the answer is larger than {format_bytes(int(size))}",
         hint=f"ask for fewer rows or columns, or raise {MEMORY_VARIABLE}",
     )
 
 
-def _of_duckdb(error: Failed) -> Exception:
+def _duckdb_error(error: ChildError) -> Exception:
     import duckdb
 
     kind = getattr(duckdb, error.kind, None)

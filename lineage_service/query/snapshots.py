@@ -15,11 +15,11 @@ class LineageFinished(Exception):
     is asked again."""
 
 
-class _Asked(Protocol):
+class _SnapshotOwner(Protocol):
     def in_one_snapshot(self, answer: Callable[[], Given]) -> Given: ...
 
 
-Owner = TypeVar("Owner", bound=_Asked)
+Owner = TypeVar("Owner", bound=_SnapshotOwner)
 
 
 def question(
@@ -28,10 +28,10 @@ def question(
     """A method that reads one state of the catalog from its first read to its last."""
 
     @wraps(method)
-    def asked(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Given:
+    def run_in_snapshot(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Given:
         return owner.in_one_snapshot(lambda: method(owner, *args, **kwargs))
 
-    return asked
+    return run_in_snapshot
 
 
 Snapshots = Callable[[Callable[[], Any]], Any]

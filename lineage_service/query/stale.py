@@ -11,7 +11,7 @@ from lineage_service.capture.handles import Role, Space, is_window
 from lineage_service.query.graph import LineageGraph, Walk, Way
 
 
-def stale_readers(graph: LineageGraph, walked: Walk, start: DatasetRecord) -> list[str]:
+def stale_reader_notes(graph: LineageGraph, walked: Walk, start: DatasetRecord) -> list[str]:
     """What to say of each workflow whose latest run read an earlier version of a dataset on the way ahead."""
     reader = graph.reader
     reached = {place.run_id for place in walked.order}
@@ -40,7 +40,7 @@ def cut_note(source: DatasetRecord, run_id: str) -> str:
     )
 
 
-def older_windows(ways: Iterable[Way]) -> list[str]:
+def older_window_notes(ways: Iterable[Way]) -> list[str]:
     """What to say of each run on the way whose windows were captured by an earlier version: whole partitions."""
     runs = {way.start.run_id for way in ways if way.hop is not None and _is_by_partition(way.hop)}
     return [

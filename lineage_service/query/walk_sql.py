@@ -11,7 +11,13 @@ from lineage_catalog.records import HopRecord
 from lineage_service.capture.handles import Role
 from lineage_service.query.files import HomeFiles
 from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.query.hop_sql import formula_part, interval_part, masked_by, pairs_relation, unmasked
+from lineage_service.query.hop_sql import (
+    exclude_refreshed_rows,
+    formula_part,
+    interval_part,
+    pairs_relation,
+    refreshed_row_files,
+)
 
 if TYPE_CHECKING:
     from lineage_service.store.shared_rows import SharedRows
@@ -79,10 +85,10 @@ def walk_sql(
     for way in ways:
         if way.start not in names:
             names[way.start] = f"reached{len(names)}"
-            ctes.append(f"{names[way.start]} AS ({_merged(incoming[way.start])})")
+            ctes.append(f"{names[way.start]} AS ({_merge_parts(incoming[way.start])})")
         few = start.rids if start.few and way.start == begin else None
         incoming.setdefault(way.end, []).append(_part(way, names[way.start], direction, files, few, pairs=pairs))
-    final = _merged(incoming[target])
+    final = _merge_parts(incoming[target])
     return WalkSql(f"WITH {', '.join(ctes)} {final}", parameters, False)
 
 
@@ -100,7 +106,7 @@ def own_ways(ways: Sequence[Way]) -> list[Way]:
     return [way for way in reversed(own) if way.start == ways[0].start or way.start in reached]
 
 
-def turned_ways(ways: Sequence[Way]) -> list[Way]:
+def reverse_ways(ways: Sequence[Way]) -> list[Way]:
     """The same ways from their end to their start, whatever direction they were kept for."""
     return [
         Way(way.end, way.start, way.hop, None if way.shared is None else way.shared.inverse) for way in reversed(ways)
@@ -125,7 +131,7 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
     kept = f"h.{near} AS a, h.{far} AS b" if pairs else f"0::BIGINT AS a, h.{far} AS b"
     distinct = "" if pairs or single else "DISTINCT "
     select = f"SELECT {distinct}{kept}, {int(way.role)} AS role FROM ({relation}) h"
-    presorted = bool(stored) and not distinct and not masked_by(way.hop)
+    presorted = bool(stored) and not distinct and not refreshed_row_files(way.hop)
     if start.rids is not None and start.few:
         marks = ", ".join("?" for _ in start.rids)
         # Not presorted: DuckDB joins with the list, and gives the row groups in any order.
@@ -155,10 +161,10 @@ def _part(
         near, far = ("a", "b") if direction == "backward" else ("b", "a")
         return f"SELECT r.a, h.{far} AS b, {role} FROM {before} r JOIN ({relation}) h ON h.{near} = r.b"
     if direction == "forward":
-        return unmasked(way.hop, _computed(way, way.hop, before, role, direction, files), "b", files)
-    if masked_by(way.hop):
-        before = f"({unmasked(way.hop, f'SELECT * FROM {before}', 'b', files)})"
-    return _computed(way, way.hop, before, role, direction, files)
+        return exclude_refreshed_rows(way.hop, _pairless_part(way, way.hop, before, role, direction, files), "b", files)
+    if refreshed_row_files(way.hop):
+        before = f"({exclude_refreshed_rows(way.hop, f'SELECT * FROM {before}', 'b', files)})"
+    return _pairless_part(way, way.hop, before, role, direction, files)
 
 
 def _shared_part(way: Way, before: str, role: str) -> str:
@@ -181,7 +187,7 @@ def translated_rid(rid: str, shared: SharedRows | None) -> tuple[str, str]:
     return f"({rid} + s.shift)", f" JOIN (SELECT {named}) s ON {rid} >= s.first AND {rid} < s.past"
 
 
-def _computed(way: Way, hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles) -> str:
+def _pairless_part(way: Way, hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles) -> str:
     """What a form without pairs of its own adds."""
     if hop.form == "formula":
         return formula_part(hop, before, role, direction)
@@ -193,5 +199,5 @@ def _computed(way: Way, hop: HopRecord, before: str, role: str, direction: Direc
     return f"SELECT r.a, 0::BIGINT AS b, {role} FROM {before} r"
 
 
-def _merged(parts: Sequence[str]) -> str:
+def _merge_parts(parts: Sequence[str]) -> str:
     return f"SELECT a, b, min(role) AS role FROM ({' UNION ALL '.join(parts)}) GROUP BY a, b"

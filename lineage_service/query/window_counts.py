@@ -12,8 +12,8 @@ from lineage_service.capture.handles import Role
 from lineage_service.index.compose import merged_intervals
 from lineage_service.query.files import HomeFiles, body_of
 from lineage_service.query.graph import Place, Way
-from lineage_service.query.hop_sql import masked_by, pairs_relation
-from lineage_service.query.walk_sql import Start, turned_ways, walk_sql
+from lineage_service.query.hop_sql import pairs_relation, refreshed_row_files
+from lineage_service.query.walk_sql import Start, reverse_ways, walk_sql
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Window:
         """None where positions do not tell how many rows there are. They do where the ways are a row's own id and the
         intervals that it reads, all as the run left them."""
         hops = [way.hop for way in ways]
-        if len(ways) not in (3, 4) or any(hop is None or masked_by(hop) for hop in hops):
+        if len(ways) not in (3, 4) or any(hop is None or refreshed_row_files(hop) for hop in hops):
             return None
         by_ends = {(way.start, way.end): way for way in ways}
         frames = next((way for way in ways if way.hop is not None and way.hop.form == "interval"), None)
@@ -82,7 +82,7 @@ def rows_reading_one(
     rows to start from: then rows that read two of them must be known apart."""
     if start.rids is None or len(start.rids) != 1:
         return None
-    window = _Window.of(turned_ways(ways), target, begin)
+    window = _Window.of(reverse_ways(ways), target, begin)
     if window is None:
         return None
     last = window.last
@@ -91,7 +91,7 @@ def rows_reading_one(
         outputs = pairs_relation(window.first, "backward", files)
         if outputs is None:
             return None
-    walked = walk_sql(turned_ways([last]), start, begin, last.start, "forward", files, pairs=False)
+    walked = walk_sql(reverse_ways([last]), start, begin, last.start, "forward", files, pairs=False)
     inside = " OR ".join(f"p.b BETWEEN h.lo{n} AND h.hi{n}" for n in range(window.count))
     # The row at the position is its own reader; it need not be inside of its frame, and is not counted twice.
     readers = (

@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 
-from lineage_service.errors import Problem, QuestionError, RunError, StoreError, listed
+from lineage_service.errors import Problem, QuestionError, RunError, StoreError, join_names
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.selection import Selection
-from lineage_service.refresh.changes import Changed, Changing, Rows
-from lineage_service.refresh.detect import Detecting
+from lineage_service.refresh.changes import Rows, SourceChange, SourceChangeBuilder
+from lineage_service.refresh.detect import ChangeDetector
 from lineage_service.refresh.finishing import failed_checks, published_outputs, write_copies
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.refresh.report import RefreshReport
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
-from lineage_service.store.compacting import compacted
+from lineage_service.store.compacting import compact_version
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
-from lineage_service.store.publish import announced
+from lineage_service.store.publish import announce_publications
 from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.subjects.index import declared_subjects
 from lineage_service.subjects.noted import scan_of
-from lineage_service.subjects.returned import is_held, key_of_erased, problem_of, returned_rows
+from lineage_service.subjects.returned import is_on_legal_hold, key_of_erased, reappearance_problem, rows_of_erased
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatedChanges:
     """What is said to have changed: rows removed, by a predicate or by rids; rows corrected; rows added. `reveal`: the
     predicate and the key may be over masked columns."""
 
@@ -44,13 +44,13 @@ class Asked:
     reveal: bool = False
 
     @property
-    def given(self) -> bool:
+    def has_changes(self) -> bool:
         return self.removed is not None or self.changed is not None or self.added is not None
 
 
-def asked_for(
+def stated_changes(
     datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...], *, reveal: bool = False
-) -> dict[str, Asked]:
+) -> dict[str, StatedChanges]:
     """What is said of each dataset: a value is of the one that is named, a mapping has one for each."""
     given = {"removed": removed, "changed": changed, "added": added}
     # One row as a dict is no mapping of datasets.
@@ -66,11 +66,13 @@ def asked_for(
     found = {}
     for name in names:
         own = {what: value.get(name) if what in several else value for what, value in given.items()}
-        found[name] = Asked(_selection(own["removed"], reveal), own["changed"], own["added"], key, reveal)
+        found[name] = StatedChanges(
+            _removed_selection(own["removed"], reveal), own["changed"], own["added"], key, reveal
+        )
     return found
 
 
-def _selection(removed: Any, reveal: bool) -> Selection | None:
+def _removed_selection(removed: Any, reveal: bool) -> Selection | None:
     if removed is None:
         return None
     rid, where = (None, removed) if isinstance(removed, str) else (removed, None)
@@ -84,7 +86,7 @@ def _selection(removed: Any, reveal: bool) -> Selection | None:
 def refresh(
     home: HomeLayout,
     ask: Questions,
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, StatedChanges],
     options: IndexOptions,
     commit: Callable[[Commit], None],
     publish: Callable[[str], list[Problem]],
@@ -93,36 +95,36 @@ def refresh(
     """Brings the outputs of a workflow up to date with what has changed in its sources, by their names, and commits
     that as a run."""
     started = datetime.now(UTC)
-    asked = _sources(ask, asked)
+    asked = _changed_sources(ask, asked)
     found = {name: ask.find(name) for name in asked}
-    run = _run(ask, list(found.values()))
+    run = _run_to_refresh(ask, list(found.values()))
     with working_folder(home) as folder:
         refreshing = Refresh(home, ask, run, folder, options, stages)
-        changes: dict[str, Changed] = {}
-        detecting = Detecting(ask, refreshing.patcher, refreshing.spark)
+        changes: dict[str, SourceChange] = {}
+        detecting = ChangeDetector(ask, refreshing.patcher, refreshing.spark)
         for name, source in found.items():
-            if not asked[name].given:
+            if not asked[name].has_changes:
                 spec = refreshing.loaded.spec.sources[source.name]
                 assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
-                seen = detecting.changed(source, spec)
+                seen = detecting.detect(source, spec)
                 if seen is not None:
                     changes[source.name] = seen
                 continue
             refuse_other_output(refreshing, source)
-            changing = Changing(ask.engine, refreshing.patcher, source.name, ask.scan(source))
+            changing = SourceChangeBuilder(ask.engine, refreshing.patcher, source.name, ask.scan(source))
             each = asked[name]
             if each.key:
                 masked = ask.masks.over(source, reveal=each.reveal)
                 refuse_masked(each.key, masked, source.full_name, "a key would tell its values")
             removed = removed_rids(ask, source, each.removed)
-            changes[source.name] = changing.changed(removed, each.changed, each.added, each.key)
+            changes[source.name] = changing.build(removed, each.changed, each.added, each.key)
         changes, returned = _without_erased(refreshing, found.values(), changes)
         if not changes:
             folder.remove()
             return RefreshReport(run.id, run.id, run.workflow, {}, {})
-        refreshing.bring(changes)
+        refreshing.refresh_datasets(changes)
         warnings = [*returned, *failed_checks(refreshing)]
-        with announced(folder, published_outputs(refreshing)) as copies, stages.stage("committing"):
+        with announce_publications(folder, published_outputs(refreshing)) as copies, stages.stage("committing"):
             write_copies(refreshing, copies)
             made, report = refreshing.commit(changes, started, warnings)
             remove_unreferenced(References(ask.reader, home), made)
@@ -137,29 +139,29 @@ def refresh(
 
 
 def _without_erased(
-    refreshing: Refresh, sources: Iterable[DatasetRecord], changes: Mapping[str, Changed]
-) -> tuple[dict[str, Changed], list[Problem]]:
+    refreshing: Refresh, sources: Iterable[DatasetRecord], changes: Mapping[str, SourceChange]
+) -> tuple[dict[str, SourceChange], list[Problem]]:
     """The changes without rows of erased persons that sources are to drop, and warnings. RunError where a source says
     that such a person must not be in the data again."""
     ask, kept, told = refreshing.ask, dict(changes), list[Problem]()
     for source in sources:
         spec, change = refreshing.loaded.spec.sources[source.name], changes.get(source.name)
-        if change is None or not isinstance(spec, SourceSpec) or is_held(spec):
+        if change is None or not isinstance(spec, SourceSpec) or is_on_legal_hold(spec):
             continue
         parts, persons = [np.array([], np.int64)], 0
         for declared in declared_subjects(source.name, spec.subject):
-            erased = ask.reader.erased(declared.kind)
+            erased = ask.reader.erased_hashes(declared.kind)
             scan, key = scan_of(refreshing.folder, change.after), key_of_erased(refreshing.home, erased)
-            rids, count = returned_rows(ask.engine.connection, key, declared, scan, change.came, erased)
+            rids, count = rows_of_erased(ask.engine.connection, key, declared, scan, change.came, erased)
             parts.append(rids)
             persons = max(persons, count)
         rids = np.unique(np.concatenate(parts))
         if not len(rids):
             continue
-        told.append(problem_of(source.name, spec.on_erased, persons, len(rids)))
+        told.append(reappearance_problem(source.name, spec.on_erased, persons, len(rids)))
         if spec.on_erased == "drop":
-            patched = refreshing.patcher.patched(change.after, rids, [])
-            after = compacted(patched, refreshing.patcher, refreshing.folder.snapshot(source.name))
+            patched = refreshing.patcher.patch_version(change.after, rids, [])
+            after = compact_version(patched, refreshing.patcher, refreshing.folder.snapshot(source.name))
             came, both = np.setdiff1d(change.came, rids), np.intersect1d(change.gone, rids)
             kept[source.name] = replace(change, after=after, came=came)
             if not len(came) and not len(change.gone) and not len(both):
@@ -169,9 +171,9 @@ def _without_erased(
     return kept, told
 
 
-def _sources(ask: Questions, asked: Mapping[str, Asked]) -> dict[str, Asked]:
+def _changed_sources(ask: Questions, asked: Mapping[str, StatedChanges]) -> dict[str, StatedChanges]:
     """The sources that are meant: an output stands for all sources of its run, as a workflow does."""
-    found: dict[str, Asked] = {}
+    found: dict[str, StatedChanges] = {}
     for name, each in asked.items():
         latest = ask.reader.latest_run(name)
         if latest is None:
@@ -182,7 +184,7 @@ def _sources(ask: Questions, asked: Mapping[str, Asked]) -> dict[str, Asked]:
             run_id = dataset.run_id
         else:
             run_id = latest.id
-        if each.given:
+        if each.has_changes:
             raise QuestionError(f"'{name}' is no source: rows of sources change, and outputs follow")
         for source in ask.graph.datasets(run_id):
             if source.role == "source":
@@ -200,12 +202,12 @@ def refuse_other_output(refreshing: Refresh, source: DatasetRecord) -> None:
         )
 
 
-def _run(ask: Questions, found: Sequence[DatasetRecord]) -> RunRecord:
+def _run_to_refresh(ask: Questions, found: Sequence[DatasetRecord]) -> RunRecord:
     """The one run that all of these are sources of: the latest of its workflow."""
     if not found:
         raise QuestionError("name the source that has changed")
     if len({each.run_id for each in found}) > 1:
-        raise QuestionError(f"{listed([each.full_name for each in found])} are sources of several workflows")
+        raise QuestionError(f"{join_names([each.full_name for each in found])} are sources of several workflows")
     run = ask.reader.run(found[0].run_id)
     latest = ask.reader.latest_run(found[0].workflow)
     assert run is not None

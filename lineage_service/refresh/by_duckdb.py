@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from lineage_catalog.records import HopRecord
 
-from lineage_service.capture.direct import Unlike
+from lineage_service.capture.direct import NotTranslatable
 from lineage_service.capture.handles import Space, step_space
 from lineage_service.index.engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
@@ -16,34 +16,34 @@ from lineage_service.plan.nodes import Filter, Limit, Node
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.duckdb_sql import (
     MEMBERS,
+    DuckDbPlan,
+    DuckDbRelation,
+    GroupByShape,
     Leaves,
-    Near,
-    NearPlan,
-    Shape,
-    Typed,
-    above_groups,
-    grouped,
-    handle,
-    keys_of,
-    order_of,
-    shape_of,
-    shown_as,
+    TypedColumn,
+    apply_above_groups,
+    group_by_shape,
+    group_keys,
+    group_rows,
+    handle_column,
+    order_terms,
+    select_as_spark_types,
 )
-from lineage_service.refresh.rows import Brought
-from lineage_service.store.alike import read_alike
-from lineage_service.store.engine import column, literal, own
+from lineage_service.refresh.rows import RowReplacement
+from lineage_service.store.alike import is_read_alike
+from lineage_service.store.engine import column, literal, private_column
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version, parquet_footer
 from lineage_service.store.written import version_of_folder
 
-PLACE = own("place")
+PLACE = private_column("place")
 MOST_FILES = 64  # of a dataset, whose footers are looked at
 
 
 @dataclass(frozen=True)
-class State:
+class DatasetState:
     """A dataset that is read, before and after the change; the rids that went and those that came."""
 
     space: Space
@@ -59,7 +59,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class NearRows:
+class DuckDbRecomputedRows:
     """Touched rows, computed anew: a query of the rids (column b) that they had, None where the lineage of the rows
     that went tells them (by leaf); the rows as a version, and as a table with their members."""
 
@@ -72,22 +72,22 @@ class NearRows:
 
 
 @dataclass
-class Nearby:
+class DuckDbRefresh:
     """Datasets of one plan, over `states` of those below them, by node."""
 
     engine: QueryEngine
     folder: RunFolder
-    states: dict[str, State]
+    states: dict[str, DatasetState]
     ahead: Callable[[Space, Mapping[Space, Ids]], str]  # a query of a dataset's rids that come from rows below
     members: bool = True  # whether the rows behind rows are asked for
     _columns: dict[str, list[tuple[str, str, bool]]] = field(default_factory=dict)
     _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def recomputed(self, node: Node, before: VersionScan) -> NearRows | None:
+    def recompute(self, node: Node, before: VersionScan) -> DuckDbRecomputedRows | None:
         """The touched rows of a dataset; None where there are none. Unlike where only Spark can tell."""
-        shape = shape_of(node, self.states)
+        shape = group_by_shape(node, self.states)
         leaves = Leaves(self._columns_below(shape.tree), self._rows_now)
-        plan = NearPlan(leaves)
+        plan = DuckDbPlan(leaves)
         rows = plan.rows(shape.tree)
         changed = [n for n, name in enumerate(leaves.occurrences) if self.states[name].is_changed]
         if not changed:
@@ -97,38 +97,40 @@ class Nearby:
         if shape.breaker is None:
             return self._row_by_row(node, plan, rows, changed, columns, spaces)
         shown = identity_columns(node)
-        keys = keys_of(shape.breaker, rows)
+        keys = group_keys(shape.breaker, rows)
         if shown is None or len(shown) != len(keys):
-            raise Unlike
-        above_groups(shape.above, grouped(shape.breaker, rows))  # nothing is looked for where it could not be computed
+            raise NotTranslatable
+        apply_above_groups(
+            shape.above, group_rows(shape.breaker, rows)
+        )  # nothing is looked for where it could not be computed
         touched = self._touched_keys(plan, shape, node, before, shown, changed)
         if touched is None:
             return None
-        rows = self._restricted(plan, shape.tree, keys, touched)
-        keys = keys_of(shape.breaker, rows)
+        rows = self._restrict_to_keys(plan, shape.tree, keys, touched)
+        keys = group_keys(shape.breaker, rows)
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
         # With one change below, every touched group has a changed row behind it, and nobody asks what else is.
         members = self.members or len(changed) > 1
-        groups = grouped(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=members)
-        fresh = above_groups(shape.above, groups)
-        table = self._placed(shown_as(fresh, columns, f", t.{MEMBERS}"))
+        groups = group_rows(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=members)
+        fresh = apply_above_groups(shape.above, groups)
+        table = self._number_places(select_as_spark_types(fresh, columns, f", t.{MEMBERS}"))
         old = " AND ".join(f"t.{column(name)} IS NOT DISTINCT FROM k.k{index}" for index, name in enumerate(shown))
         query = f"SELECT {RID} AS b FROM ({before.select(shown)}) t SEMI JOIN {touched} k ON {old}"
         if shape.limit is not None:
-            query, table = self._first(shape.limit, fresh, before, query, table)
-        return NearRows(query, {}, self._written(node, table, columns), table, spaces, members)
+            query, table = self._limit_rows(shape.limit, fresh, before, query, table)
+        return DuckDbRecomputedRows(query, {}, self._write_version(node, table, columns), table, spaces, members)
 
     # --- leaves -----------------------------------------------------------------------------------------------
 
     def _columns_below(self, node: Node) -> dict[str, list[tuple[str, str, bool]]]:
         if node.id in self.states:
-            return {node.id: self._known(node)}
+            return {node.id: self._columns_with_portability(node)}
         found: dict[str, list[tuple[str, str, bool]]] = {}
         for below in node.inputs:
             found |= self._columns_below(below)
         return found
 
-    def _known(self, node: Node) -> list[tuple[str, str, bool]]:
+    def _columns_with_portability(self, node: Node) -> list[tuple[str, str, bool]]:
         """The columns of a dataset, and of each whether DuckDB reads the same values as Spark."""
         if node.id not in self._columns:
             state = self.states[node.id]
@@ -136,10 +138,10 @@ class Nearby:
             for scan in (state.before, state.after) if state.readable else (state.after,):
                 files = [path for path, file in zip(scan.paths, scan.version.files, strict=True) if file.only is None]
                 if len(files) > MOST_FILES:
-                    raise Unlike
+                    raise NotTranslatable
                 footers = [parquet_footer(path) for path in files]
                 for each in scan.version.columns:
-                    known[each.name] = known.get(each.name, True) and read_alike(each, footers, rebased=False)
+                    known[each.name] = known.get(each.name, True) and is_read_alike(each, footers, rebased=False)
             self._columns[node.id] = [(each.name, each.type, known[each.name]) for each in state.after.version.columns]
         return self._columns[node.id]
 
@@ -162,15 +164,15 @@ class Nearby:
             self._deltas[name, which] = self.engine.keep(query)
         return self._deltas[name, which]
 
-    def _listed(self, table: str, columns: Sequence[str]) -> str:
+    def _select_with_rid(self, table: str, columns: Sequence[str]) -> str:
         return f"SELECT {''.join(f'{column(each)}, ' for each in columns)}{RID} FROM {table}"
 
     # --- groups -----------------------------------------------------------------------------------------------
 
     def _touched_keys(
         self,
-        plan: NearPlan,
-        shape: Shape,
+        plan: DuckDbPlan,
+        shape: GroupByShape,
         node: Node,
         before: VersionScan,
         shown: Sequence[str],
@@ -178,35 +180,37 @@ class Nearby:
     ) -> str | None:
         """Keys of groups that a row which went or came is or was in, whatever the others are."""
         assert shape.breaker is not None
-        parts, tree, breaker = self._lost_keys(plan, shape, node, before, shown), shape.tree, shape.breaker
+        parts, tree, breaker = self._unreadable_keys(plan, shape, node, before, shown), shape.tree, shape.breaker
         for at in changed:
 
-            def rows(number: int, name: str, columns: Sequence[str], at: int = at) -> str:
+            def leaf_rows(number: int, name: str, columns: Sequence[str], at: int = at) -> str:
                 state, now = self.states[name], self.states[name].after.select(columns)
                 if not state.is_changed:
                     return now
-                rows = self._listed(self._delta(name, "came"), columns) if number == at else now
+                rows = self._select_with_rid(self._delta(name, "came"), columns) if number == at else now
                 # Groups of rows that can no longer be read are found by their lineage.
                 return (
-                    f"{rows} UNION ALL {self._listed(self._delta(name, 'gone'), columns)}" if state.readable else rows
+                    f"{rows} UNION ALL {self._select_with_rid(self._delta(name, 'gone'), columns)}"
+                    if state.readable
+                    else rows
                 )
 
-            plan.leaves.rows = rows
+            plan.leaves.rows = leaf_rows
             found = plan.rows(tree)
-            keys = keys_of(breaker, found)
+            keys = group_keys(breaker, found)
             listed = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
-            parts.append(f"SELECT {listed} FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
+            parts.append(f"SELECT {listed} FROM ({found.text}) t WHERE t.{handle_column(at)} IS NOT NULL")
         table = self.engine.keep(f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})")
         return table if self.engine.scalar(f"SELECT count(*) FROM {table}") else None
 
-    def _lost_keys(
-        self, plan: NearPlan, shape: Shape, node: Node, before: VersionScan, shown: Sequence[str]
+    def _unreadable_keys(
+        self, plan: DuckDbPlan, shape: GroupByShape, node: Node, before: VersionScan, shown: Sequence[str]
     ) -> list[str]:
         """Queries of the keys of groups that rows were in which went and can no longer be read. Below a group-by are
         only operators under which a row that goes takes along just what it was part of. So a group that was shown is
         told by its lineage; one that was not, and is there now, may be shown from now on."""
         assert shape.breaker is not None
-        lost = {state.space: state.gone for state in self._lost(plan)}
+        lost = {state.space: state.gone for state in self._unreadable_states(plan)}
         if not lost:
             return []
         listed = ", ".join(f"t.{column(name)} AS k{index}" for index, name in enumerate(shown))
@@ -216,18 +220,20 @@ class Nearby:
         if shape.limit is not None or any(isinstance(each, Filter) for each in shape.above):
             plan.leaves.rows = self._rows_now
             found = plan.rows(shape.tree)
-            keys = keys_of(shape.breaker, found)
+            keys = group_keys(shape.breaker, found)
             named = ", ".join(f"{text} AS k{index}" for index, (text, _) in enumerate(keys))
             same = " AND ".join(f"o.{column(n)} IS NOT DISTINCT FROM k.k{index}" for index, n in enumerate(shown))
             now = f"SELECT DISTINCT {named} FROM ({found.text}) t"
             parts.append(f"SELECT k.* FROM ({now}) k ANTI JOIN ({old}) o ON {same}")
         return parts
 
-    def _lost(self, plan: NearPlan) -> list[State]:
+    def _unreadable_states(self, plan: DuckDbPlan) -> list[DatasetState]:
         states = (self.states[name] for name in dict.fromkeys(plan.leaves.occurrences))
         return [state for state in states if not state.readable and len(state.gone)]
 
-    def _restricted(self, plan: NearPlan, tree: Node, keys: Sequence[tuple[str, Typed]], touched: str) -> Near:
+    def _restrict_to_keys(
+        self, plan: DuckDbPlan, tree: Node, keys: Sequence[tuple[str, TypedColumn]], touched: str
+    ) -> DuckDbRelation:
         """The tree over rows of the leaves that can be of a touched group, as far as their own columns tell."""
         wanted: dict[int, list[tuple[str, str]]] = {}
         for index, (_, typed) in enumerate(keys):
@@ -237,7 +243,7 @@ class Nearby:
             "SELECT " + ", ".join(f"count(*) - count(k{index})" for index in range(len(keys))) + f" FROM {touched}"
         )[0]
 
-        def rows(number: int, name: str, columns: Sequence[str]) -> str:
+        def leaf_rows(number: int, name: str, columns: Sequence[str]) -> str:
             now = self.states[name].after.select(columns)
             same = [
                 f"t.{column(own)} {'IS NOT DISTINCT FROM' if nulls[int(key[1:])] else '='} k.{key}"
@@ -248,16 +254,18 @@ class Nearby:
                 return now
             return f"SELECT t.* FROM ({now}) t SEMI JOIN {touched} k ON {' AND '.join(same)}"
 
-        plan.leaves.rows = rows
+        plan.leaves.rows = leaf_rows
         return plan.rows(tree)
 
-    def _first(self, limit: Limit, rows: Near, before: VersionScan, touched: str, fresh: str) -> tuple[str, str]:
+    def _limit_rows(
+        self, limit: Limit, rows: DuckDbRelation, before: VersionScan, touched: str, fresh: str
+    ) -> tuple[str, str]:
         """The first rows of an order: of those there were and are not touched, and of those computed anew. Rows behind
         them are not known: where one of those might come in, Unlike. Gives what is replaced, and by what."""
         columns = [each.name for each in before.version.columns]
         listed = ", ".join(map(column, columns))
         known = replace(rows, columns=tuple(each for each in rows.columns if each.name in columns))
-        order = order_of(limit, known)
+        order = order_terms(limit, known)
         shown = ", ".join(f"{text} AS o{index}" for index, (text, _) in enumerate(order))
         by = ", ".join(f"o{index} {how}" for index, (_, how) in enumerate(order))
         gone = self.engine.keep(touched)
@@ -277,53 +285,53 @@ class Nearby:
             cut = f"(SELECT min(place) FROM {ranked} WHERE is_first = 0)"
             behind = self.engine.scalar(f"SELECT count(*) FROM {ranked} WHERE is_first = 1 AND place > {cut}")
             if behind or self.engine.scalar(f"SELECT count(*) FROM {first}") < limit.n:
-                raise Unlike
+                raise NotTranslatable
         pushed = f"SELECT {RID} AS b FROM ({before.select(columns[:1])}) t ANTI JOIN {first} f ON f.rid = t.{RID}"
         kept = f"SELECT {listed}, {MEMBERS} FROM {fresh} t SEMI JOIN {first} f ON f.place = t.{PLACE}"
-        return pushed, self._placed(kept)
+        return pushed, self._number_places(kept)
 
     # --- rows without groups ----------------------------------------------------------------------------------
 
     def _row_by_row(
         self,
         node: Node,
-        plan: NearPlan,
-        rows: Near,
+        plan: DuckDbPlan,
+        rows: DuckDbRelation,
         changed: Sequence[int],
         columns: Sequence[tuple[str, str]],
         spaces: tuple[Space, ...],
-    ) -> NearRows | None:
-        shown_as(rows, columns, "")
+    ) -> DuckDbRecomputedRows | None:
+        select_as_spark_types(rows, columns, "")
         parts = []
         for at in changed:
 
-            def of(number: int, name: str, wanted: Sequence[str], at: int = at) -> str:
+            def leaf_rows(number: int, name: str, wanted: Sequence[str], at: int = at) -> str:
                 now = self.states[name].after.select(wanted)
                 if number == at:
-                    return self._listed(self._delta(name, "came"), wanted)
+                    return self._select_with_rid(self._delta(name, "came"), wanted)
                 if number in changed and number < at:  # rows of two that came are found once
                     return f"SELECT t.* FROM ({now}) t ANTI JOIN {self._delta(name, 'came')} x ON x.{RID} = t.{RID}"
                 return now
 
-            plan.leaves.rows = of
+            plan.leaves.rows = leaf_rows
             found = plan.rows(node)
             # Rows of another branch of a union are none of its.
-            found = replace(found, text=f"SELECT t.* FROM ({found.text}) t WHERE t.{handle(at)} IS NOT NULL")
-            members = ", ".join(f"{handle(each)} := t.{handle(each)}" for each in found.handles)
-            parts.append(shown_as(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
-        table = self._placed(" UNION ALL ".join(parts))
+            found = replace(found, text=f"SELECT t.* FROM ({found.text}) t WHERE t.{handle_column(at)} IS NOT NULL")
+            members = ", ".join(f"{handle_column(each)} := t.{handle_column(each)}" for each in found.handles)
+            parts.append(select_as_spark_types(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
+        table = self._number_places(" UNION ALL ".join(parts))
         seeds = {
             state.space: state.gone for state in self.states.values() if state.is_changed and state.space in spaces
         }
-        return NearRows(None, seeds, self._written(node, table, columns), table, spaces)
+        return DuckDbRecomputedRows(None, seeds, self._write_version(node, table, columns), table, spaces)
 
     # --- what is left -----------------------------------------------------------------------------------------
 
-    def _placed(self, query: str) -> str:
+    def _number_places(self, query: str) -> str:
         """A table of rows, each with the place that it will have in a file."""
         return self.engine.keep(f"SELECT *, row_number() OVER () - 1 AS {PLACE} FROM ({query})")
 
-    def _written(self, node: Node, table: str, columns: Sequence[tuple[str, str]]) -> Version:
+    def _write_version(self, node: Node, table: str, columns: Sequence[tuple[str, str]]) -> Version:
         folder = self.folder.dataset(node.step)
         folder.mkdir(parents=True, exist_ok=True)
         listed = ", ".join(column(name) for name, _ in columns)
@@ -331,7 +339,7 @@ class Nearby:
         self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY {PLACE}) TO {path} (FORMAT parquet)")
         return version_of_folder(folder, columns, self.folder)
 
-    def behind(self, found: NearRows, places: Ids) -> str | None:
+    def behind(self, found: DuckDbRecomputedRows, places: Ids) -> str | None:
         """The rows behind some of the rows, by position, as a table of (id, space, b); None where nobody asked for
         them."""
         import pyarrow as pa
@@ -344,14 +352,14 @@ class Nearby:
             f"SEMI JOIN {wanted} w ON w.b = {PLACE})"
         )
         parts = [
-            f"SELECT id, {literal(space)} AS space, m.{handle(occurrence)} AS b FROM members"
+            f"SELECT id, {literal(space)} AS space, m.{handle_column(occurrence)} AS b FROM members"
             for occurrence, space in enumerate(found.spaces)
         ]
         table = self.engine.keep(f"{members} SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) WHERE b IS NOT NULL")
         self.engine.drop(wanted)
         return table
 
-    def hops(self, step: str, found: NearRows, rows: Brought, number: int) -> list[HopRecord]:
+    def hops(self, step: str, found: DuckDbRecomputedRows, rows: RowReplacement, number: int) -> list[HopRecord]:
         """Pairs of the rows with the rows behind them."""
         import pyarrow as pa
 
@@ -362,7 +370,7 @@ class Nearby:
         try:
             for space in dict.fromkeys(found.spaces):
                 parts = [
-                    f"SELECT place, m.{handle(occurrence)} AS b FROM members"
+                    f"SELECT place, m.{handle_column(occurrence)} AS b FROM members"
                     for occurrence, each in enumerate(found.spaces)
                     if each == space
                 ]

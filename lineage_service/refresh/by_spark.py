@@ -14,7 +14,7 @@ from lineage_service.errors import QuestionError, StoreError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
 from lineage_service.progress import Stages
-from lineage_service.refresh.by_duckdb import State
+from lineage_service.refresh.by_duckdb import DatasetState
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
@@ -26,11 +26,11 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lineage_service.spark.refreshing import Leaf, Recomputed, Refreshing
+    from lineage_service.spark.refreshing import Leaf, Recomputation, RecomputedRows
     from lineage_service.spark.relation import Relation
 
 
-class Spark:
+class SparkRefresh:
     """Spark's part of one refresh, over `states` of the datasets that are read, by node."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Spark:
         plan: Plan,
         loaded: LoadedWorkflow,
         folder: RunFolder,
-        states: Mapping[str, State],
+        states: Mapping[str, DatasetState],
         options: IndexOptions,
         stages: Stages,
         settings: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ class Spark:
         self.settings, self.old_rows = settings, old_rows
         self.plan, self.loaded, self.folder, self.states = plan, loaded, folder, states
         self.options, self.stages = options, stages
-        self._refreshing: Refreshing | None = None
+        self._refreshing: Recomputation | None = None
 
     def is_touched(self, node: Node) -> bool:
         """Whether anything that a dataset is computed from has changed."""
@@ -56,14 +56,14 @@ class Spark:
             return state.is_changed
         return any(self.is_touched(below) for below in node.inputs)
 
-    def recomputed(self, step: str) -> Recomputed | None:
+    def recompute(self, step: str) -> RecomputedRows | None:
         refreshing = self._with_leaves(self.plan.steps[step])
-        from lineage_service.spark.blame import blaming
+        from lineage_service.spark.blame import locate_failed_expression
 
-        with blaming(self.plan):
-            return refreshing.recomputed(step)
+        with locate_failed_expression(self.plan):
+            return refreshing.recompute(step)
 
-    def copied(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
+    def copy_source(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
         """The rows of a source as they are now, copied to the run's folder."""
         from lineage_service.spark.sources import SourceOpener
 
@@ -71,25 +71,25 @@ class Spark:
         with self.stages.stage(f"copying '{name}'"):
             return opener.open(name, spec, None).version
 
-    def failing(self, step: str, check: CheckSpec) -> int:
+    def count_failing_rows(self, step: str, check: CheckSpec) -> int:
         """How many rows of a step fail a check now."""
         from lineage_service.spark.checks import count_failing
 
-        return count_failing(check, self._now(step), self.folder.home.path)
+        return count_failing(check, self._current_rows(step), self.folder.home.path)
 
     def publish(self, publication: Publication) -> None:
         """Writes the new copy of an output, in its order."""
         from lineage_service.spark.publish import write_publication
 
-        write_publication(publication, self._now(publication.step), self.folder.home.path)
+        write_publication(publication, self._current_rows(publication.step), self.folder.home.path)
 
-    def _now(self, step: str) -> Relation:
+    def _current_rows(self, step: str) -> Relation:
         """The rows of a step as they are now."""
-        return self._with_leaves(self.plan.steps[step]).now(self.plan.steps[step])
+        return self._with_leaves(self.plan.steps[step]).current_rows(self.plan.steps[step])
 
-    def _with_leaves(self, node: Node) -> Refreshing:
+    def _with_leaves(self, node: Node) -> Recomputation:
         """With all that is known by now of what a dataset is computed from."""
-        refreshing, pending = self._started(), [node]
+        refreshing, pending = self._recomputation(), [node]
         while pending:
             each = pending.pop()
             if each.id not in self.states:
@@ -109,29 +109,29 @@ class Spark:
             # Expressions must mean what they meant to the run, unless something else is asked for.
             return session_under(spark, {**self.settings, **self.options.conf})
 
-    def _started(self) -> Refreshing:
+    def _recomputation(self) -> Recomputation:
         if self._refreshing is not None:
             return self._refreshing
         self.spark = self._session()
-        from lineage_service.spark.columns import Names
-        from lineage_service.spark.refreshing import Refreshing
+        from lineage_service.spark.columns import CaptureColumnNames
+        from lineage_service.spark.refreshing import Recomputation
         from lineage_service.spark.sources import SourceOpener
 
-        self.names = Names.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
+        self.names = CaptureColumnNames.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
         self.opener = SourceOpener(self.spark, self.folder, Path(), _no_version, lambda _: None)
-        self._refreshing = Refreshing(
+        self._refreshing = Recomputation(
             self.spark, self.plan, self.names, self.folder, self.stages, {}, self._old_relations
         )
         return self._refreshing
 
-    def _leaf(self, node: Node, state: State) -> Leaf:
+    def _leaf(self, node: Node, state: DatasetState) -> Leaf:
         from lineage_service.spark.refreshing import Leaf
 
         now = self._relation(node, state.after.version)
         if isinstance(node, Sort):
-            from lineage_service.spark.lower import in_order_of
+            from lineage_service.spark.lower import sort_again
 
-            now = in_order_of(node, now)
+            now = sort_again(node, now)
         elif keeps_order(node) and self._order_counts(node):
             raise QuestionError(
                 f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
@@ -140,15 +140,15 @@ class Spark:
         if not state.is_changed:
             return Leaf(now, now)
         if not state.readable:
-            return Leaf(now, now, self._rids(state.gone), self._rids(state.came), lost=True)
+            return Leaf(now, now, self._rid_frame(state.gone), self._rid_frame(state.came), lost=True)
         then = self._relation(node, state.before.version)
-        return Leaf(then, now, self._rids(state.gone), self._rids(state.came))
+        return Leaf(then, now, self._rid_frame(state.gone), self._rid_frame(state.came))
 
     def _old_relations(self, step: str, seed: Space) -> tuple[Relation, DataFrame | None]:
         """The rows of a dataset before, and the rids of those that come from rows of a leaf which went."""
         assert self.old_rows is not None
         version, rids = self.old_rows(step, seed)
-        return self.opener.reopen_dataset(step, version).relation(self.names, captured=True), self._rids(rids)
+        return self.opener.reopen_dataset(step, version).relation(self.names, captured=True), self._rid_frame(rids)
 
     def _order_counts(self, node: Node) -> bool:
         """Whether a step above takes rows by the order that they come in."""
@@ -169,7 +169,7 @@ class Spark:
             return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
         return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
 
-    def _rids(self, rids: Ids) -> DataFrame | None:
+    def _rid_frame(self, rids: Ids) -> DataFrame | None:
         if not len(rids):
             return None
         from lineage_service.spark.session import local_frame

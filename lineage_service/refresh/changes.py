@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.query.engine import QueryEngine
 from lineage_service.refresh.rows import exact_values
 from lineage_service.store.engine import column, file_literal, literal
-from lineage_service.store.layout import storing
+from lineage_service.store.layout import translate_disk_errors
 from lineage_service.store.patched import CAME
-from lineage_service.store.patching import CameFile, Ids, Patcher
+from lineage_service.store.patching import AddedFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer
 
@@ -29,7 +29,7 @@ READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "json", ".js
 
 
 @dataclass(frozen=True)
-class Changed:
+class SourceChange:
     """A source before and after: the new version, the rids that went and those that came; a corrected row did both.
 
     `readable`: whether the rows that went can still be read. `found`: by looking at its files.
@@ -51,7 +51,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Changing:
+class SourceChangeBuilder:
     """Changes of one source, as its run read it. `correction` is the option that corrects rows, for messages."""
 
     engine: QueryEngine
@@ -60,25 +60,25 @@ class Changing:
     scan: VersionScan
     correction: str = "--changed"
 
-    def changed(self, removed: Ids, changed: Rows | None, added: Rows | None, key: Sequence[str]) -> Changed:
+    def build(self, removed: Ids, changed: Rows | None, added: Rows | None, key: Sequence[str]) -> SourceChange:
         """The source with rows removed, corrected and added. QuestionError where a change does not fit."""
 
         parts: list[str] = []
         gone = np.unique(removed)
-        changed, added = (None if _is_nothing(rows) else rows for rows in (changed, added))
+        changed, added = (None if _is_empty(rows) else rows for rows in (changed, added))
         if changed is not None:
-            table = self._corrected(self._read(changed, self.correction), key)
+            table = self._corrected_rows(self._read(changed, self.correction), key)
             both = np.intersect1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
             if len(both):
                 raise QuestionError(f"row {both[0]} of '{self.name}' is both removed and changed")
             parts.append(f"SELECT * FROM {table}")
             gone = np.union1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
         if added is not None:
-            parts.append(f"SELECT * FROM {self._added(self._read(added, '--added'))}")
-        files = self._written(" UNION ALL ".join(parts)) if parts else []
+            parts.append(f"SELECT * FROM {self._added_rows(self._read(added, '--added'))}")
+        files = self._write_files(" UNION ALL ".join(parts)) if parts else []
         came = np.sort(np.concatenate([each.rids for each in files])) if files else np.array([], np.int64)
-        after = self.patcher.patched(self.scan.version, gone, files)
-        return Changed(self.name, self.scan.version, after, gone, came)
+        after = self.patcher.patch_version(self.scan.version, gone, files)
+        return SourceChange(self.name, self.scan.version, after, gone, came)
 
     # --- what the user gives ----------------------------------------------------------------------------------
 
@@ -92,22 +92,22 @@ class Changing:
             if not path.is_file():
                 raise QuestionError(f"{what}: file '{path}' is not there")
             if reader == "json":
-                return self._given(self._table(json_rows(path, what), what), what)
+                return self._load_table(self._arrow_table(json_rows(path, what), what), what)
             named = file_literal(str(path.absolute()))
             if reader == "read_csv":
                 named += ", all_varchar = true, header = true, allow_quoted_nulls = false"
-            return self._kept(f"SELECT * FROM {reader}({named})", what)
-        return self._given(self._table(rows, what), what)
+            return self._keep_readable(f"SELECT * FROM {reader}({named})", what)
+        return self._load_table(self._arrow_table(rows, what), what)
 
-    def _given(self, table: pa.Table, what: str) -> str:
+    def _load_table(self, table: pa.Table, what: str) -> str:
         connection = self.engine.connection
         connection.register("rows_given", table)
         try:
-            return self._kept("SELECT * FROM rows_given", what)
+            return self._keep_readable("SELECT * FROM rows_given", what)
         finally:
             connection.unregister("rows_given")
 
-    def _table(self, rows: Rows, what: str) -> pa.Table:
+    def _arrow_table(self, rows: Rows, what: str) -> pa.Table:
         """Rows given from Python: an Arrow table, a data frame, or dicts that all have the same columns."""
         if isinstance(rows, pa.Table):
             return rows
@@ -122,11 +122,11 @@ class Changing:
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
 
-    def _kept(self, query: str, what: str) -> str:
-        self._described(query, what)
+    def _keep_readable(self, query: str, what: str) -> str:
+        self._column_types(query, what)
         return self.engine.keep(query)
 
-    def _described(self, query: str, what: str) -> dict[str, str]:
+    def _column_types(self, query: str, what: str) -> dict[str, str]:
         import duckdb
 
         try:
@@ -134,7 +134,7 @@ class Changing:
         except duckdb.Error as error:
             raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
 
-    def _typed(self, table: str, what: str, *, every: bool) -> dict[str, str]:
+    def _cast_columns(self, table: str, what: str, *, every: bool) -> dict[str, str]:
         """The columns of the source that are given, as expressions of the source's types over table `g`."""
         given = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         own = {each.name.lower(): each for each in self.scan.version.columns}
@@ -142,19 +142,19 @@ class Changing:
         names = [each.name for each in self.scan.version.columns]
         if unknown:
             raise QuestionError(
-                f"{what}: unknown column '{unknown[0]}'; columns of '{self.name}': {listed(names)}",
+                f"{what}: unknown column '{unknown[0]}'; columns of '{self.name}': {join_names(names)}",
                 hint=did_you_mean(unknown[0], names),
             )
         lacking = [each.name for lower, each in own.items() if lower not in given]
         if every and lacking:
-            raise QuestionError(f"{what}: the rows lack column {listed(lacking)} of '{self.name}'")
+            raise QuestionError(f"{what}: the rows lack column {join_names(lacking)} of '{self.name}'")
         found = {}
         for lower, each in own.items():
             if lower in given:
-                found[each.name] = self._cast(table, given[lower], each, what)
+                found[each.name] = self._cast_column(table, given[lower], each, what)
         return found
 
-    def _cast(self, table: str, name: str, own: VersionColumn, what: str) -> str:
+    def _cast_column(self, table: str, name: str, own: VersionColumn, what: str) -> str:
         kind, value = duckdb_type(own.type), f"g.{column(name)}"
         if kind is None:
             kind = self.engine.types(self.scan.select([own.name]))[own.name]
@@ -178,9 +178,9 @@ class Changing:
 
     # --- rows that came ---------------------------------------------------------------------------------------
 
-    def _corrected(self, table: str, key: Sequence[str]) -> str:
+    def _corrected_rows(self, table: str, key: Sequence[str]) -> str:
         """Whole rows with the values that are given in the place of the old ones; those alone that differ."""
-        values = self._typed(table, self.correction, every=False)
+        values = self._cast_columns(table, self.correction, every=False)
         names = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         scan = self.scan.select()
         if RID in names:
@@ -226,7 +226,7 @@ class Changing:
             some = ""
             if by_rid:
                 rids = self.engine.ids(f"SELECT {RID} FROM {paired} WHERE rid_of_row IS NULL ORDER BY 1 LIMIT 6")
-                some = f": row {listed([str(rid) for rid in rids], 5)}"
+                some = f": row {join_names([str(rid) for rid in rids], 5)}"
             raise NotFound(
                 f"{self.correction}: {missing} of the rows are not in '{self.name}'{some}", hint="nothing was changed"
             )
@@ -234,15 +234,15 @@ class Changing:
         if twice:
             raise QuestionError(f"{self.correction}: row {twice[0]} of '{self.name}' is changed twice")
 
-    def _added(self, table: str) -> str:
+    def _added_rows(self, table: str) -> str:
         if RID in self.engine.types(f"SELECT * FROM {table}"):
             raise QuestionError(f"--added: new rows are given their '{RID}'", hint="leave that column out")
-        values = self._typed(table, "--added", every=True)
+        values = self._cast_columns(table, "--added", every=True)
         shown = [f"{values[each.name]} AS {column(each.name)}" for each in self.scan.version.columns]
         number = f"row_number() OVER () - 1 + {self.scan.version.end}"
         return self.engine.keep(f"SELECT {', '.join(shown)}, {number} AS {RID} FROM {table} g")
 
-    def _written(self, query: str) -> list[CameFile]:
+    def _write_files(self, query: str) -> list[AddedFile]:
         """Rows as files under the names of the source's own files, one for each folder's values."""
         rows = self.engine.keep(query)
         if not self.engine.scalar(f"SELECT count(*) FROM {rows}"):
@@ -254,7 +254,7 @@ class Changing:
         values = self.engine.rows(f"SELECT DISTINCT {apart} FROM {rows} ORDER BY ALL") if folders else [()]
         files = []
         folder = self.patcher.folder.snapshot(self.name)
-        with storing(self.patcher.folder.home.path):
+        with translate_disk_errors(self.patcher.folder.home.path):
             folder.mkdir(parents=True, exist_ok=True)
         for number, value in enumerate(values):
             same = [
@@ -268,7 +268,7 @@ class Changing:
             )
             rids = self._ids(f"SELECT {RID} FROM {rows}{where} ORDER BY {RID}")
             partitions = {each.original: text for each, text in zip(folders, value, strict=True)}
-            files.append(came_file(self.patcher, path, rids, partitions))
+            files.append(added_file(self.patcher, path, rids, partitions))
         return files
 
     def _ids(self, query: str) -> Ids:
@@ -289,7 +289,7 @@ def json_rows(path: Path, what: str) -> list[dict[str, Any]]:
     return [found] if isinstance(found, dict) else list(found)
 
 
-def _is_nothing(rows: Rows | None) -> bool:
+def _is_empty(rows: Rows | None) -> bool:
     return isinstance(rows, list | tuple) and not rows
 
 
@@ -299,7 +299,7 @@ def _differ(one: str, other: str, kind: str) -> str:
     return " OR ".join(f"{left} IS DISTINCT FROM {right}" for left, right in pairs)
 
 
-def came_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> CameFile:
+def added_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> AddedFile:
     """A file whose rows, all of them, came with these rids."""
 
     state = file_state(str(path))
@@ -307,4 +307,4 @@ def came_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, 
     footer = parquet_footer(str(path))
     rows, odd = footer.rows, footer.is_odd(())
     file = VersionFile(inside, state.size, state.mtime_ns, state.fingerprint, rows, 0, dict(partitions), odd)
-    return CameFile(file, np.arange(rows, dtype=np.int64), rids)
+    return AddedFile(file, np.arange(rows, dtype=np.int64), rids)

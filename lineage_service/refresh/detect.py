@@ -15,32 +15,40 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.query.ask import Questions
-from lineage_service.refresh.by_spark import Spark
-from lineage_service.refresh.changes import Changed
-from lineage_service.refresh.rows import COPY, numbered, same_values
+from lineage_service.refresh.by_spark import SparkRefresh
+from lineage_service.refresh.changes import SourceChange
+from lineage_service.refresh.rows import COPY, number_equal_rows, same_values
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.alike import spark_type
 from lineage_service.store.engine import literal
 from lineage_service.store.folder_types import is_spelled_as, kind_of_folders, kind_of_type
 from lineage_service.store.listing import Listing, listing
-from lineage_service.store.patching import CameFile, Ids, Patcher
+from lineage_service.store.patching import AddedFile, Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan, duckdb_type
-from lineage_service.store.versions import Copied, FileState, Origin, Version, VersionFile, file_state, parquet_footer
+from lineage_service.store.versions import (
+    FileState,
+    OriginalFile,
+    SnapshotCopy,
+    Version,
+    VersionFile,
+    file_state,
+    parquet_footer,
+)
 
 
 @dataclass(frozen=True)
-class Detecting:
+class ChangeDetector:
     """Changes of sources, found by looking."""
 
     ask: Questions
     patcher: Patcher
-    spark: Spark
+    spark: SparkRefresh
 
-    def changed(self, source: DatasetRecord, spec: SourceSpec) -> Changed | None:
+    def detect(self, source: DatasetRecord, spec: SourceSpec) -> SourceChange | None:
         """What has changed in a source; None where nothing has."""
         version = self.ask.scan(source).version
         if spec.output is not None:
-            return self._other_output(source, spec, version)
+            return self._compare_output(source, spec, version)
         folder = json.loads(source.declared).get("folder")
         if folder is None:
             raise QuestionError(
@@ -49,21 +57,21 @@ class Detecting:
             )
         found = listing(str(spec.path), Path(folder))
         states = [file_state(path) for path in found.files]
-        known: list[VersionFile | Origin] = [*version.origins] or [f for f in version.files if f.only is None]
+        known: list[VersionFile | OriginalFile] = [*version.origins] or [f for f in version.files if f.only is None]
         if version.kind != "source":
-            if [_state(each) for each in known] == states and known:
+            if [_recorded_state(each) for each in known] == states and known:
                 return None
-            return self._row_by_row(source, spec, version)
-        return self._by_files(source, version, found, states)
+            return self._compare_with_fresh_copy(source, spec, version)
+        return self._compare_files(source, version, found, states)
 
     # --- files that are read in place -------------------------------------------------------------------------
 
-    def _by_files(
+    def _compare_files(
         self, source: DatasetRecord, version: Version, found: Listing, states: list[FileState]
-    ) -> Changed | None:
+    ) -> SourceChange | None:
         now = {state.path: state for state in states}
         own = [file for file in version.files if file.only is None]
-        stay = [file for file in own if now.get(file.path) == _state(file)]
+        stay = [file for file in own if now.get(file.path) == _recorded_state(file)]
         went = [file for file in own if file not in stay]
         came = [state for state in states if state.path not in {file.path for file in stay}]
         if not went and not came:
@@ -72,16 +80,16 @@ class Detecting:
             raise QuestionError(f"source '{source.name}' has moments in its folders' names", hint="run it again")
         end, rids = version.end, list[Ids]()
         gone = [self._rids_of(file) for file in went]
-        corrected = [self._corrected(file, went) for file in version.files if file.only is not None]
+        corrected = [self._corrections_of_files(file, went) for file in version.files if file.only is not None]
         gone += corrected
-        patched = self.patcher.patched(version, _joined(corrected), [])
+        patched = self.patcher.patch_version(version, _concatenate_rids(corrected), [])
         files = [file for file in patched.files if file in stay or file.only is not None]
         for state in came:
             footer = parquet_footer(state.path)
-            self._refuse_unlike(source, version, state.path, footer.types)
+            self._refuse_other_schema(source, version, state.path, footer.types)
             stored = [each.stored for each in version.columns if each.stored is not None]
             values, odd = found.partition_values(state.path), footer.is_odd(stored)
-            self._refuse_folder(source, version, values)
+            self._refuse_partition_value(source, version, values)
             files.append(
                 VersionFile(
                     state.path,
@@ -97,13 +105,19 @@ class Detecting:
             )
             rids.append(np.arange(end, end + footer.rows, dtype=np.int64))
             end += footer.rows
-        self._refuse_other_kind(source, version, files)
-        after = self.patcher.replaced(version, files)
-        return Changed(
-            source.name, version, after, _joined(gone), _joined(rids), not any(len(each) for each in gone), found=True
+        self._refuse_other_partition_type(source, version, files)
+        after = self.patcher.replace_files(version, files)
+        return SourceChange(
+            source.name,
+            version,
+            after,
+            _concatenate_rids(gone),
+            _concatenate_rids(rids),
+            not any(len(each) for each in gone),
+            found=True,
         )
 
-    def _corrected(self, file: VersionFile, went: list[VersionFile]) -> Ids:
+    def _corrections_of_files(self, file: VersionFile, went: list[VersionFile]) -> Ids:
         """Of rows that came: those that stood for rows of files that went."""
         rids = self.patcher.rids(str(file.only))
         inside = [(rids >= each.base) & (rids < each.base + each.rows) for each in went]
@@ -115,7 +129,7 @@ class Detecting:
             return rids
         return np.setdiff1d(rids, self.patcher.positions(file.without) + file.base)
 
-    def _refuse_unlike(self, source: DatasetRecord, version: Version, path: str, types: dict[str, str]) -> None:
+    def _refuse_other_schema(self, source: DatasetRecord, version: Version, path: str, types: dict[str, str]) -> None:
         """SourceError for a file that has other columns than the run read."""
         own = {name.lower(): kind for name, kind in types.items()}
         for each in version.columns:
@@ -131,7 +145,7 @@ class Detecting:
                     hint="nothing was changed",
                 )
 
-    def _refuse_folder(self, source: DatasetRecord, version: Version, values: dict[str, str | None]) -> None:
+    def _refuse_partition_value(self, source: DatasetRecord, version: Version, values: dict[str, str | None]) -> None:
         """SourceError for a folder's name that is no value of its column."""
         for each in version.columns:
             text, kind = values.get(each.original), duckdb_type(each.type)
@@ -144,7 +158,7 @@ class Detecting:
                     hint="nothing was changed",
                 )
 
-    def _refuse_other_kind(self, source: DatasetRecord, version: Version, files: list[VersionFile]) -> None:
+    def _refuse_other_partition_type(self, source: DatasetRecord, version: Version, files: list[VersionFile]) -> None:
         """SourceError where Spark guessed a column's type from the names of all folders, and now would another."""
         for each in version.columns:
             kind = kind_of_type(each.type)
@@ -163,19 +177,21 @@ class Detecting:
 
     # --- copies -----------------------------------------------------------------------------------------------
 
-    def _row_by_row(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> Changed | None:
+    def _compare_with_fresh_copy(
+        self, source: DatasetRecord, spec: SourceSpec, version: Version
+    ) -> SourceChange | None:
         """Files whose rows were copied are copied again, and the copies compared."""
         folder = Path(json.loads(source.declared)["folder"])
-        fresh = self.spark.copied(source.name, spec, folder)
+        fresh = self.spark.copy_source(source.name, spec, folder)
         self._refuse_other_columns(source, version, fresh)
         before, after = self.ask.scan(source), self._scan(fresh)
-        compared = self._compared(source.name, version, before, fresh, after)
+        compared = self._match_copies(source.name, version, before, fresh, after)
         if compared is None:
             return None
         changed, numbers, rids = compared
         copies = changed.after.copies
         if fresh.origins:
-            copies += (Copied(fresh.origins, fresh.reading, {file.path: file.base for file in fresh.files}),)
+            copies += (SnapshotCopy(fresh.origins, fresh.reading, {file.path: file.base for file in fresh.files}),)
         now = replace(changed.after, origins=fresh.origins, reading=fresh.reading, copies=copies)
         if fresh.origins:
             now = self.patcher.with_positions(now, numbers, rids)
@@ -190,13 +206,13 @@ class Detecting:
                 hint="nothing was changed; run the workflow again",
             )
 
-    def _compared(
+    def _match_copies(
         self, name: str, version: Version, before: VersionScan, fresh: Version, after: VersionScan
-    ) -> tuple[Changed, Ids, Ids] | None:
+    ) -> tuple[SourceChange, Ids, Ids] | None:
         """Rows of two copies, equal ones put together one by one in their order; and the numbers of the fresh copy's
         records with the rids that they get."""
         engine = self.ask.engine
-        old, new = (engine.keep(numbered(scan.select(), version.columns)) for scan in (before, after))
+        old, new = (engine.keep(number_equal_rows(scan.select(), version.columns)) for scan in (before, after))
         same = f"{same_values(version.columns, 'o', 'w')} AND o.{COPY} = w.{COPY}"
         gone = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
         came = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
@@ -211,9 +227,11 @@ class Detecting:
             here = came[(came >= file.base) & (came < file.base + file.rows)] - file.base
             given = np.arange(end, end + len(here), dtype=np.int64)
             end += len(here)
-            files.append(CameFile(file, here, given))
+            files.append(AddedFile(file, here, given))
             rids.append(given)
-        changed = Changed(name, version, self.patcher.patched(version, gone, files), gone, _joined(rids), found=True)
+        changed = SourceChange(
+            name, version, self.patcher.patch_version(version, gone, files), gone, _concatenate_rids(rids), found=True
+        )
         return changed, np.concatenate([numbers, came]), np.concatenate([kept, *rids])
 
     def _scan(self, version: Version) -> VersionScan:
@@ -222,25 +240,25 @@ class Detecting:
 
     # --- another workflow's output ----------------------------------------------------------------------------
 
-    def _other_output(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> Changed | None:
+    def _compare_output(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> SourceChange | None:
         """An output that was refreshed since: its rids tell which rows differ. One of another run: all rows do."""
         found = self.ask.find(str(spec.output))
         if found.version_id == source.version_id:
             return None
         before = self.ask.scan(source)
-        renamed = self._renamed(source, before.version, self.ask.scan(found).version)
+        renamed = self._rename_columns(source, before.version, self.ask.scan(found).version)
         after = VersionScan(renamed, self.ask.scan(found).paths, self.patcher.folder.home.absolute)
         engine = self.ask.engine
         if not self._descends(found, source):
             every = [_ids(engine.id_array(each.all_rids())) for each in (before, after)]
-            return Changed(source.name, version, renamed, every[0], every[1], found=True)
+            return SourceChange(source.name, version, renamed, every[0], every[1], found=True)
         then, now = before.select(), after.select()
         same = f"o.{RID} = w.{RID} AND {same_values(version.columns, 'o', 'w')}"
         gone = _ids(engine.id_array(f"SELECT o.{RID} FROM ({then}) o ANTI JOIN ({now}) w ON {same} ORDER BY 1"))
         came = _ids(engine.id_array(f"SELECT w.{RID} FROM ({now}) w ANTI JOIN ({then}) o ON {same} ORDER BY 1"))
-        return Changed(source.name, version, renamed, gone, came, found=True)
+        return SourceChange(source.name, version, renamed, gone, came, found=True)
 
-    def _renamed(self, source: DatasetRecord, version: Version, now: Version) -> Version:
+    def _rename_columns(self, source: DatasetRecord, version: Version, now: Version) -> Version:
         """The output as it is now under the names that the source gives its columns."""
         names = {each.original: each.name for each in version.columns}
         columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in now.columns)
@@ -263,11 +281,11 @@ class Detecting:
 _PLAIN = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date")
 
 
-def _state(file: VersionFile | Origin) -> FileState:
+def _recorded_state(file: VersionFile | OriginalFile) -> FileState:
     return FileState(file.path, file.size, file.mtime_ns, file.fingerprint)
 
 
-def _joined(ids: list[Ids]) -> Ids:
+def _concatenate_rids(ids: list[Ids]) -> Ids:
     return np.sort(np.concatenate(ids)) if ids else np.array([], np.int64)
 
 

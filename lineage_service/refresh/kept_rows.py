@@ -22,16 +22,16 @@ from lineage_service.query.diff.tolerance import TOLERANCE, differs, has_floatin
 from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.walk_sql import Start
-from lineage_service.refresh.by_duckdb import State
+from lineage_service.refresh.by_duckdb import DatasetState
 from lineage_service.refresh.lineage import without_touched
-from lineage_service.refresh.rows import Brought
+from lineage_service.refresh.rows import RowReplacement
 from lineage_service.store.engine import column, literal
-from lineage_service.store.patching import CameFile, Ids
+from lineage_service.store.patching import AddedFile, Ids
 from lineage_service.store.scan import RID, VersionScan
 
 
 @dataclass(frozen=True)
-class Computed:
+class RecomputedDataset:
     """A dataset's rows that were computed anew, beside those before.
 
     behind_new: for some of the new rows, by position, a table of (id, space, b): the rows behind them (at least behind
@@ -47,7 +47,7 @@ class Computed:
     determined: bool
 
 
-def is_determined(node: Node, leaves: Mapping[str, State]) -> bool:
+def is_determined(node: Node, leaves: Mapping[str, DatasetState]) -> bool:
     """Whether the rows behind a row tell its values: not where rows that are absent, or are cut off, have a say."""
     seen, pending = set[str](), [node]
     while pending:  # no recursion: a chain of steps may be longer than Python's stack
@@ -67,16 +67,18 @@ def rows_behind(ask: Questions, run_id: str, space: Space, table: str) -> str:
     parts = ["SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"]
     start = Place(run_id, space)
     walked = walk(ask.graph, start, "backward", links=False, nearest=True)
-    for end in walked.reached(absence=False):
+    for end in walked.reachable_places(absence=False):
         if is_dataset(Space(end.space)):
-            ways = walked.toward(end, absence=False)
+            ways = walked.ways_toward(end, absence=False)
             sql = ask.walk_sql(ways, Start(table=table), start, end, "backward")
             found = ask.engine.keep(f"SELECT DISTINCT a, b FROM ({sql.text})", sql.parameters)
             parts.append(f"SELECT a AS id, {literal(end.space)} AS space, b FROM {found}")
     return " UNION ALL ".join(parts)
 
 
-def keep_unchanged(engine: QueryEngine, rows: Brought, computed: Computed, below: Sequence[State]) -> Brought:
+def keep_unchanged(
+    engine: QueryEngine, rows: RowReplacement, computed: RecomputedDataset, below: Sequence[DatasetState]
+) -> RowReplacement:
     """What a refresh does to the rows of a dataset, less those that stay as they were; `below` are the datasets that
     its rows are computed from, and others."""
     new = np.isin(rows.rids, rows.came)
@@ -85,15 +87,15 @@ def keep_unchanged(engine: QueryEngine, rows: Brought, computed: Computed, below
     behind = computed.behind_new(rows.places[new])
     if behind is None:
         return rows
-    keeping = _Keeping(engine, computed, [])
+    keeping = _UnchangedRowSearch(engine, computed, [])
     try:
-        kept = keeping.kept(behind, rows, below)
+        kept = keeping.unchanged_pairs(behind, rows, below)
     finally:
         keeping.drop()
-    return rows if not len(kept) else _less(rows, kept[:, 0], kept[:, 1])
+    return rows if not len(kept) else _drop_unchanged(rows, kept[:, 0], kept[:, 1])
 
 
-def _less(rows: Brought, places: Ids, rids: Ids) -> Brought:
+def _drop_unchanged(rows: RowReplacement, places: Ids, rids: Ids) -> RowReplacement:
     """Without the new rows at these places, which stand for these rids."""
     left = ~np.isin(rows.places, places)
     replaced, gone = np.setdiff1d(rows.replaced, rids), np.setdiff1d(rows.gone, rids)
@@ -101,19 +103,19 @@ def _less(rows: Brought, places: Ids, rids: Ids) -> Brought:
     files = []
     for each in rows.files:
         stay = ~np.isin(each.positions + each.file.base, places)
-        files.append(CameFile(each.file, each.positions[stay], each.rids[stay]))
+        files.append(AddedFile(each.file, each.positions[stay], each.rids[stay]))
     changed = len(np.intersect1d(gone, came))
     counts = {"removed": len(gone) - changed, "changed": changed, "added": len(came) - changed}
-    return Brought(replaced, files, rows.rids[left], gone, came, counts, rows.places[left])
+    return RowReplacement(replaced, files, rows.rids[left], gone, came, counts, rows.places[left])
 
 
 @dataclass
-class _Keeping:
+class _UnchangedRowSearch:
     """The search for rows that stay, over tables of one engine: `fresh` and `then` hold what is behind new and old
     rows, as (id, space, b)."""
 
     engine: QueryEngine
-    computed: Computed
+    computed: RecomputedDataset
     tables: list[str]
 
     def keep(self, query: str) -> str:
@@ -128,29 +130,29 @@ class _Keeping:
         for table in self.tables:
             self.engine.drop(table)
 
-    def kept(self, behind: str, rows: Brought, below: Sequence[State]) -> Ids:
+    def unchanged_pairs(self, behind: str, rows: RowReplacement, below: Sequence[DatasetState]) -> Ids:
         """Places of new rows, and the rids of the old rows that they stand for, where nothing behind them changed."""
         came, gone = ({each.space: ids for each in below if len(ids := getattr(each, way))} for way in ("came", "gone"))
-        fresh = self._without(behind, came)
+        fresh = self._without_changed_inputs(behind, came)
         if not self.engine.scalar(f"SELECT count(*) FROM {fresh}"):
             return np.empty((0, 2), np.int64)
-        then = self._without(self.keep(self.computed.behind_old(self.keep_ids(rows.gone))), gone)
+        then = self._without_changed_inputs(self.keep(self.computed.behind_old(self.keep_ids(rows.gone))), gone)
         both = np.intersect1d(rows.gone, rows.came)
         of_key = np.isin(rows.rids, both)
-        keyed = self._ids_table(rows.places[of_key], rows.rids[of_key])
+        keyed = self._pair_table(rows.places[of_key], rows.rids[of_key])
         names, types = self._columns()
         pairs = f"SELECT place, rid FROM {keyed}"
         if any(has_floating(types[name]) for name in names):
-            pairs += f" UNION ALL {self._by_values(fresh, then, keyed)}"
+            pairs += f" UNION ALL {self._match_by_values(fresh, then, keyed)}"
         matched = self.keep(pairs)
         if not self.computed.determined:
-            matched = self.keep(self._alike(matched))
-        return self._same_behind(matched, fresh, then)
+            matched = self.keep(self._pairs_with_equal_values(matched))
+        return self._pairs_with_same_inputs(matched, fresh, then)
 
-    def _without(self, behind: str, touched: Mapping[Space, Ids]) -> str:
+    def _without_changed_inputs(self, behind: str, touched: Mapping[Space, Ids]) -> str:
         return self.keep(without_touched(behind, {space: self.keep_ids(ids) for space, ids in touched.items()}))
 
-    def _ids_table(self, places: Ids, rids: Ids) -> str:
+    def _pair_table(self, places: Ids, rids: Ids) -> str:
         given = pa.table({"place": pa.array(places, pa.int64()), "rid": pa.array(rids, pa.int64())})
         self.engine.connection.register("given_rows", given)
         try:
@@ -162,7 +164,7 @@ class _Keeping:
         names = [each.name for each in self.computed.before.version.columns]
         return names, self.engine.types(self.computed.before.select())
 
-    def _by_values(self, fresh: str, then: str, keyed: str) -> str:
+    def _match_by_values(self, fresh: str, then: str, keyed: str) -> str:
         """Rows that no key tells: those with the same rows behind them and the same values but for floating-point
         numbers. Where there are as many of them as before, they are the ones that were there."""
         names, types = self._columns()
@@ -185,7 +187,7 @@ class _Keeping:
         same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in (*alike, "number", "copies"))
         return f"SELECT n.id AS place, o.id AS rid FROM {sides[0]} n JOIN {sides[1]} o ON {same}"
 
-    def _alike(self, matched: str) -> str:
+    def _pairs_with_equal_values(self, matched: str) -> str:
         """Of these pairs, those whose values are equal, floating-point numbers within the tolerance of a diff."""
         names, types = self._columns()
         tests = []
@@ -197,7 +199,7 @@ class _Keeping:
             f"JOIN ({self.computed.before.select()}) o ON o.{RID} = p.rid WHERE NOT ({' OR '.join(tests)})"
         )
 
-    def _same_behind(self, matched: str, fresh: str, then: str) -> Ids:
+    def _pairs_with_same_inputs(self, matched: str, fresh: str, then: str) -> Ids:
         """Of these pairs, those with exactly the same rows behind both."""
         both = (
             f"SELECT p.place, p.rid, count(*) AS n FROM {matched} p JOIN {fresh} f ON f.id = p.place "

@@ -23,7 +23,7 @@ from lineage_service.index.compose import (
     targets_of,
     view_of,
 )
-from lineage_service.index.edges import Edge, graph_of, leading_to, through_absence
+from lineage_service.index.edges import SpaceEdge, build_space_graph, leading_to, through_absence
 from lineage_service.index.engine import DuckIndexEngine, duckdb_index_engine
 from lineage_service.store.engine import literal
 from lineage_service.store.layout import RunFolder
@@ -47,7 +47,7 @@ def without_touched(behind: str, touched: Mapping[Space, str]) -> str:
     return f"SELECT p.* FROM {behind} p ANTI JOIN ({' UNION ALL '.join(parts)}) u ON u.id = p.id"
 
 
-def masked(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | None) -> list[HopRecord]:
+def copy_hops(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | None) -> list[HopRecord]:
     """The hops of a run under another, those of a dataset's rows without the ones that the mask names."""
     found = []
     for hop in hops:
@@ -59,7 +59,7 @@ def masked(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | Non
     return found
 
 
-def used_by(hops: Sequence[HopRecord], space: Space) -> list[HopRecord]:
+def hops_to_nearest_datasets(hops: Sequence[HopRecord], space: Space) -> list[HopRecord]:
     """The hops from a dataset to the nearest datasets."""
     found: list[HopRecord] = []
     seen, pending = {str(space)}, [str(space)]
@@ -93,7 +93,7 @@ class FreshLineage:
         start = self.tables[0].space
         with self._engine() as engine:
             engine.connection.register("places_given", pa.table({"place": places}))
-            edges, parts = graph_of(self.tables, self._rows()).between(start), []
+            edges, parts = build_space_graph(self.tables, self._table_rows()).between(start), []
             for target in targets_of(edges):
                 ways = leading_to(composable(edges, start), target)
                 if any(edge.frames for edge in ways) and engine.number(count_of_ways(ways, start, target)) > MOST_PAIRS:
@@ -116,7 +116,7 @@ class FreshLineage:
     @contextmanager
     def _engine(self) -> Iterator[DuckIndexEngine]:
         with duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, {}) as engine:
-            for space, rows in self._rows().items():
+            for space, rows in self._table_rows().items():
                 engine.view(view_of(space), rows)
             yield engine
 
@@ -124,33 +124,33 @@ class FreshLineage:
         """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets; on the way over a
         window, its intervals between pairs on both sides of it."""
         start = self.tables[0].space
-        graph = graph_of(self.tables, self._rows())
+        graph = build_space_graph(self.tables, self._table_rows())
         found: list[HopRecord] = []
         with self._engine() as engine:
-            self._register(engine)
-            for place in [start, *graph.ordered_behind(start)]:
+            self._register_rids(engine)
+            for place in [start, *graph.window_orders_behind(start)]:
                 for edge in graph.edges:  # all that leads to this window has been seen
                     if edge.frames and edge.target == place:
-                        found += self._intervals(engine, edge, f"{number}-{len(found)}")
+                        found += self._interval_hops(engine, edge, f"{number}-{len(found)}")
                 edges = graph.segment(place)
                 for target in segment_ends(edges):
-                    found += self._segment(engine, edges, place, target, f"{number}-{len(found)}")
+                    found += self._segment_hops(engine, edges, place, target, f"{number}-{len(found)}")
                 for edge in through_absence(edges):
-                    found += self._absence(engine, edge, start, f"{number}-{len(found)}")
+                    found += self._absence_hops(engine, edge, start, f"{number}-{len(found)}")
         return list(dict.fromkeys(found))
 
-    def _segment(
-        self, engine: DuckIndexEngine, edges: Sequence[Edge], source: Space, target: Space, name: str
+    def _segment_hops(
+        self, engine: DuckIndexEngine, edges: Sequence[SpaceEdge], source: Space, target: Space, name: str
     ) -> list[HopRecord]:
         ways = leading_to(composable(edges, source), target)
         if not ways:
             return []
-        ends = self._own(source), self._own(target)
+        ends = self._space_of_this_run(source), self._space_of_this_run(target)
         found = [HopRecord(self.folder.run_id, *ends, int(Role.OWN), "empty", 0, 0, None, None)]
         engine.keep("composed", composed_pairs(ways, source, target))
         for role in (Role.OWN, Role.PEER):
             pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
-            found += self._pairs(engine, source, target, role, pairs, self.tables[0].space, f"{name}-{int(role)}")
+            found += self._pair_hops(engine, source, target, role, pairs, self.tables[0].space, f"{name}-{int(role)}")
         if is_window(target):  # only what these rows reach is kept of the window
             given = source == self.tables[0].space
             rows = "composed c JOIN given g ON g.place = c.a" if given else "composed c"
@@ -159,7 +159,7 @@ class FreshLineage:
             self._reached.add(target)
         return found
 
-    def _intervals(self, engine: DuckIndexEngine, edge: Edge, name: str) -> list[HopRecord]:
+    def _interval_hops(self, engine: DuckIndexEngine, edge: SpaceEdge, name: str) -> list[HopRecord]:
         """The intervals of a window's rows that were reached; of its ordered rows those that are in one stay."""
         view, order = view_of(edge.table), view_of(edge.target)
         if edge.source in self._reached - self._influencing:
@@ -174,7 +174,7 @@ class FreshLineage:
         self.folder.index.mkdir(parents=True, exist_ok=True)
         query = f"SELECT id AS a, {', '.join(bounds)} FROM {view} WHERE {read}"
         path = engine.write_rows(query, ["a"], self.folder.index / f"{name}.intervals")
-        ends = self._own(edge.source), self._own(edge.target)
+        ends = self._space_of_this_run(edge.source), self._space_of_this_run(edge.target)
         inside, body = self.folder.home.relative(path), json.dumps({"frames": edge.frames})
         return [
             HopRecord(
@@ -182,19 +182,19 @@ class FreshLineage:
             )
         ]
 
-    def _rows(self) -> dict[Space, TableRows]:
+    def _table_rows(self) -> dict[Space, TableRows]:
         files = tuple(file.path for file in self.version.files)
         return {
             space: replace(rows, files=files) if rows.within is not None else rows for space, rows in self.rows.items()
         }
 
-    def _register(self, engine: DuckIndexEngine) -> None:
+    def _register_rids(self, engine: DuckIndexEngine) -> None:
         table = pa.table({"place": self.places, "rid": self.rids})
         engine.connection.register("rids_given", table)
         engine.keep("given", "SELECT * FROM rids_given")
         engine.connection.unregister("rids_given")
 
-    def _pairs(
+    def _pair_hops(
         self, engine: DuckIndexEngine, source: Space, target: Space, role: Role, pairs: str, start: Space, name: str
     ) -> list[HopRecord]:
         """Pairs in two files; the ids of the dataset's own rows, which are positions, as rids."""
@@ -214,8 +214,8 @@ class FreshLineage:
         return [
             HopRecord(
                 self.folder.run_id,
-                self._own(source),
-                self._own(target),
+                self._space_of_this_run(source),
+                self._space_of_this_run(target),
                 int(role),
                 "pairs",
                 rows,
@@ -224,14 +224,14 @@ class FreshLineage:
             )
         ]
 
-    def _absence(self, engine: DuckIndexEngine, edge: Edge, start: Space, name: str) -> list[HopRecord]:
+    def _absence_hops(self, engine: DuckIndexEngine, edge: SpaceEdge, start: Space, name: str) -> list[HopRecord]:
         if edge.everything:
-            ends = self._own(edge.source), self._own(edge.target)
+            ends = self._space_of_this_run(edge.source), self._space_of_this_run(edge.target)
             return [HopRecord(self.folder.run_id, *ends, int(edge.role), "everything", 0, 0, None, None)]
         if is_window(edge.target):
             self._influencing.add(edge.target)
-        return self._pairs(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
+        return self._pair_hops(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
 
-    def _own(self, space: Space) -> str:
+    def _space_of_this_run(self, space: Space) -> str:
         """Groups and sides of this refresh are not those of the run before."""
         return space if is_dataset(space) else f"{space} of {self.folder.run_id}"

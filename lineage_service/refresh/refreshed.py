@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, SubjectRecord, VersionRecord
 
-from lineage_service.capture.direct import Unlike
+from lineage_service.capture.direct import NotTranslatable
 from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import LineageError, Problem, QuestionError, SourceError
 from lineage_service.plan.build import Plan, build_plan
@@ -27,13 +27,13 @@ from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.graph import Place, is_pruned, walk
 from lineage_service.query.walk_sql import Start
-from lineage_service.refresh.by_duckdb import Nearby, State
-from lineage_service.refresh.by_spark import Spark
-from lineage_service.refresh.changes import Changed
-from lineage_service.refresh.kept_rows import Computed, is_determined, keep_unchanged, rows_behind
-from lineage_service.refresh.lineage import FreshLineage, masked, used_by
+from lineage_service.refresh.by_duckdb import DatasetState, DuckDbRefresh
+from lineage_service.refresh.by_spark import SparkRefresh
+from lineage_service.refresh.changes import SourceChange
+from lineage_service.refresh.kept_rows import RecomputedDataset, is_determined, keep_unchanged, rows_behind
+from lineage_service.refresh.lineage import FreshLineage, copy_hops, hops_to_nearest_datasets
 from lineage_service.refresh.report import DatasetReport, RefreshReport
-from lineage_service.refresh.rows import Brought, brought
+from lineage_service.refresh.rows import RowReplacement, match_rows
 from lineage_service.runs.content import load_run
 from lineage_service.settings import IndexOptions
 from lineage_service.spec.loader import LoadedWorkflow
@@ -42,19 +42,19 @@ from lineage_service.store.engine import column, file_literal
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
-from lineage_service.store.session_settings import keep_settings, kept_settings
+from lineage_service.store.session_settings import load_settings, save_settings
 from lineage_service.store.versions import Version
-from lineage_service.subjects.carried import layered, rewritten
+from lineage_service.subjects.carried import add_refresh_layer, rewrite_index
 from lineage_service.subjects.index import SubjectIndex, declared_subjects
 from lineage_service.subjects.key import home_key
-from lineage_service.subjects.noted import known_index
+from lineage_service.subjects.noted import existing_index
 
 if TYPE_CHECKING:
-    from lineage_service.spark.refreshing import Meant, Recomputed
+    from lineage_service.spark.refreshing import RecomputedRows, TouchedRowFiles
 
 
 @dataclass(frozen=True)
-class Deleted:
+class DeletedRows:
     """Rows of a dataset that are taken out instead of being computed anew, and why; no reason where there is nothing
     that they could be computed from. `kept`: how many stay as they are, although rows that they were made from went."""
 
@@ -77,7 +77,7 @@ class Refresh:
     hops: list[HopRecord] = field(default_factory=list)
     reports: dict[str, DatasetReport] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, DatasetState] = field(default_factory=dict)
     by_spark: list[str] = field(default_factory=list)  # steps that DuckDB could not compute alike
     in_place: bool = False  # the new run takes the place of the old one: datasets that stay are the same versions
     _is_left: bool = False
@@ -94,38 +94,38 @@ class Refresh:
         }
         self.plan: Plan = build_plan(self.loaded, schemas)
         self.patcher = Patcher(self.folder)
-        self.settings = kept_settings(self.home.run_folder(self.run.id))
-        self.spark = Spark(
+        self.settings = load_settings(self.home.run_folder(self.run.id))
+        self.spark = SparkRefresh(
             self.plan, self.loaded, self.folder, self.states, self.options, self.stages, self.settings, self._old_rows
         )
 
     # --- the way ----------------------------------------------------------------------------------------------
 
-    def bring(
+    def refresh_datasets(
         self,
-        changes: Mapping[str, Changed],
+        changes: Mapping[str, SourceChange],
         only: Collection[str] | None = None,
         *,
         lineage: bool = True,
-        deleted: Mapping[str, Deleted] | None = None,
+        deleted: Mapping[str, DeletedRows] | None = None,
     ) -> None:
         """Brings every dataset of the run up to date; or `only` these steps, and those that they are computed from.
         Without `lineage` only their rows. Of steps in `deleted`, rows are taken out instead."""
         began = time.monotonic()
         before = self.ask.graph.hops(self.run.id)
         deleted = deleted or {}
-        if not all(step in deleted for step in self._steps(only)):
+        if not all(step in deleted for step in self._dataset_steps(only)):
             refuse_unanswerable(self.run, before)
             refuse_redacted(self.run, self.ask.reader.content(self.run.id))
             self._refuse_changed(changes)
         self.versions = {space: scan.version for space, scan in self.scans.items()}
         self.versions |= {f"source:{name}": each.after for name, each in changes.items()}
         for source in self.plan.sources.values():
-            self.states[source.id] = self._state(source, changes.get(source.step))
+            self.states[source.id] = self._source_state(source, changes.get(source.step))
         self._has_lineage = lineage
-        near = Nearby(self.ask.engine, self.folder, self.states, self._from_seeds, lineage)
+        near = DuckDbRefresh(self.ask.engine, self.folder, self.states, self._rids_from_seeds, lineage)
         spark = self.spark
-        for number, step in enumerate(self._steps(only)):
+        for number, step in enumerate(self._dataset_steps(only)):
             space = step_space(step)
             node = self.plan.steps[step]
             self._is_left = step not in deleted
@@ -135,19 +135,19 @@ class Refresh:
                 and spark.is_touched(node)
                 and means_the_same({**(self.settings or {}), **self.options.conf})
             ):
-                rows = self._near(near, node, number, before)
+                rows = self._refresh_by_duckdb(near, node, number, before)
             if rows is None and self._is_left and spark.is_touched(node):
-                rows = self._by_spark(spark, node, number, before)
+                rows = self._refresh_by_spark(spark, node, number, before)
             if rows is None:
-                self._untouched(space, before)
+                self._carry_over(space, before)
             none = np.array([], np.int64)
             gone, came = (none, none) if rows is None else (rows.gone, rows.came)
             if step in deleted:
                 gone = self._delete(space, deleted[step])
-            self.states[node.id] = State(space, self.scans[space], self._scan(self.versions[space]), gone, came)
+            self.states[node.id] = DatasetState(space, self.scans[space], self._scan(self.versions[space]), gone, came)
         self.seconds["refresh"] = round(time.monotonic() - began, 3)
 
-    def _refuse_changed(self, changes: Mapping[str, Changed]) -> None:
+    def _refuse_changed(self, changes: Mapping[str, SourceChange]) -> None:
         """SourceError where a file is no longer what the run read, and nobody has said or found out what changed: old
         rows and new ones would be mixed."""
         for record in self.records:
@@ -156,97 +156,103 @@ class Refresh:
                 scan = self.scans[record.space]
                 refuse_changed(record, scan, range(len(scan.paths)))
 
-    def _state(self, node: Node, change: Changed | None) -> State:
+    def _source_state(self, node: Node, change: SourceChange | None) -> DatasetState:
         scan, none = self.scans[f"source:{node.step}"], np.array([], np.int64)
         space = source_space(node.step)
         if change is None:
-            return State(space, scan, scan, none, none)
-        return State(space, scan, self._scan(change.after), change.gone, change.came, change.readable)
+            return DatasetState(space, scan, scan, none, none)
+        return DatasetState(space, scan, self._scan(change.after), change.gone, change.came, change.readable)
 
     def _scan(self, version: Version) -> VersionScan:
         paths = tuple(self.home.absolute(file.path) for file in version.files)
         return VersionScan(version, paths, self.home.absolute)
 
-    def _near(self, near: Nearby, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
+    def _refresh_by_duckdb(
+        self, near: DuckDbRefresh, node: Node, number: int, before: Sequence[HopRecord]
+    ) -> RowReplacement | None:
         """A dataset brought up to date by DuckDB alone; where only Spark can, it is left."""
         space = step_space(node.step)
         self._is_left = False
         try:
-            found = near.recomputed(node, self.scans[space])
-        except (Unlike, QuestionError, SourceError):
+            found = near.recompute(node, self.scans[space])
+        except (NotTranslatable, QuestionError, SourceError):
             self._is_left = True
             return None
         if found is None:
             return None
-        touched = found.touched or self._from_seeds(space, found.seeds)
+        touched = found.touched or self._rids_from_seeds(space, found.seeds)
         after = self._scan(found.version)
-        rows = brought(self.ask.engine, self.scans[space], after, touched, identity_columns(node))
-        rows = self._less_unchanged(node, rows, after, lambda places: near.behind(found, places))
-        self._bring(space, rows, "touched", None)
+        rows = match_rows(self.ask.engine, self.scans[space], after, touched, identity_columns(node))
+        rows = self._without_unchanged(node, rows, after, lambda places: near.behind(found, places))
+        self._replace_rows(space, rows, "touched", None)
         if not self._has_lineage:
             return rows
-        mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
-        self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
+        mask = self.patcher.write_mask(np.union1d(rows.replaced, rows.rids))
+        self.hops += copy_hops(hops_to_nearest_datasets(before, space), self.folder.run_id, space, mask)
         self.hops += near.hops(node.step, found, rows, number)
         return rows
 
-    def _by_spark(self, spark: Spark, node: Node, number: int, before: Sequence[HopRecord]) -> Brought | None:
+    def _refresh_by_spark(
+        self, spark: SparkRefresh, node: Node, number: int, before: Sequence[HopRecord]
+    ) -> RowReplacement | None:
         space = step_space(node.step)
         self.by_spark.append(node.step)
-        found = spark.recomputed(node.step)
+        found = spark.recompute(node.step)
         if found is None:
             return None
-        rows = self._brought(space, found)
+        rows = self._match_recomputed(space, found)
         path = self.folder.temporary / f"behind-{number}.parquet"
         fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.places, rows.rids)
         came = {state.space: state.came for state in self.states.values() if len(state.came)}
-        rows = self._less_unchanged(
+        rows = self._without_unchanged(
             node, rows, self._scan(found.version), lambda places: fresh.behind(places, came, path)
         )
         if self._has_lineage:
-            self._lineage(space, before, found, rows, number)
-        self._bring(space, rows, "all" if found.meant is None else "touched", found.reason)
+            self._add_lineage(space, before, found, rows, number)
+        self._replace_rows(space, rows, "all" if found.meant is None else "touched", found.reason)
         return rows
 
-    def _bring(self, space: Space, rows: Brought, way: str, reason: str | None) -> None:
+    def _replace_rows(self, space: Space, rows: RowReplacement, way: str, reason: str | None) -> None:
         then = self.versions[space]
         all_gone = way == "all" and len(rows.replaced) == then.rows
-        now = self.patcher.patched(then, rows.replaced, rows.files, all_gone=all_gone)
+        now = self.patcher.patch_version(then, rows.replaced, rows.files, all_gone=all_gone)
         self.versions[space] = now
         self.reports[space.removeprefix("step:")] = DatasetReport(
             way, now.rows, **rows.counts, reason=reason, computed=len(rows.rids)
         )
 
-    def _from_seeds(self, space: Space, seeds: Mapping[Space, Ids]) -> str:
+    def _rids_from_seeds(self, space: Space, seeds: Mapping[Space, Ids]) -> str:
         """A query of the rids, before, of rows that come from these rows of datasets below."""
         parts = ["SELECT NULL::BIGINT AS b WHERE false"]
         for seed, rids in seeds.items():
             if len(rids):
-                parts.append(self._ahead(space, seed, self.ask.engine.keep_ids(pa.array(rids, pa.int64()))))
+                parts.append(self._rids_ahead(space, seed, self.ask.engine.keep_ids(pa.array(rids, pa.int64()))))
         return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
 
     def _old_rows(self, step: str, seed: Space) -> tuple[Version, Ids]:
         """A dataset before, and the rids of its rows that come from rows of a dataset below which went."""
         gone = next(state.gone for state in self.states.values() if state.space == seed)
         space = step_space(step)
-        return self.scans[space].version, _array_of(self.ask.engine.id_array(self._from_seeds(space, {seed: gone})))
+        return self.scans[space].version, _id_array(
+            self.ask.engine.id_array(self._rids_from_seeds(space, {seed: gone}))
+        )
 
-    def _ahead(self, space: Space, seed: Space, table: str) -> str:
+    def _rids_ahead(self, space: Space, seed: Space, table: str) -> str:
         engine = self.ask.engine
         begin, end = Place(self.run.id, seed), Place(self.run.id, space)
-        ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).toward(end, absence=False)
+        ways = walk(self.ask.graph, begin, "forward", links=False, nearest=True).ways_toward(end, absence=False)
         sql = self.ask.walk_sql(ways, Start(table=table), begin, end, "forward", pairs=False)
         return f"SELECT b FROM {engine.keep(f'SELECT DISTINCT b FROM ({sql.text})', sql.parameters)}"
 
-    def _less_unchanged(
-        self, node: Node, rows: Brought, after: VersionScan, behind: Callable[[Ids], str | None]
-    ) -> Brought:
+    def _without_unchanged(
+        self, node: Node, rows: RowReplacement, after: VersionScan, behind: Callable[[Ids], str | None]
+    ) -> RowReplacement:
         """Without the rows that nothing behind them has changed: they stay as they were. Where the run takes the place
         of the one before, as in an erasure, everything that was computed is written."""
         if self.in_place:
             return rows
         space = step_space(node.step)
-        computed = Computed(
+        computed = RecomputedDataset(
             self.scans[space],
             after,
             behind,
@@ -255,7 +261,7 @@ class Refresh:
         )
         return keep_unchanged(self.ask.engine, rows, computed, list(self.states.values()))
 
-    def _steps(self, only: Collection[str] | None) -> list[str]:
+    def _dataset_steps(self, only: Collection[str] | None) -> list[str]:
         """The steps that are datasets, those below first."""
         wanted = {self.plan.steps[step].id for step in (*self.plan.outputs.values(), *self.plan.keep)}
         if only is not None:
@@ -268,35 +274,35 @@ class Refresh:
             wanted &= needed
         return [node.step for node in self.plan.nodes() if node.id in wanted]
 
-    def _delete(self, space: Space, deleted: Deleted) -> Ids:
+    def _delete(self, space: Space, deleted: DeletedRows) -> Ids:
         """Takes rows out of a dataset that was left as it was; those that it had."""
         then = self.versions[space]
-        rids = np.intersect1d(deleted.rids, _array_of(self.ask.engine.id_array(self._scan(then).all_rids())))
+        rids = np.intersect1d(deleted.rids, _id_array(self.ask.engine.id_array(self._scan(then).all_rids())))
         if len(rids):
-            self.versions[space] = now = self.patcher.patched(then, rids, [])
-            mask = self.patcher.mask(rids)
-            self.hops = [each for hop in self.hops for each in masked([hop], self.folder.run_id, space, mask)]
+            self.versions[space] = now = self.patcher.patch_version(then, rids, [])
+            mask = self.patcher.write_mask(rids)
+            self.hops = [each for hop in self.hops for each in copy_hops([hop], self.folder.run_id, space, mask)]
             told = DatasetReport("deleted", now.rows, removed=len(rids), reason=deleted.reason)
             self.reports[space.removeprefix("step:")] = told
         return rids
 
-    def _untouched(self, space: Space, before: Sequence[HopRecord]) -> None:
+    def _carry_over(self, space: Space, before: Sequence[HopRecord]) -> None:
         version = self.versions[space]
         if not self.in_place:
             # A version of its own: who reads the one before is led to the run before.
-            self.versions[space] = self.patcher.patched(version, np.array([], np.int64), [])
-        self.hops += masked(used_by(before, space), self.folder.run_id, space, None)
+            self.versions[space] = self.patcher.patch_version(version, np.array([], np.int64), [])
+        self.hops += copy_hops(hops_to_nearest_datasets(before, space), self.folder.run_id, space, None)
         self.reports[space.removeprefix("step:")] = DatasetReport("untouched", version.rows)
 
-    def _brought(self, space: Space, found: Recomputed) -> Brought:
+    def _match_recomputed(self, space: Space, found: RecomputedRows) -> RowReplacement:
         step = space.removeprefix("step:")
         paths = tuple(self.home.absolute(file.path) for file in found.version.files)
         before = VersionScan(self.versions[space], self.scans[space].paths, self.home.absolute)
         after = VersionScan(found.version, paths, self.home.absolute)
-        touched = None if found.meant is None else self._touched(space, found.meant)
-        return brought(self.ask.engine, before, after, touched, identity_columns(self.plan.steps[step]))
+        touched = None if found.meant is None else self._touched_rids(space, found.meant)
+        return match_rows(self.ask.engine, before, after, touched, identity_columns(self.plan.steps[step]))
 
-    def _touched(self, space: Space, meant: Sequence[Meant]) -> str:
+    def _touched_rids(self, space: Space, meant: Sequence[TouchedRowFiles]) -> str:
         """A query of the rids, before, of the rows that are meant."""
         engine, parts = self.ask.engine, []
         for each in meant:
@@ -308,26 +314,26 @@ class Refresh:
                 )
                 parts.append(f"SELECT {RID} AS b FROM ({scan}) t SEMI JOIN {files} k ON {same}")
                 continue
-            parts.append(self._ahead(space, each.seed, engine.keep(f"SELECT DISTINCT k0 AS b FROM {files}")))
+            parts.append(self._rids_ahead(space, each.seed, engine.keep(f"SELECT DISTINCT k0 AS b FROM {files}")))
         return f"SELECT DISTINCT b FROM ({' UNION ALL '.join(parts)})"
 
-    def _lineage(
-        self, space: Space, before: Sequence[HopRecord], found: Recomputed, rows: Brought, number: int
+    def _add_lineage(
+        self, space: Space, before: Sequence[HopRecord], found: RecomputedRows, rows: RowReplacement, number: int
     ) -> None:
         if found.meant is not None or len(rows.replaced) < self.versions[space].rows:
-            mask = self.patcher.mask(np.union1d(rows.replaced, rows.rids))
-            self.hops += masked(used_by(before, space), self.folder.run_id, space, mask)
+            mask = self.patcher.write_mask(np.union1d(rows.replaced, rows.rids))
+            self.hops += copy_hops(hops_to_nearest_datasets(before, space), self.folder.run_id, space, mask)
         fresh = FreshLineage(self.folder, found.tables, found.rows, found.version, rows.places, rows.rids)
         self.hops += fresh.hops(number)
 
     # --- the commit -------------------------------------------------------------------------------------------
 
     def commit(
-        self, changes: Mapping[str, Changed], started: datetime, warnings: Sequence[Problem]
+        self, changes: Mapping[str, SourceChange], started: datetime, warnings: Sequence[Problem]
     ) -> tuple[Commit, RefreshReport]:
         """All that the catalog will hold of the new run."""
         if self.settings is not None:
-            keep_settings(self.folder, self.settings)
+            save_settings(self.folder, self.settings)
         datasets, versions = [], {}
         for record in self.records:
             if record.role == "failing":
@@ -353,7 +359,7 @@ class Refresh:
         run = replace(
             self.run,
             id=self.folder.run_id,
-            report=json.dumps(self._report(report, datasets)),
+            report=json.dumps(self._run_report(report, datasets)),
             started_at=started.isoformat(timespec="milliseconds"),
             committed_at=now,
             lineage="complete",
@@ -380,7 +386,7 @@ class Refresh:
             tuple(self._subjects(changes)),
         ), report
 
-    def _subjects(self, changes: Mapping[str, Changed]) -> Iterator[SubjectRecord]:
+    def _subjects(self, changes: Mapping[str, SourceChange]) -> Iterator[SubjectRecord]:
         """Whose rows are whose in the sources that changed; of one that nobody noted, it is found in the rows."""
         key = home_key(self.home)
         index = SubjectIndex(self.ask.engine.connection, self.folder, key)
@@ -389,13 +395,13 @@ class Refresh:
             if record.role != "source" or change is None:
                 continue
             for each in declared_subjects(record.name, json.loads(record.declared).get("subject")):
-                known = known_index(each, change.before, self.ask.reader.subjects, key)
+                known = existing_index(each, change.before, self.ask.reader.subjects, key)
                 after = self._scan(change.after)
-                if known_index(each, change.after, self.ask.reader.subjects, key) is None and known is not None:
+                if existing_index(each, change.after, self.ask.reader.subjects, key) is None and known is not None:
                     carried = (
-                        rewritten(index, each, known, after, change.came)
+                        rewrite_index(index, each, known, after, change.came)
                         if self.in_place
-                        else layered(index, each, known, after, change.gone, change.came)
+                        else add_refresh_layer(index, each, known, after, change.gone, change.came)
                     )
                     yield carried
 
@@ -403,7 +409,7 @@ class Refresh:
         version = self.versions.get(f"step:{node}") or self.versions.get(f"source:{node}")
         return version.rows if version is not None and rows is not None else rows
 
-    def _report(self, report: RefreshReport, datasets: Sequence[DatasetRecord]) -> dict[str, object]:
+    def _run_report(self, report: RefreshReport, datasets: Sequence[DatasetRecord]) -> dict[str, object]:
         """In the shape that `run --json` prints, and what the refresh did."""
         found: dict[str, object] = json.loads(self.run.report)
         captured: dict[str, Any] = json.loads(self.run.report).get("capture", {})
@@ -425,7 +431,7 @@ class Refresh:
         return found
 
 
-def _array_of(ids: pa.Array) -> Ids:
+def _id_array(ids: pa.Array) -> Ids:
     found: Ids = ids.to_numpy(zero_copy_only=False).astype("int64")
     return found
 

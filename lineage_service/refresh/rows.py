@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from lineage_service.query.engine import QueryEngine
-from lineage_service.store.engine import column, own
-from lineage_service.store.patching import CameFile, Ids
+from lineage_service.store.engine import column, private_column
+from lineage_service.store.patching import AddedFile, Ids
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import VersionColumn
 
-COPY = own("copy")  # the number of a row among those that are equal to it
+COPY = private_column("copy")  # the number of a row among those that are equal to it
 
 
 @dataclass(frozen=True)
-class Brought:
+class RowReplacement:
     """What a refresh does to the rows of a dataset.
 
     replaced: rids of rows, before, whose place is taken · files: the rows that take it
@@ -31,7 +31,7 @@ class Brought:
     """
 
     replaced: Ids
-    files: list[CameFile]
+    files: list[AddedFile]
     rids: Ids
     gone: Ids
     came: Ids
@@ -39,9 +39,9 @@ class Brought:
     places: Ids
 
 
-def brought(
+def match_rows(
     engine: QueryEngine, before: VersionScan, after: VersionScan, touched: str | None, keys: Sequence[str] | None
-) -> Brought:
+) -> RowReplacement:
     """`after` has the touched rows computed anew; `touched` is a query of their rids (column b) before, None for all.
 
     `keys` are columns that tell the rows of a dataset apart, where there are any.
@@ -51,7 +51,7 @@ def brought(
     then = before.select()
     if touched is not None:
         then = f"SELECT t.* FROM ({then}) t SEMI JOIN ({touched}) x ON x.b = t.{RID}"
-    old, new = engine.keep(numbered(then, columns)), engine.keep(numbered(after.select(), columns))
+    old, new = engine.keep(number_equal_rows(then, columns)), engine.keep(number_equal_rows(after.select(), columns))
     same = same_values(columns, "o", "n")
     stays = engine.keep(
         f"SELECT n.{RID} AS place, o.{RID} AS rid FROM {new} n JOIN {old} o ON {same} AND o.{COPY} = n.{COPY}"
@@ -83,9 +83,9 @@ def brought(
     files = []
     for file in after.version.files:
         here = rids[file.base : file.base + file.rows]
-        files.append(CameFile(file, np.arange(file.rows, dtype=np.int64), here))
+        files.append(AddedFile(file, np.arange(file.rows, dtype=np.int64), here))
     places = np.arange(len(rids), dtype=np.int64)
-    return Brought(replaced, files, rids, gone, came, counts, places)
+    return RowReplacement(replaced, files, rids, gone, came, counts, places)
 
 
 def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:
@@ -95,7 +95,7 @@ def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:
     return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in pairs) or "true"
 
 
-def numbered(query: str, columns: Sequence[VersionColumn]) -> str:
+def number_equal_rows(query: str, columns: Sequence[VersionColumn]) -> str:
     """Rows with a number among those that are the same as they are."""
     exact = ", ".join(_exact_row(columns, "t"))
     return f"SELECT *, row_number() OVER (PARTITION BY {exact} ORDER BY {RID}) AS {COPY} FROM ({query}) t"

@@ -11,30 +11,30 @@ import numpy as np
 import pyarrow as pa
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, listed
+from lineage_service.errors import QuestionError, join_names
 from lineage_service.plan.identity import identity_columns
 from lineage_service.progress import Stages
-from lineage_service.query.answer import Answer, Part
+from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.query.ask import Questions
 from lineage_service.query.masks import shown_columns
 from lineage_service.query.over_runs import RunOnTheWay, place_of, runs_between
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.ask import removed_rids
-from lineage_service.refresh.by_duckdb import State
-from lineage_service.refresh.changes import Changed, Changing
+from lineage_service.refresh.by_duckdb import DatasetState
+from lineage_service.refresh.changes import SourceChange, SourceChangeBuilder
 from lineage_service.refresh.refreshed import Refresh
 from lineage_service.settings import IndexOptions
-from lineage_service.store.engine import column, own
+from lineage_service.store.engine import column, private_column
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.patching import Ids
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import Version
 
-NOW, THEN = own("now"), own("then")  # a row's id as it is, and as it would be
+NOW, THEN = private_column("now"), private_column("then")  # a row's id as it is, and as it would be
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovedRows:
     """Rows that are left out, of a source; other sources have some of them where they have read the same files."""
 
     source: DatasetRecord
@@ -42,15 +42,15 @@ class Removed:
 
     def rids_in(self, ask: Questions, other: DatasetRecord) -> Ids:
         """Those that another source has, under its rids."""
-        shared = ask.graph.shared(place_of(self.source), place_of(other))
-        return np.array([], np.int64) if shared is None else shared.applied(self.rids)
+        shared = ask.graph.shared_rows(place_of(self.source), place_of(other))
+        return np.array([], np.int64) if shared is None else shared.translate(self.rids)
 
-    def known_to(self, ask: Questions, others: Sequence[DatasetRecord]) -> int:
+    def count_in(self, ask: Questions, others: Sequence[DatasetRecord]) -> int:
         """How many of them other sources have."""
         found = [np.array([], np.int64)]
         for each in others:
-            shared = ask.graph.shared(place_of(self.source), place_of(each))
-            found += [] if shared is None else [shared.inverse.applied(shared.applied(self.rids))]
+            shared = ask.graph.shared_rows(place_of(self.source), place_of(each))
+            found += [] if shared is None else [shared.inverse.translate(shared.translate(self.rids))]
         return len(np.unique(np.concatenate(found)))
 
 
@@ -65,7 +65,7 @@ def what_if(
 ) -> Answer:
     """Rows of outputs that would change, appear or vanish without these rows of a source; before and after, masked
     unless the selection reveals. Where the output is another workflow's, each run on the way in turn."""
-    if not selection.given:
+    if not selection.is_specified:
         raise QuestionError("say which rows are left out: where, key, rid or all")
     targets = [_target(ask, name) for name in dict.fromkeys(on)]
     source, runs = runs_between(ask, without, targets)
@@ -73,22 +73,22 @@ def what_if(
     by_spark: list[str] = []
     with ExitStack() as stack:
         refreshes: dict[str, Refresh] = {}
-        removed = Removed(source, removed_rids(ask, source, selection))
+        removed = RemovedRows(source, removed_rids(ask, source, selection))
         for each in runs:
             is_asked = any(target.run_id == each.run_id for target in targets)
-            refresh = _without(home, ask, each, removed, refreshes, options, stages, stack, is_asked=is_asked)
+            refresh = _refresh_without(home, ask, each, removed, refreshes, options, stages, stack, is_asked=is_asked)
             if refresh is not None:
                 refreshes[each.run_id] = refresh
                 by_spark += [step if len(runs) == 1 else f"{refresh.run.workflow}.{step}" for step in refresh.by_spark]
         for target in targets:
-            part = _part(refreshes[target.run_id], target, selection)
+            part = _difference_part(refreshes[target.run_id], target, selection)
             part.dataset = target.full_name if len(targets) > 1 else None
             answer.parts.append(part)
     rows = len(removed.rids)
     latest = ask.reader.latest_run(source.workflow)
     as_read = "" if latest is None or latest.id == source.run_id else f", as run '{source.run_id}' read it"
     answer.notes.append(f"without {rows:,} {'row' if rows == 1 else 'rows'} of '{source.full_name}'{as_read}")
-    unread = rows - removed.known_to(ask, [one for each in runs for one in each.starts])
+    unread = rows - removed.count_in(ask, [one for each in runs for one in each.starts])
     if unread:
         answer.notes.append(
             f"{unread:,} of them {'is' if unread == 1 else 'are'} in no file that these outputs are made from: without "
@@ -96,13 +96,13 @@ def what_if(
         )
     others = [one.full_name for each in runs for one in each.starts if one != source]
     if others:
-        answer.notes.append(f"{listed(list(dict.fromkeys(others)))} reads the same files, and loses the rows too")
+        answer.notes.append(f"{join_names(list(dict.fromkeys(others)))} reads the same files, and loses the rows too")
     if len(runs) > 1:
         workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
-        answer.notes.append(f"over the workflows {listed(workflows)}")
-    answer.notes += ask.cut_behind(each.run_id for each in targets)
+        answer.notes.append(f"over the workflows {join_names(workflows)}")
+    answer.notes += ask.retention_cut_notes_of_runs(each.run_id for each in targets)
     if by_spark:
-        answer.notes.append(f"Spark was needed for {listed(by_spark)}: not all of it means the same to DuckDB")
+        answer.notes.append(f"Spark was needed for {join_names(by_spark)}: not all of it means the same to DuckDB")
     return answer
 
 
@@ -110,15 +110,15 @@ def _target(ask: Questions, name: str) -> DatasetRecord:
     found = ask.find(name)
     if found.role not in ("output", "step"):
         known = [each.name for each in ask.graph.datasets(found.run_id) if each.role in ("output", "step")]
-        raise QuestionError(f"'{found.full_name}' is no output; outputs: {listed(known)}")
+        raise QuestionError(f"'{found.full_name}' is no output; outputs: {join_names(known)}")
     return found
 
 
-def _without(
+def _refresh_without(
     home: HomeLayout,
     ask: Questions,
     way: RunOnTheWay,
-    removed: Removed,
+    removed: RemovedRows,
     before: Mapping[str, Refresh],
     options: IndexOptions,
     stages: Stages,
@@ -128,7 +128,7 @@ def _without(
 ) -> Refresh | None:
     """A run with the rows left out, and with what its sources would have read then; None where nothing differs, and
     nobody asks about it."""
-    found = {source.name: state for source, maker in way.read if (state := _state(before, maker)) is not None}
+    found = {source.name: state for source, maker in way.read if (state := _changed_state(before, maker)) is not None}
     if not way.starts and not found and not is_asked:
         return None
     run = ask.reader.run(way.run_id)
@@ -136,7 +136,7 @@ def _without(
     if run.capture == "query":
         raise QuestionError(
             f"'{run.workflow}' is a saved query, which is on the way and cannot be computed anew for this",
-            hint=f"ask up to what it reads: {listed([maker.full_name for _, maker in way.read] or [run.workflow])}",
+            hint=f"ask up to what it reads: {join_names([maker.full_name for _, maker in way.read] or [run.workflow])}",
         )
     folder = stack.enter_context(working_folder(home))
     stack.callback(folder.remove)
@@ -145,15 +145,17 @@ def _without(
     for each in way.starts:
         scan = ask.scan(each)
         there = removed.rids_in(ask, each)
-        changes[each.name] = Changing(ask.engine, refresh.patcher, each.name, scan).changed(there, None, None, ())
+        changes[each.name] = SourceChangeBuilder(ask.engine, refresh.patcher, each.name, scan).build(
+            there, None, None, ()
+        )
     for source, _ in way.read:
         if source.name in found:
-            changes[source.name] = handed_on(source.name, ask.scan(source).version, found[source.name])
-    refresh.bring(changes, {each.space.removeprefix("step:") for each in way.made}, lineage=False)
+            changes[source.name] = inherited_change(source.name, ask.scan(source).version, found[source.name])
+    refresh.refresh_datasets(changes, {each.space.removeprefix("step:") for each in way.made}, lineage=False)
     return refresh
 
 
-def _state(before: Mapping[str, Refresh], maker: DatasetRecord) -> State | None:
+def _changed_state(before: Mapping[str, Refresh], maker: DatasetRecord) -> DatasetState | None:
     """What became of a dataset of a run before; None where nothing did."""
     refresh = before.get(maker.run_id)
     if refresh is None:
@@ -162,26 +164,26 @@ def _state(before: Mapping[str, Refresh], maker: DatasetRecord) -> State | None:
     return state if state.is_changed else None
 
 
-def handed_on(name: str, version: Version, state: State) -> Changed:
+def inherited_change(name: str, version: Version, state: DatasetState) -> SourceChange:
     """The change of another workflow's output as that of the source that reads it, under its names."""
     names = {each.original: each.name for each in version.columns}
     after = state.after.version
     columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in after.columns)
-    return Changed(name, version, replace(after, columns=columns), state.gone, state.came, found=True)
+    return SourceChange(name, version, replace(after, columns=columns), state.gone, state.came, found=True)
 
 
-def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part:
+def _difference_part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> AnswerPart:
     """The rows that differ: keys once, other columns before and after."""
     step = target.space.removeprefix("step:")
     node = refresh.plan.steps[step]
     state, engine = refresh.states[node.id], refresh.ask.engine
     keys = identity_columns(node) or ()
     names = [each.name for each in state.before.version.columns]
-    before, after = _rows(refresh, state.before, state.gone), _rows(refresh, state.after, state.came)
-    names_given = _Free([RID])
+    before, after = _rows_query(refresh, state.before, state.gone), _rows_query(refresh, state.after, state.came)
+    names_given = _ColumnNames([RID])
     shown = [
         f"CASE WHEN a.{THEN} IS NULL THEN 'vanishes' WHEN b.{NOW} IS NULL THEN 'appears' ELSE 'changes' END "
-        f"AS {names_given.free('change', names)}",
+        f"AS {names_given.unused_name('change', names)}",
         f"b.{NOW} AS {RID}",
     ]
     masks = refresh.ask.masks
@@ -192,10 +194,10 @@ def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part
     for name in names:
         mine, its, first = old[name], new[name], len(shown)
         if name in keys or not keys:  # without keys rows only appear and vanish
-            shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.free(name, ())}")
+            shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.unused_name(name, ())}")
         else:
-            shown.append(f"{mine} AS {names_given.free(f'{name}_before', names)}")
-            shown.append(f"{its} AS {names_given.free(f'{name}_after', names)}")
+            shown.append(f"{mine} AS {names_given.unused_name(f'{name}_before', names)}")
+            shown.append(f"{its} AS {names_given.unused_name(f'{name}_after', names)}")
         if name.lower() in masked:
             hidden += range(first, len(shown))
     text = (
@@ -204,27 +206,27 @@ def _part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> Part
         f"ORDER BY coalesce(b.{NOW}, a.{THEN})"
     )
     table = engine.connection.sql(text).to_arrow_table()
-    return Part(
+    return AnswerPart(
         table.column_names,
         lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()),
         masked=tuple(table.column_names[place] for place in hidden),
     )
 
 
-def _rows(refresh: Refresh, scan: VersionScan, rids: Ids) -> str:
+def _rows_query(refresh: Refresh, scan: VersionScan, rids: Ids) -> str:
     if len(rids) <= 1000:
         return scan.select_positions([int(rid) for rid in np.sort(rids)])
     ids = refresh.ask.engine.keep_ids(pa.array(rids, pa.int64()))
     return f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN {ids} x ON x.b = t.{RID}"
 
 
-class _Free:
+class _ColumnNames:
     """Names for columns of an answer, no two alike."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self.taken = {name.lower() for name in taken}
 
-    def free(self, name: str, others: Sequence[str]) -> str:
+    def unused_name(self, name: str, others: Sequence[str]) -> str:
         """The name, quoted; with a number behind it where it is taken, or one of `others`."""
         found, number = name, 0
         while found.lower() in self.taken | {other.lower() for other in others}:

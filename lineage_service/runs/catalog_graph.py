@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import NotFound
-from lineage_service.runs.run_sizes import Pairs, read_run
-from lineage_service.runs.workflow_graph import Box, Edge, Picture, box_id, boxes_and_edges
+from lineage_service.runs.run_sizes import PairCount, read_run_sizes
+from lineage_service.runs.workflow_graph import Box, Picture, PictureEdge, box_id, boxes_and_edges
 
 if TYPE_CHECKING:
     from lineage_catalog.reader import CatalogReader
@@ -25,20 +25,20 @@ def catalog_picture(reader: CatalogReader, home: str) -> Picture:
     if not runs:
         raise NotFound(f"no run is committed in the home '{home}'", hint="run a workflow first, or give --home")
     boxes: dict[str, Box] = {}
-    edges: list[Edge] = []
-    pairs: list[Pairs] = []
+    edges: list[PictureEdge] = []
+    pairs: list[PairCount] = []
     for run in runs:
         content = json.loads(reader.content(run.id) or "{}")
         if not content.get("steps"):
             continue
-        sizes = read_run(reader, run)
+        sizes = read_run_sizes(reader, run)
         found, flows = boxes_and_edges(content, sizes)
         boxes.update((box.id, box) for box in found)
         edges += flows
         pairs += [replace(each, output=f"{run.workflow}.{each.output}") for each in sizes.pairs]
-    edges += _links(reader, runs, boxes)
+    edges += _link_edges(reader, runs, boxes)
     linked = {edge.end for edge in edges if edge.flow == "link"}
-    boxes, edges = _shared(reader, runs, boxes, edges, linked)
+    boxes, edges = _merge_shared_sources(reader, runs, boxes, edges, linked)
     several = f"{len(runs)} workflows, each as of its latest run"
     return Picture(
         title="all workflows",
@@ -54,7 +54,7 @@ def _sources(reader: CatalogReader, runs: list[RunRecord]) -> list[DatasetRecord
     return [each for run in runs for each in reader.datasets(run.id) if each.role == "source"]
 
 
-def _links(reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box]) -> list[Edge]:
+def _link_edges(reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box]) -> list[PictureEdge]:
     """From each output to the sources that are it, also where the output was made anew since."""
     latest = {run.id for run in runs}
     links = []
@@ -67,13 +67,13 @@ def _links(reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box]) 
         start = boxes.get(box_id(makers[0].workflow, makers[0].name)) if makers else None
         if start is not None and end is not None and start.lane != end.lane:
             note = "" if makers[0].run_id in latest else "an earlier run"
-            links.append(Edge(start.id, end.id, end.rows, "link", note))
+            links.append(PictureEdge(start.id, end.id, end.rows, "link", note))
     return links
 
 
-def _shared(
-    reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box], edges: list[Edge], linked: set[str]
-) -> tuple[dict[str, Box], list[Edge]]:
+def _merge_shared_sources(
+    reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box], edges: list[PictureEdge], linked: set[str]
+) -> tuple[dict[str, Box], list[PictureEdge]]:
     """Sources of several workflows that are the same version become one box, in a lane of their own."""
     by_version: dict[str, list[DatasetRecord]] = defaultdict(list)
     for source in _sources(reader, runs):
@@ -93,7 +93,7 @@ def _shared(
     return merged | left, [replace(edge, start=instead.get(edge.start, edge.start)) for edge in edges]
 
 
-def _lanes(boxes: dict[str, Box], edges: list[Edge]) -> tuple[str, ...]:
+def _lanes(boxes: dict[str, Box], edges: list[PictureEdge]) -> tuple[str, ...]:
     """Shared sources first, then each workflow behind those it reads from, as far as they are in an order."""
     import networkx
 

@@ -10,7 +10,7 @@ from lineage_catalog.records import ColumnRecord
 
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import ColumnLineage, Read, Traced, column_lineage
-from lineage_service.plan.deciding import deciding_column, holds_extreme
+from lineage_service.plan.deciding import deciding_column, is_extremum
 from lineage_service.plan.nodes import Node, Source
 from lineage_service.store.scan import duckdb_type
 from lineage_service.store.versions import Version, VersionColumn
@@ -27,10 +27,10 @@ class RunColumns:
         traced: Traced = {}
         self.lineage = {name: column_lineage(node, traced) for name, node in self.nodes.items()}
 
-    def marked(self, name: str) -> Version:
+    def version_with_pii_marks(self, name: str) -> Version:
         """A version that the run made, with the marks of its columns: whoever reads it finds them there."""
         version, known = self.versions[name], self.lineage[name]
-        columns = tuple(replace(each, pii=_found(known, each.name).pii) for each in version.columns)
+        columns = tuple(replace(each, pii=_lineage_of_column(known, each.name).pii) for each in version.columns)
         return replace(version, columns=columns)
 
     def records(self, run_id: str) -> tuple[ColumnRecord, ...]:
@@ -41,7 +41,7 @@ class RunColumns:
         )
 
     def _record(self, run_id: str, dataset: str, ordinal: int, name: str, kind: str) -> ColumnRecord:
-        found = _found(self.lineage[dataset], name)
+        found = _lineage_of_column(self.lineage[dataset], name)
         if isinstance(self.nodes[dataset], Source):  # what it is made of is not for this run to say
             return ColumnRecord(run_id, dataset, ordinal, name, kind, found.pii, "[]", "[]")
         decided = self._decided_by(dataset, name, kind)
@@ -53,7 +53,7 @@ class RunColumns:
     def _decided_by(self, dataset: str, name: str, kind: str) -> dict[str, str] | None:
         """Per dataset the column whose value decides a min or max; None of a column that is neither."""
         node = self.nodes[dataset]
-        if not holds_extreme(node, name):
+        if not is_extremum(node, name):
             return None
         found = {}
         for target, below in self.nodes.items():
@@ -69,7 +69,7 @@ class RunColumns:
         return next((each for each in columns if each.name.lower() == name.lower()), None)
 
 
-def _found(lineage: Mapping[str, ColumnLineage], name: str) -> ColumnLineage:
+def _lineage_of_column(lineage: Mapping[str, ColumnLineage], name: str) -> ColumnLineage:
     """Of a column; what we add ourselves, such as the failed check of a row, is made of nothing."""
     return next((each for own, each in lineage.items() if own.lower() == name.lower()), NOTHING)
 

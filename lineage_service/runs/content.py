@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from lineage_service.errors import RunError, StoreError
 from lineage_service.spec.environment import KEY, with_references, with_values
-from lineage_service.spec.loader import LoadedWorkflow, loaded_again
+from lineage_service.spec.loader import LoadedWorkflow, load_recorded_workflow
 from lineage_service.store.layout import HomeLayout
-from lineage_service.subjects.key import Key, existing_key, home_key
+from lineage_service.subjects.key import HomeKey, existing_key, home_key
 
 
 def kept_content(home: HomeLayout, loaded: LoadedWorkflow) -> str:
@@ -35,9 +35,9 @@ def load_run(home: HomeLayout, content: str | None, run_id: str) -> LoadedWorkfl
     body = json.loads(content or "{}")
     digests = body.pop(KEY, None)
     if not digests:
-        return loaded_again(content or "{}", f"run {run_id}")
+        return load_recorded_workflow(content or "{}", f"run {run_id}")
     values = _same_values(home, digests, run_id)
-    return loaded_again(json.dumps(with_values(body, values)), f"run {run_id}")
+    return load_recorded_workflow(json.dumps(with_values(body, values)), f"run {run_id}")
 
 
 def _same_values(home: HomeLayout, digests: Mapping[str, str], run_id: str) -> dict[str, str]:
@@ -65,5 +65,5 @@ def _same_values(home: HomeLayout, digests: Mapping[str, str], run_id: str) -> d
     return values
 
 
-def _digest(key: Key, name: str, value: str) -> str:
+def _digest(key: HomeKey, name: str, value: str) -> str:
     return key.seal(f"environment {len(name)}:{name}:{value}".encode())

@@ -15,7 +15,7 @@ from lineage_service.capture.instrument import (
     capture_problems,
     forced_problem,
     instrument,
-    read_again,
+    instrument_for_rereading,
 )
 from lineage_service.capture.strategies import Choice
 from lineage_service.errors import Position, Problem, WorkflowError
@@ -29,11 +29,11 @@ from lineage_service.store.versions import Version
 from lineage_service.subjects.noted import Known
 
 if TYPE_CHECKING:
-    from lineage_service.spark.checks import Check, FailedCheck
-    from lineage_service.spark.columns import Names
+    from lineage_service.spark.checks import FailedCheck, RowCheck
+    from lineage_service.spark.columns import CaptureColumnNames
     from lineage_service.spark.relation import Relation
     from lineage_service.spark.sources import OpenSource
-    from lineage_service.spark.staging import Rehearsal, Writing
+    from lineage_service.spark.staging import Rehearsal, RunWriter
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Access:
+class CatalogAccess:
     """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, whose the
     rows of a version are, who was erased; and the two writes: of a run with its outputs, of its lineage once indexed.
     """
@@ -65,46 +65,46 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Executed:
+class Execution:
     """What an execution leaves: sources it read, the plan, what it wrote and where, checks that failed, warnings."""
 
     sources: Mapping[str, OpenSource]
     plan: InstrumentedPlan
-    names: Names
-    writing: Writing
+    names: CaptureColumnNames
+    writing: RunWriter
     failed: Sequence[FailedCheck]
     warnings: Sequence[Problem]
     subjects: tuple[SubjectRecord, ...] = ()  # whose rows are whose, where that had to be known before
 
 
-def execute(
+def execute_workflow(
     loaded: LoadedWorkflow,
     options: RunOptions,
     capture: str,
     folder: RunFolder,
-    access: Access,
+    access: CatalogAccess,
     publications: Sequence[Publication],
     stages: Stages,
     started: Callable[[], None],
     *,
     failed_before: str | None = None,
-) -> Executed:
+) -> Execution:
     """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
     time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
     with stages.stage("starting Spark"):
-        from lineage_service.spark.blame import blaming
-        from lineage_service.spark.checks import checks_of, run_checks
-        from lineage_service.spark.columns import Names
+        from lineage_service.spark.blame import locate_failed_expression
+        from lineage_service.spark.checks import declared_checks, run_checks
+        from lineage_service.spark.columns import CaptureColumnNames
         from lineage_service.spark.java import java_warnings
         from lineage_service.spark.lower import lower_plan
-        from lineage_service.spark.meter import metered
+        from lineage_service.spark.meter import report_job_progress
         from lineage_service.spark.publish import write_publication
         from lineage_service.spark.session import spark_session
-        from lineage_service.spark.staging import Writing
+        from lineage_service.spark.staging import RunWriter
 
         spark = spark_session(options.master, options.remote, options.conf)
     started()
-    with metered(spark, stages.tell):
+    with report_job_progress(spark, stages.tell):
         with stages.stage("opening sources"):
             sources = _open_sources(spark, loaded, folder, access)
             sources, subjects, returned = _without_erased(spark, loaded, sources, folder, access)
@@ -114,40 +114,44 @@ def execute(
             )
             if failed_before is None:
                 refuse_forced(capture_problems(plan, capture, sizes))
-            names = Names.apart_from(name for node in plan.nodes() for name in node.schema.names)
-            checks = list(checks_of(loaded))
+            names = CaptureColumnNames.apart_from(name for node in plan.nodes() for name in node.schema.names)
+            checks = list(declared_checks(loaded))
 
-            def planned(chosen: Mapping[str, Choice]) -> InstrumentedPlan:
+            def instrument_plan(chosen: Mapping[str, Choice]) -> InstrumentedPlan:
                 if failed_before is None or capture == "off":
                     return instrument(plan, capture, sizes, chosen)
-                return read_again(plan, failed_before, sizes, chosen)
+                return instrument_for_rereading(plan, failed_before, sizes, chosen)
 
             forced = capture != "auto" and failed_before is None
             at = workload_positions(loaded)
-            instrumented, relations, rehearsal = _rehearsed(planned, sources, names, checks, at, forced=forced)
-        stages.of = _how_many(rehearsal, len(checks), publications)
-        writing = Writing(spark, names, folder, stages=stages, salt=rehearsal.salt)
-        with blaming(plan, checks):
+            instrumented, relations, rehearsal = _rehearse_plan(
+                instrument_plan, sources, names, checks, at, forced=forced
+            )
+        stages.of = _count_stages(rehearsal, len(checks), publications)
+        writing = RunWriter(spark, names, folder, stages=stages, salt=rehearsal.salt)
+        with locate_failed_expression(plan, checks):
             lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
             failed: list[FailedCheck] = []
-            lowered |= {check.step: writing.written(check.step) for check in checks if writing.is_dataset(check.step)}
+            lowered |= {
+                check.step: writing.dataset_rows(check.step) for check in checks if writing.is_dataset(check.step)
+            }
             if checks:
                 with stages.stage("checking rows"):
                     failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
         for publication in publications:
             with stages.stage(f"publishing '{publication.output}'"):
-                write_publication(publication, writing.written(publication.step), folder.home.path)
+                write_publication(publication, writing.dataset_rows(publication.step), folder.home.path)
     for source in sources.values():
         source.refuse_changed()
     warnings = [*java_warnings(), *returned]
-    return Executed(sources, instrumented, names, writing, failed, warnings, subjects)
+    return Execution(sources, instrumented, names, writing, failed, warnings, subjects)
 
 
-def _rehearsed(
+def _rehearse_plan(
     planned: Callable[[Mapping[str, Choice]], InstrumentedPlan],
     sources: Mapping[str, OpenSource],
-    names: Names,
-    checks: Sequence[Check],
+    names: CaptureColumnNames,
+    checks: Sequence[RowCheck],
     at: Mapping[str, Position],
     *,
     forced: bool,
@@ -167,7 +171,10 @@ def _rehearsed(
         plan, rehearsal = planned(chosen), Rehearsal(names, new_salt())
         relations = {
             name: source.relation(
-                names, captured=plan.capture != "off", placed=name in plan.placed, pruned=name in plan.pruned
+                names,
+                captured=plan.capture != "off",
+                placed=name in plan.sources_read_with_ids,
+                pruned=name in plan.unreached_sources,
             )
             for name, source in sources.items()
         }
@@ -198,19 +205,21 @@ def refuse_forced(problems: Sequence[Problem]) -> None:
         raise WorkflowError(problems)
 
 
-def reread(done: Executed, folder: RunFolder) -> Writing:
+def reread_execution(done: Execution, folder: RunFolder) -> RunWriter:
     """The stage that captures what an execution has left for later, its rows now with their ids."""
     from lineage_service.spark.rereading import reread_plan
 
     return reread_plan(done.plan, done.sources, done.writing.versions, folder, done.names, done.writing.salt)
 
 
-def _how_many(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:
+def _count_stages(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:
     """Stages of a run: Spark and sources, what is written, checks, publications, index and commit."""
     return 2 + len(rehearsal.writes) + bool(checks) + len(publications) + 2
 
 
-def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: Access) -> dict[str, OpenSource]:
+def _open_sources(
+    spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: CatalogAccess
+) -> dict[str, OpenSource]:
     from lineage_service.spark.sources import SourceOpener
 
     opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
@@ -222,17 +231,17 @@ def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access:
 
 
 def _without_erased(
-    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, access: Access
+    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, access: CatalogAccess
 ) -> tuple[dict[str, OpenSource], tuple[SubjectRecord, ...], list[Problem]]:
     """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
     was looked at; warnings. RunError where such a person must not be in the data again."""
     from lineage_service.spark.sources import SourceOpener
-    from lineage_service.subjects.returned import Returned
+    from lineage_service.subjects.returned import ErasedPersonCheck
 
     specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
     versions = {name: source.version for name, source in sources.items()}
-    returned = Returned(folder, access.subjects, access.erased, loaded.marks)
-    kept = returned.kept(specs, versions)
+    returned = ErasedPersonCheck(folder, access.subjects, access.erased, loaded.marks)
+    kept = returned.versions_to_read(specs, versions)
     opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
     changed = {
         name: opener.reopen(name, specs[name], version) for name, version in kept.items() if version != versions[name]
@@ -240,14 +249,14 @@ def _without_erased(
     return {**sources, **changed}, tuple(returned.records), returned.warnings
 
 
-def session_conf(done: Executed) -> dict[str, str]:
+def session_conf(done: Execution) -> dict[str, str]:
     """The settings under which Spark evaluated the workflow's expressions."""
     from lineage_service.spark.session import sql_conf
 
     return sql_conf(done.writing.spark)
 
 
-def recovered() -> None:
+def recover_spark() -> None:
     """Brings Spark back after a failure that it may not have survived."""
     from lineage_service.spark.session import recover
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_service.capture.estimate import Sizes
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.worth import workload_facts
 from lineage_service.errors import LineageError, Problem
 from lineage_service.plan.build import Plan
@@ -30,8 +30,8 @@ from lineage_service.plan.nodes import (
     WithColumns,
 )
 from lineage_service.runs.run_sizes import LastRun
-from lineage_service.runs.workflow_graph import origin
-from lineage_service.spec.described import what_it_does
+from lineage_service.runs.workflow_graph import source_origin
+from lineage_service.spec.described import describe_step
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.store.listing import is_vast, listing
@@ -116,7 +116,7 @@ class Explanation:
             question["rows_last_run"], question["bytes_last_run"] = made or (None, None)
         return facts
 
-    def _step(self, each: Instrumented) -> dict[str, Any]:
+    def _step(self, each: InstrumentedNode) -> dict[str, Any]:
         node = each.node
         return {
             "name": node.id,
@@ -133,7 +133,7 @@ class Explanation:
             "carries": [str(handle) for handle in each.carried],
         }
 
-    def _capture(self, each: Instrumented) -> dict[str, Any] | None:
+    def _capture(self, each: InstrumentedNode) -> dict[str, Any] | None:
         if each.choice is None:
             return None
         node, run = each.node.id, self.last_run
@@ -146,7 +146,7 @@ class Explanation:
         }
 
 
-def explained(
+def explain_plan(
     loaded: LoadedWorkflow,
     plan: Plan,
     capture: str,
@@ -165,28 +165,28 @@ def explained(
     instrumented = instrument(plan, capture, sizes, chosen)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
-        rows[each.node.id] = _at_most(each.node, rows, loaded)
+        rows[each.node.id] = _row_upper_bound(each.node, rows, loaded)
     content = loaded.spec.model_dump(mode="json", by_alias=True)
     return Explanation(
         instrumented,
         rows,
         _columns_read(plan),
         _pushed_down(plan),
-        {step["name"]: what_it_does(step) for step in content["steps"]},
-        {name: origin(source) for name, source in content["sources"].items()},
+        {step["name"]: describe_step(step) for step in content["steps"]},
+        {name: source_origin(source) for name, source in content["sources"].items()},
         warnings,
         last_run,
         notes,
         as_run,
         {
-            name: _links(node, content["sources"][name])
+            name: _output_columns(node, content["sources"][name])
             for name, node in plan.sources.items()
             if content["sources"][name].get("output")
         },
     )
 
 
-def _links(source: Source, declared: Mapping[str, Any]) -> dict[str, str]:
+def _output_columns(source: Source, declared: Mapping[str, Any]) -> dict[str, str]:
     """For each column of another workflow's output the name that it has there."""
     before = {new.lower(): old for old, new in declared["rename"].items()}
     return {name: f"{declared['output']}.{before.get(name.lower(), name)}" for name in source.schema.names}
@@ -204,7 +204,7 @@ def _operator(node: Node) -> str:
     return "with_columns" if isinstance(node, WithColumns) else type(node).__name__.lower()
 
 
-def _at_most(node: Node, rows: dict[str, int | None], loaded: LoadedWorkflow) -> int | None:
+def _row_upper_bound(node: Node, rows: dict[str, int | None], loaded: LoadedWorkflow) -> int | None:
     """An upper bound of a node's rows from the sources' footers; None where there is none."""
     if isinstance(node, Source):
         return _source_rows(node.step, loaded)
@@ -250,16 +250,16 @@ def _columns_read(plan: Plan) -> dict[str, tuple[str, ...]]:
     for node in reversed(nodes):
         own = wanted[node.id]
         for below in node.inputs:
-            wanted[below.id] |= _needs(node, own, below)
+            wanted[below.id] |= _columns_needed(node, own, below)
     return {
         name: tuple(column for column in source.schema.names if column.lower() in wanted[source.id])
         for name, source in plan.sources.items()
     }
 
 
-def _needs(node: Node, own: set[str], below: Node) -> set[str]:
+def _columns_needed(node: Node, own: set[str], below: Node) -> set[str]:
     there = {name.lower() for name in below.schema.names}
-    read = {ref.parts[0].lower() for expression, _ in node.evaluated() for ref in expression.columns}
+    read = {ref.parts[0].lower() for expression, _ in node.expressions_with_schemas() for ref in expression.columns}
     match node:
         case Project():
             read = {

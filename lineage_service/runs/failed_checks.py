@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from lineage_service.errors import Problem, listed
+from lineage_service.errors import Problem, join_names
 from lineage_service.plan.build import Plan
 from lineage_service.settings import command
 from lineage_service.store.layout import RunFolder
 
 if TYPE_CHECKING:
-    from lineage_service.spark.checks import Check, FailedCheck
+    from lineage_service.spark.checks import FailedCheck, RowCheck
 
 SHORT = 8  # characters of a run's id that are enough to find it again
 
@@ -21,7 +21,7 @@ def failed_checks(failed: Sequence[FailedCheck], plan: Plan, folder: RunFolder, 
     return [_problem(each, plan, folder, traced=traced) for each in failed]
 
 
-def _dataset_of(check: Check, plan: Plan) -> str | None:
+def _dataset_of(check: RowCheck, plan: Plan) -> str | None:
     """The name under which the checked rows are a dataset: the check's own, an output's, or the kept step's."""
     named = {**{step: step for step in plan.keep}, **plan.outputs}
     names = [name for name, step in named.items() if step == check.step]
@@ -42,7 +42,7 @@ def _problem(each: FailedCheck, plan: Plan, folder: RunFolder, *, traced: bool) 
     of = "" if name == check.target else f" of '{name or each.failing}'"
     severity: Literal["error", "warning"] = "warning" if check.spec.severity == "warn" else "error"
     return Problem(
-        f"check {check.told} of '{check.target}' fails for {rows}: _rid {listed(named)}{more}{of}",
+        f"check {check.label} of '{check.target}' fails for {rows}: _rid {join_names(named)}{more}{of}",
         check.position,
         f"what made them: {explain}\n        all of them:    {show}" if explain else f"all of them: {show}",
         severity,

@@ -20,7 +20,7 @@ from lineage_catalog.records import FileRecord, Lineage, SubjectRecord
 from lineage_service.capture.handles import Space
 from lineage_service.errors import LineageError, SourceError, StoreError
 from lineage_service.index.engine import IndexEngine, duckdb_index_engine
-from lineage_service.index.finish import Finisher, Hop
+from lineage_service.index.finish import Hop, IndexBuilder
 from lineage_service.index.prepared import PreparedFile, covered_columns
 from lineage_service.progress import Stages
 from lineage_service.runs.report import Pairs, hop_record, prepared_record
@@ -29,19 +29,19 @@ from lineage_service.store.layout import RunFolder
 from lineage_service.store.session_settings import FILE as SETTINGS
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version, has_changed
-from lineage_service.subjects.index import Declared
-from lineage_service.subjects.noted import Known, noted_subjects
+from lineage_service.subjects.index import DeclaredSubject
+from lineage_service.subjects.noted import Known, index_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_service.spark.staging import Writing
+    from lineage_service.spark.staging import RunWriter
 
 MOST_FOR_DUCKDB = 400_000_000  # rows of lineage tables: past that Spark makes the index
 
 
 @dataclass
-class Settling:
+class LineageBuild:
     """One run's lineage on its way into the catalog.
 
     versions: of its sources and datasets, by space · writing: gives the stage that reads again what was deferred;
@@ -52,9 +52,9 @@ class Settling:
     folder: RunFolder
     tables: LineageTables
     versions: Mapping[str, Version]
-    writing: Callable[[], Writing]
+    writing: Callable[[], RunWriter]
     engine: str = "auto"
-    declared: Sequence[Declared] = ()
+    declared: Sequence[DeclaredSubject] = ()
     known: Known = field(default=lambda _: ())
     seconds: dict[str, float] = field(default_factory=lambda: {"capture": 0.0, "index": 0.0})
     hops: list[Hop] = field(default_factory=list)
@@ -63,15 +63,15 @@ class Settling:
     prepared: list[PreparedFile] = field(default_factory=list)
     sides: dict[str, TableRows] = field(default_factory=dict)
     subjects: tuple[SubjectRecord, ...] = ()
-    _stage: Writing | None = None
+    _stage: RunWriter | None = None
 
-    def settle(self, stages: Stages) -> None:
+    def build(self, stages: Stages) -> None:
         """Captures and indexes; nothing of it is visible yet. LineageError where it cannot be done."""
         began = time.monotonic()
         self._refuse_changed()
         later = self.tables.pending
-        if self._by_spark():
-            later += self._direct()
+        if self._uses_spark():
+            later += self._direct_spaces()
         if later:
             self._capture(later, stages)
         self._evaluate(stages)
@@ -83,15 +83,15 @@ class Settling:
             written.bytes = sum(hop.bytes for hop in self.hops) + sum(each.bytes for each in self.prepared)
         if self.declared:
             with stages.stage("noting whose rows are whose"):
-                self.subjects = noted_subjects(self.folder, self.declared, self.versions, self.known)
+                self.subjects = index_sources(self.folder, self.declared, self.versions, self.known)
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
 
-    def _by_spark(self) -> bool:
+    def _uses_spark(self) -> bool:
         """Whether Spark makes the index: as asked for, or since it is large. It finds members in sources by itself."""
-        return self.engine == "spark" or (self.engine == "auto" and self._size() > MOST_FOR_DUCKDB)
+        return self.engine == "spark" or (self.engine == "auto" and self._count_rows() > MOST_FOR_DUCKDB)
 
-    def _direct(self) -> list[Space]:
+    def _direct_spaces(self) -> list[Space]:
         return [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
 
     def lineage(self, report: Mapping[str, Any] | None) -> Lineage:
@@ -127,7 +127,10 @@ class Settling:
 
     def _refuse_changed(self) -> None:
         """Tables that were deferred are only right as long as the sources are what the run read."""
-        if all(rows.kind == "files" for rows in self.tables.rows.values()) and not self.tables.workload.prepared:
+        if (
+            all(rows.kind == "files" for rows in self.tables.rows.values())
+            and not self.tables.workload.prepared_questions
+        ):
             return
         for space, version in self.versions.items():
             if version.kind != "source":
@@ -144,7 +147,7 @@ class Settling:
         writing = self._writing()
         writing.stages = stages
         for space in spaces:
-            writing.captured_later(space)
+            writing.capture_deferred(space)
             if writing.tables[space].carrier != self.tables.rows[space].carrier:
                 raise AssertionError(f"the members of '{space}' are now found another way than the run had planned")
         self.tables = replace(
@@ -153,17 +156,17 @@ class Settling:
 
     def _evaluate(self, stages: Stages) -> None:
         """Has Spark evaluate what declared questions need of their rows, where DuckDB might mean something else."""
-        for question in self.tables.workload.prepared:
+        for question in self.tables.workload.prepared_questions:
             by_duckdb = question.alike is not None or (question.kind == "rows" and question.where is None)
-            if question.kind == "witnesses" or (by_duckdb and not self._by_spark()) or question.name in self.sides:
+            if question.kind == "witnesses" or (by_duckdb and not self._uses_spark()) or question.name in self.sides:
                 continue
             writing = self._writing()
             writing.stages = stages
             version = self.versions[question.far[0]]
             columns = covered_columns(question, [each.name for each in version.columns])
-            self.sides[question.name] = writing.side(question, columns)
+            self.sides[question.name] = writing.write_question_rows(question, columns)
 
-    def _writing(self) -> Writing:
+    def _writing(self) -> RunWriter:
         self._stage = self._stage or self.writing()
         return self._stage
 
@@ -171,7 +174,7 @@ class Settling:
         try:
             self._finish()
         except Exception as error:
-            direct = self._direct()
+            direct = self._direct_spaces()
             if not direct or not _is_duckdb(error):
                 raise
             # DuckDB refuses what Spark has read, such as text that is no UTF-8: then Spark finds the pairs.
@@ -181,8 +184,8 @@ class Settling:
     def _finish(self) -> None:
         shutil.rmtree(self.folder.index, ignore_errors=True)  # of an earlier try: a complete index is never made again
         self.folder.index.mkdir(parents=True)
-        with self._opened() as engine:
-            finisher = Finisher(
+        with self._open_engine() as engine:
+            finisher = IndexBuilder(
                 self.tables.tables,
                 self._rows(),
                 self.versions,
@@ -192,11 +195,11 @@ class Settling:
                 workload=self.tables.workload,
                 sides=self.sides,
             )
-            self.hops, self.pairs, self.members = finisher.finish(), finisher.pairs, finisher.members
+            self.hops, self.pairs, self.members = finisher.build(), finisher.pairs, finisher.members
             self.prepared = finisher.prepared
 
-    def _opened(self) -> AbstractContextManager[IndexEngine]:
-        if self._by_spark() and not self._direct():
+    def _open_engine(self) -> AbstractContextManager[IndexEngine]:
+        if self._uses_spark() and not self._direct_spaces():
             return _spark_engine(self._writing().spark, self.folder)
         return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
 
@@ -211,7 +214,7 @@ class Settling:
                 found[space] = rows
         return found
 
-    def _size(self) -> int:
+    def _count_rows(self) -> int:
         from lineage_service.store.versions import parquet_rows
 
         """Rows that the index is made from: of tables, and of sources that are looked through."""
@@ -251,10 +254,10 @@ class _spark_engine:  # noqa: N801 (reads as a verb at its one use)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def settled(settling: Settling, stages: Stages) -> LineageError | None:
+def build_lineage(settling: LineageBuild, stages: Stages) -> LineageError | None:
     """Settles; gives the reason instead of raising it where it cannot be done: the outputs are there all the same."""
     try:
-        settling.settle(stages)
+        settling.build(stages)
     except LineageError as error:
         return error
     except Exception as error:

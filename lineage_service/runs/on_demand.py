@@ -12,20 +12,20 @@ from lineage_service.capture.handles import Space
 from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
-from lineage_service.query.files import body_of, captured_no_more
+from lineage_service.query.files import body_of, lazy_source_changed_error
 from lineage_service.query.graph import Direction, Place, Way
 from lineage_service.query.walk_sql import Start, walk_sql
-from lineage_service.runs.unfinished_lineage import rereading, versions_of
+from lineage_service.runs.unfinished_lineage import reread_run, versions_of
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import HomeLayout, new_run_id
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import has_changed
 
 if TYPE_CHECKING:
-    from lineage_service.spark.staging import Writing
+    from lineage_service.spark.staging import RunWriter
 
 
-def captured_when_asked(
+def capture_lazy_ways(
     home: HomeLayout,
     questions: Questions,
     ways: Sequence[Way],
@@ -41,8 +41,8 @@ def captured_when_asked(
             found.append(way)
             continue
         before = [each for each in found if _leads_to(each, way.start, found)]
-        ids = _reached(questions, before, start, begin, way.start, direction)
-        folder = _pairs(home, questions, way, ids, direction, stages)
+        ids = _ids_reached(questions, before, start, begin, way.start, direction)
+        folder = _write_lazy_pairs(home, questions, way, ids, direction, stages)
         path = home.relative(folder)
         found.append(replace(way, hop=replace(way.hop, form="pairs", backward=path, forward=path)))
     return found
@@ -58,7 +58,7 @@ def _leads_to(way: Way, place: Place, ways: Sequence[Way]) -> bool:
     return False
 
 
-def _reached(
+def _ids_reached(
     questions: Questions, ways: Sequence[Way], start: Start, begin: Place, place: Place, direction: Direction
 ) -> list[int] | None:
     """The ids at a place that the question has reached; None for all of them."""
@@ -72,27 +72,29 @@ def _reached(
     return questions.engine.ids(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
 
 
-def _pairs(
+def _write_lazy_pairs(
     home: HomeLayout, questions: Questions, way: Way, ids: list[int] | None, direction: Direction, stages: Stages
 ) -> Path:
     """A folder of files with the pairs (a, b) of a lazy way, of these ids only."""
     assert way.hop is not None
-    stage = _rereading(home, questions, way.start.run_id, stages)
+    stage = _open_rereading(home, questions, way.start.run_id, stages)
     body = body_of(way.hop)
-    from lineage_service.spark.asking import write_asked
+    from lineage_service.spark.asking import write_pairs
 
     folder = home.spill / f"asked-{new_run_id()}"
     with stages.stage("reading the sources again"):
-        write_asked(
+        write_pairs(
             stage, Space(body["space"]), str(body["column"]), ids, "a" if direction == "backward" else "b", folder
         )
     questions.asked.append(folder)
     return folder
 
 
-def members_when_asked(home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages) -> str:
+def capture_lazy_members(
+    home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages
+) -> str:
     """A folder of files with the members (id, h0, h1, …) of these groups, their handles side by side."""
-    stage = _rereading(home, questions, place.run_id, stages)
+    stage = _open_rereading(home, questions, place.run_id, stages)
     from lineage_service.spark.asking import write_members
 
     folder = home.spill / f"asked-{new_run_id()}"
@@ -102,7 +104,7 @@ def members_when_asked(home: HomeLayout, questions: Questions, place: Place, ids
     return str(folder)
 
 
-def _rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> Writing:
+def _open_rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> RunWriter:
     """The run's plan on Spark, over sources that are what they were."""
     reader = questions.reader
     run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
@@ -111,8 +113,8 @@ def _rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stag
     for space, version in versions_of(reader, run_id).items():
         for file in version.files if version.kind == "source" else ():
             if has_changed(file, home.absolute(file.path)):
-                raise captured_no_more(space.partition(":")[2], run_id)
+                raise lazy_source_changed_error(space.partition(":")[2], run_id)
     if run_id not in questions.reread:  # the plan of a committed run never changes
-        questions.reread[run_id] = rereading(home, reader, run, tables, IndexOptions(), stages)
-    stage: Writing = questions.reread[run_id]
+        questions.reread[run_id] = reread_run(home, reader, run, tables, IndexOptions(), stages)
+    stage: RunWriter = questions.reread[run_id]
     return stage

@@ -26,7 +26,7 @@ from lineage_service.index.finish import Hop, hops_between
 from lineage_service.index.prepared import PreparedFile
 from lineage_service.runs.column_records import RunColumns
 from lineage_service.runs.content import kept_content, kept_variables
-from lineage_service.runs.execute import Executed
+from lineage_service.runs.execute import Execution
 from lineage_service.spec.environment import has_mark, with_references
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, OutputSpec, SourceSpec
@@ -63,12 +63,12 @@ class RunReport:
 
 
 def run_report(
-    status: str, loaded: LoadedWorkflow, done: Executed, seconds: dict[str, float], folder: RunFolder
+    status: str, loaded: LoadedWorkflow, done: Execution, seconds: dict[str, float], folder: RunFolder
 ) -> RunReport:
     """What is known when the outputs are committed: which strategies, and no pairs yet."""
     plan, sources, writing = done.plan, done.sources, done.writing
     versions = {name: writing.versions[step] for name, step in plan.plan.outputs.items()}
-    strategies = captured_by(plan)
+    strategies = strategies_by_dataset(plan)
     captured = {
         name: {
             source: {
@@ -93,7 +93,7 @@ def run_report(
     )
 
 
-def captured_by(plan: InstrumentedPlan) -> dict[tuple[Space, Space], str]:
+def strategies_by_dataset(plan: InstrumentedPlan) -> dict[tuple[Space, Space], str]:
     """Between each dataset and each source: the strategies of the breakers on the ways between, `none` where there are
     none and ids just travel along."""
     strategies = {table.space: each.choice.strategy for each in plan.nodes if each.choice for table in each.tables}
@@ -101,14 +101,14 @@ def captured_by(plan: InstrumentedPlan) -> dict[tuple[Space, Space], str]:
     found: dict[tuple[Space, Space], str] = {}
     for each in plan.datasets:
         reached: dict[Space, set[str]] = {}
-        _follow(step_space(each.node.step), set(), tables, strategies, reached)
+        _collect_strategies(step_space(each.node.step), set(), tables, strategies, reached)
         for space, met in reached.items():
             if space.startswith("source:"):
                 found[step_space(each.node.step), space] = "+".join(sorted(met)) or "none"
     return found
 
 
-def _follow(
+def _collect_strategies(
     space: Space,
     met: set[str],
     tables: Mapping[Space, Table],
@@ -125,7 +125,7 @@ def _follow(
         grown = before | met | own
         if handle.space not in reached or grown != before or not before:
             reached[handle.space] = grown
-            _follow(handle.space, grown, tables, strategies, reached)
+            _collect_strategies(handle.space, grown, tables, strategies, reached)
 
 
 def indexed_report(report: RunReport, outputs: Mapping[str, str], hops: list[Hop], pairs: Pairs) -> RunReport:
@@ -155,7 +155,7 @@ def with_warnings(report: RunReport, warnings: Sequence[Problem]) -> RunReport:
 def run_commit(
     started: datetime,
     loaded: LoadedWorkflow,
-    done: Executed,
+    done: Execution,
     report: RunReport,
     folder: RunFolder,
     capture: str,
@@ -171,25 +171,25 @@ def run_commit(
         body = "{}"
         known = source.version
         if not isinstance(declared, BrokenSource) and not isinstance(kept_source, BrokenSource):
-            body = _with(kept_source, declared, folder=str(loaded.path.parent.absolute()))
+            body = _declaration_json(kept_source, declared, folder=str(loaded.path.parent.absolute()))
             if has_mark(kept_source.reader_options):
                 known = replace(known, reading={})  # lines of the original are not told then
-        version = known if report.status == "committed" else _private(known, folder)
+        version = known if report.status == "committed" else _version_of_failed_run(known, folder)
         datasets.append(DatasetRecord(run_id, workflow, name, "source", source_space(name), version.id, body))
         versions[version.id] = version
     kept = {**plan.plan.outputs, **{step: step for step in plan.plan.keep}, **{name: name for name in writing.failed}}
     columns = _run_columns(done, kept)
     for name, step in kept.items():
-        version = columns.marked(name)
+        version = columns.version_with_pii_marks(name)
         output = loaded.spec.outputs.get(name)
         kept_output = (loaded.kept or loaded).spec.outputs.get(name)
         body = "{}"
         if isinstance(output, OutputSpec) and isinstance(kept_output, OutputSpec):
-            body = _with(kept_output, output, folder=str(loaded.path.parent.absolute()))
+            body = _declaration_json(kept_output, output, folder=str(loaded.path.parent.absolute()))
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
-    counted = _counted(done)
+    counted = _node_row_counts(done)
     run = RunRecord(
         run_id,
         workflow,
@@ -228,7 +228,7 @@ def run_commit(
     )
 
 
-def _with(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: str) -> str:
+def _declaration_json(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: str) -> str:
     """What the file says of a dataset, and from where its path counts. Values of the environment are references, except
     in the path: where files are is needed to find them again."""
     body = json.loads(kept.model_dump_json(by_alias=True))
@@ -237,7 +237,7 @@ def _with(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **mo
     return json.dumps({**body, **more})
 
 
-def _run_columns(done: Executed, kept: Mapping[str, str]) -> RunColumns:
+def _run_columns(done: Execution, kept: Mapping[str, str]) -> RunColumns:
     """The columns of what a run read and wrote; rows that failed a check are rows of the step that was checked."""
     plan, failed = done.plan.plan, done.writing.failed
     steps = {name: failed[name].step if name in failed else step for name, step in kept.items()}
@@ -246,7 +246,7 @@ def _run_columns(done: Executed, kept: Mapping[str, str]) -> RunColumns:
     return RunColumns(plan, nodes, {**versions, **{name: done.writing.versions[step] for name, step in kept.items()}})
 
 
-def _counted(done: Executed) -> dict[str, int]:
+def _node_row_counts(done: Execution) -> dict[str, int]:
     """Rows of the nodes whose rows were written on the way, as they are or below a breaker; nobody counts others."""
     written = done.writing.rows
     counted = {name: source.version.rows for name, source in done.sources.items()}
@@ -261,7 +261,7 @@ def _counted(done: Executed) -> dict[str, int]:
     return counted
 
 
-def _private(version: Version, folder: RunFolder) -> Version:
+def _version_of_failed_run(version: Version, folder: RunFolder) -> Version:
     """A copy of a source that lies with a failed run goes with it: no later run may find it by what was read."""
     own = folder.home.relative(folder.path)
     if not any(Path(file.path).is_relative_to(own) for file in version.files):

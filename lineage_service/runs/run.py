@@ -23,28 +23,44 @@ from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
 from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem, StoreError
 from lineage_service.progress import Stages, Tell
-from lineage_service.runs.execute import Access, Executed, RunOptions, execute, recovered, reread, session_conf
+from lineage_service.runs.execute import (
+    CatalogAccess,
+    Execution,
+    RunOptions,
+    execute_workflow,
+    recover_spark,
+    reread_execution,
+    session_conf,
+)
 from lineage_service.runs.failed_checks import failed_checks
-from lineage_service.runs.index_lineage import Settling, settled
+from lineage_service.runs.index_lineage import LineageBuild, build_lineage
 from lineage_service.runs.report import RunReport, indexed_report, run_commit, run_report, with_warnings
 from lineage_service.runs.validate import checked_workflow
 from lineage_service.settings import command
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
-from lineage_service.store.publish import Publication, announced, mark_complete, prepare_publications, withdraw
-from lineage_service.store.session_settings import keep_settings
+from lineage_service.store.publish import (
+    Publication,
+    announce_publications,
+    mark_complete,
+    prepare_publications,
+    withdraw,
+)
+from lineage_service.store.session_settings import save_settings
 from lineage_service.store.tables import LineageTables, TableRows
 from lineage_service.store.versions import Version
-from lineage_service.subjects.index import Declared, declared_subjects
+from lineage_service.subjects.index import DeclaredSubject, declared_subjects
 from lineage_service.subjects.key import home_key
-from lineage_service.subjects.noted import noted_subjects
+from lineage_service.subjects.noted import index_sources
 
 if TYPE_CHECKING:
-    from lineage_service.spark.staging import Writing
+    from lineage_service.spark.staging import RunWriter
 
 
-def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access: Access, tell: Tell) -> RunReport:
+def run_workflow(
+    file: str | Path, options: RunOptions, home: HomeLayout, access: CatalogAccess, tell: Tell
+) -> RunReport:
     """Runs a workflow and commits it."""
     started = datetime.now(UTC)
     capture = options.capture
@@ -52,17 +68,17 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
     capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
     targets = prepare_publications(loaded, home)
-    if loaded.kept is not None or _declared(loaded):
+    if loaded.kept is not None or _subject_declarations(loaded):
         home_key(home)  # where it is lost, this is told before anything is done
     stages, clock = Stages(tell), _Clock()
-    with working_folder(home) as folder, announced(folder, targets) as publications:
-        done, lost = _executed(loaded, options, capture, folder, access, publications, stages, clock)
-        tables = _tables(done, folder)
+    with working_folder(home) as folder, announce_publications(folder, targets) as publications:
+        done, lost = _execute_with_fallback(loaded, options, capture, folder, access, publications, stages, clock)
+        tables = _save_lineage_tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
         report = run_report(status, loaded, done, clock.seconds, folder)
         if capture == "off" or lost is not None:  # else they are noted with the lineage, after the commit
-            done = replace(done, subjects=_noted(loaded, done, folder, access))
+            done = replace(done, subjects=_subject_records(loaded, done, folder, access))
         unpublished: list[Problem] = []
         with stages.stage("committing"):
             if status == "committed":
@@ -78,7 +94,7 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
         clock.lap("execute")
         told = [*warnings, *done.warnings, *problems]
         if lost is not None:
-            told.append(_lost(lost, folder, again=done.plan.capture != "off"))
+            told.append(_lineage_warning(lost, folder, again=done.plan.capture != "off"))
         elif capture != "off":
             report, lacking = _with_lineage(report, loaded, done, tables, folder, options, access, stages, clock)
             told += lacking
@@ -89,16 +105,16 @@ def run_workflow(file: str | Path, options: RunOptions, home: HomeLayout, access
     return with_warnings(report, told)
 
 
-def _executed(
+def _execute_with_fallback(
     loaded: LoadedWorkflow,
     options: RunOptions,
     capture: str,
     folder: RunFolder,
-    access: Access,
+    access: CatalogAccess,
     publications: Sequence[Publication],
     stages: Stages,
     clock: _Clock,
-) -> tuple[Executed, str | None]:
+) -> tuple[Execution, str | None]:
     """What Spark did, and why lineage could not be captured on the way, where it could not.
 
     Capture must not cost the user the outputs: where a job fails and what capture adds to it may be the reason, the
@@ -107,7 +123,7 @@ def _executed(
     reason: str | None = None
     for wanted in (capture, capture, "off"):
         try:
-            done = execute(
+            done = execute_workflow(
                 loaded, options, wanted, folder, access, publications, stages, clock.restart, failed_before=reason
             )
         except CaptureSuspect as error:
@@ -115,7 +131,7 @@ def _executed(
                 raise
             reason = reason or f"capture by {capture} failed{_NEEDS.get(capture, '')}: {error.problems[0].message}"
             folder.clear()
-            recovered()
+            recover_spark()
             continue
         # What could not ride along by our own choice is read again in the same command.
         return done, None if capture == "auto" and wanted != "off" else reason
@@ -126,7 +142,7 @@ def _executed(
 _NEEDS = {"inject": " (the list of a group's rows must fit into memory, and into one Spark row of 2 GiB)"}
 
 
-def _lost(reason: str, folder: RunFolder, *, again: bool) -> Problem:
+def _lineage_warning(reason: str, folder: RunFolder, *, again: bool) -> Problem:
     index = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     hint = f"capture it another way: {index}" if again else "run the workflow again, with --capture auto"
     told = f"the outputs of run '{folder.run_id}' are committed, but its lineage is incomplete: {reason}"
@@ -136,22 +152,22 @@ def _lost(reason: str, folder: RunFolder, *, again: bool) -> Problem:
 def _with_lineage(
     report: RunReport,
     loaded: LoadedWorkflow,
-    done: Executed,
+    done: Execution,
     tables: LineageTables,
     folder: RunFolder,
     options: RunOptions,
-    access: Access,
+    access: CatalogAccess,
     stages: Stages,
     clock: _Clock,
 ) -> tuple[RunReport, list[Problem]]:
     """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
-    settling = Settling(
-        folder, tables, _versions(done), lambda: reread(done, folder), options.index_engine, _declared(loaded),
+    settling = LineageBuild(
+        folder, tables, _versions(done), lambda: reread_execution(done, folder), options.index_engine, _subject_declarations(loaded),
         access.subjects,
     )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
-        error = settled(settling, stages)
+        error = build_lineage(settling, stages)
     except KeyboardInterrupt:
         done.writing.cancel()
         raise LineageInterrupted(
@@ -162,7 +178,7 @@ def _with_lineage(
     if error is not None:
         reason = error.problems[0].message
         access.settle(Lineage(folder.run_id, "incomplete", reason))
-        return report, [_lost(reason, folder, again=True)]
+        return report, [_lineage_warning(reason, folder, again=True)]
     report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
     folder.sync()
     access.settle(settling.lineage(report.to_json()))
@@ -174,24 +190,26 @@ def _with_lineage(
     ]
 
 
-def _versions(done: Executed) -> dict[str, Version]:
+def _versions(done: Execution) -> dict[str, Version]:
     return {
         **{step_space(step): version for step, version in done.writing.versions.items()},
         **{source_space(name): source.version for name, source in done.sources.items()},
     }
 
 
-def _declared(loaded: LoadedWorkflow) -> list[Declared]:
+def _subject_declarations(loaded: LoadedWorkflow) -> list[DeclaredSubject]:
     """Whose the rows of the sources are, as the file says."""
     specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
     return [each for name, spec in specs.items() for each in declared_subjects(name, spec.subject)]
 
 
-def _noted(loaded: LoadedWorkflow, done: Executed, folder: RunFolder, access: Access) -> tuple[SubjectRecord, ...]:
-    def known(version_id: str) -> list[SubjectRecord]:
+def _subject_records(
+    loaded: LoadedWorkflow, done: Execution, folder: RunFolder, access: CatalogAccess
+) -> tuple[SubjectRecord, ...]:
+    def known_subjects(version_id: str) -> list[SubjectRecord]:
         return [*access.subjects(version_id), *(each for each in done.subjects if each.version_id == version_id)]
 
-    return (*done.subjects, *noted_subjects(folder, _declared(loaded), _versions(done), known))
+    return (*done.subjects, *index_sources(folder, _subject_declarations(loaded), _versions(done), known_subjects))
 
 
 class _Clock:
@@ -210,7 +228,7 @@ class _Clock:
         self._since = now
 
 
-def _tables(done: Executed, folder: RunFolder) -> LineageTables:
+def _save_lineage_tables(done: Execution, folder: RunFolder) -> LineageTables:
     """The run's lineage tables, noted in its folder for whoever makes the index."""
     plan, writing, names = done.plan, done.writing, done.names
     tables = (*plan.tables(), *_failing_tables(plan, writing))
@@ -222,20 +240,20 @@ def _tables(done: Executed, folder: RunFolder) -> LineageTables:
             rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
     workload = plan.workload
     settings = session_conf(done)
-    keep_settings(folder, settings)
-    conf = settings if _is_left(rows) or workload.prepared else {}
+    save_settings(folder, settings)
+    conf = settings if _has_deferred_tables(rows) or workload.prepared_questions else {}
     noted = LineageTables(names.prefix, writing.salt, tables, rows, conf, workload)
     if plan.capture != "off":
         noted.save(folder)
     return noted
 
 
-def _is_left(rows: Mapping[Space, TableRows]) -> bool:
+def _has_deferred_tables(rows: Mapping[Space, TableRows]) -> bool:
     """Whether anything is left that Spark may have to read again."""
     return any(each.kind != "files" for each in rows.values())
 
 
-def _failing_tables(plan: InstrumentedPlan, writing: Writing) -> list[Table]:
+def _failing_tables(plan: InstrumentedPlan, writing: RunWriter) -> list[Table]:
     """Rows that fail checks carry the handles of the rows they are."""
     handles = {each.node.id: each.handles for each in plan.nodes}
     return [

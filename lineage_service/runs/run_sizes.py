@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairCount:
     """How many pairs (output row, source row) a run captured, and how."""
 
     output: str
@@ -41,7 +41,7 @@ class LastRun:
     variables: Mapping[str, str]
     spaces: Mapping[str, int]
     outputs: Mapping[str, int]
-    pairs: tuple[Pairs, ...] = field(default=())
+    pairs: tuple[PairCount, ...] = field(default=())
     steps: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
     members: Mapping[str, int] = field(default_factory=dict)
@@ -69,10 +69,10 @@ class LastRun:
 def last_run(reader: CatalogReader, workflow: str) -> LastRun | None:
     """The latest committed run of a workflow; None where there is none."""
     run = reader.latest_run(workflow)
-    return None if run is None else read_run(reader, run)
+    return None if run is None else read_run_sizes(reader, run)
 
 
-def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
+def read_run_sizes(reader: CatalogReader, run: RunRecord) -> LastRun:
     """A run's sizes, from the versions it read and wrote."""
     spaces: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -85,7 +85,7 @@ def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
             outputs[dataset.name] = version.rows
     captured = json.loads(run.report).get("capture", {})
     pairs = tuple(
-        Pairs(output, source, facts.get("pairs"), facts.get("strategy"))
+        PairCount(output, source, facts.get("pairs"), facts.get("strategy"))
         for output, sources in captured.items()
         for source, facts in sources.items()
     )
@@ -93,14 +93,14 @@ def read_run(reader: CatalogReader, run: RunRecord) -> LastRun:
     counted = {step.node: step.rows for step in nodes if step.rows is not None}
     members = {step.node: step.members for step in nodes if step.members is not None}
     choices = {step.node: Choice(step.strategy, step.reason or "", step.estimate) for step in nodes if step.strategy}
-    steps = steps_of(json.loads(reader.content(run.id) or "{}"), counted)
+    steps = step_row_counts(json.loads(reader.content(run.id) or "{}"), counted)
     return LastRun(
         run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps,
-        counted, members, choices, {each.name: (each.rows, each.bytes) for each in reader.prepared(run.id)},
+        counted, members, choices, {each.name: (each.rows, each.bytes) for each in reader.prepared_questions(run.id)},
     )  # fmt: skip
 
 
-def steps_of(content: Mapping[str, Any], counted: Mapping[str, int]) -> dict[str, int]:
+def step_row_counts(content: Mapping[str, Any], counted: Mapping[str, int]) -> dict[str, int]:
     """Rows of steps: as they were counted, and those that follow since a step gives one row for each it reads."""
     rows = dict(counted)
     one_to_one = [(step["name"], step["input"]) for step in content.get("steps", ()) if _keeps_every_row(step)]

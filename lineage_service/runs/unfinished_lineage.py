@@ -19,17 +19,17 @@ from lineage_service.errors import DamagedFile, LineageError, StoreError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.runs.content import load_run
-from lineage_service.runs.index_lineage import Settling, settled
+from lineage_service.runs.index_lineage import LineageBuild, build_lineage
 from lineage_service.runs.report import RunReport, indexed_report
 from lineage_service.settings import IndexOptions, command
 from lineage_service.spec.models import BrokenSource, SourceSpec
-from lineage_service.store.layout import HomeLayout, locked
+from lineage_service.store.layout import HomeLayout, run_folder_lock
 from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
 from lineage_service.subjects.index import declared_subjects
 
 if TYPE_CHECKING:
-    from lineage_service.spark.staging import Writing
+    from lineage_service.spark.staging import RunWriter
 
 
 def finish_lineage(
@@ -47,7 +47,7 @@ def finish_lineage(
         with stages.stage(f"waiting for whoever is at work on run '{run_id}'"):
             pass
 
-    with locked(folder, waiting):
+    with run_folder_lock(folder, waiting):
         run = reader.run(run_id)
         if run is None or run.lineage == "complete":
             return None
@@ -64,11 +64,11 @@ def finish_lineage(
             if dataset.role == "source"
             for each in declared_subjects(dataset.name, json.loads(dataset.declared).get("subject"))
         ]
-        settling = Settling(
-            folder, tables, versions, lambda: rereading(home, reader, run, tables, options, stages), options.engine,
+        settling = LineageBuild(
+            folder, tables, versions, lambda: reread_run(home, reader, run, tables, options, stages), options.engine,
             declared, reader.subjects,
         )  # fmt: skip
-        error = settled(settling, stages)
+        error = build_lineage(settling, stages)
         if isinstance(error, DamagedFile):
             raise error  # the run stays as it is: once the file is back, the next question finishes its lineage
         if error is not None:
@@ -88,35 +88,35 @@ def finish_lineage(
 
 def versions_of(reader: CatalogReader, run_id: str) -> dict[str, Version]:
     """The versions that a run read and wrote, by space, under the names that the run gives their columns."""
-    from lineage_service.query.ask import renamed
+    from lineage_service.query.ask import apply_source_renames
 
     found = {}
     for dataset in reader.datasets(run_id):
         record = reader.version(dataset.version_id)
         if record is not None:
-            found[dataset.space] = renamed(Version.from_json(record.id, record.body), dataset)
+            found[dataset.space] = apply_source_renames(Version.from_json(record.id, record.body), dataset)
     return found
 
 
-def rereading(
+def reread_run(
     home: HomeLayout,
     reader: CatalogReader,
     run: RunRecord,
     tables: LineageTables,
     options: IndexOptions,
     stages: Stages,
-) -> Writing:
+) -> RunWriter:
     """The run's plan over what it read and wrote, on Spark; nothing of it is computed yet."""
     with stages.stage("starting Spark"):
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
-        from lineage_service.spark.columns import Names
+        from lineage_service.spark.columns import CaptureColumnNames
         from lineage_service.spark.rereading import reread_plan
         from lineage_service.spark.session import session_under, spark_session
         from lineage_service.spark.sources import SourceOpener
 
         # Expressions must mean what they meant to the run.
         spark = session_under(spark_session(options.master, options.remote, options.conf), tables.conf)
-    folder, names = home.run_folder(run.id), Names(tables.prefix)
+    folder, names = home.run_folder(run.id), CaptureColumnNames(tables.prefix)
     loaded = load_run(home, reader.content(run.id), run.id)
     records = {each.name: each for each in reader.datasets(run.id)}
     opener = SourceOpener(spark, folder, Path(), _no_version, lambda _: None)
@@ -152,7 +152,7 @@ def _no_version(name: str) -> Version:
     raise StoreError(f"'{name}' is not looked up again")
 
 
-def incomplete(home: HomeLayout, run: RunRecord) -> LineageError:
+def incomplete_error(home: HomeLayout, run: RunRecord) -> LineageError:
     """What every question over a run says whose lineage could not be captured."""
     again = command(home.path, "index", run.id, catalog=home.catalog)
     return LineageError(

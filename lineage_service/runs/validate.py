@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from lineage_service.capture.answerable import unanswerable
+from lineage_service.capture.answerable import unanswerable_questions
 from lineage_service.capture.instrument import capture_problems, capture_warnings
-from lineage_service.capture.partly_kept import partly_kept
+from lineage_service.capture.partly_kept import partially_answerable_questions
 from lineage_service.errors import LineageError, Problem, WorkflowError
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Schema
@@ -53,7 +53,7 @@ def checked_workflow(
 
 def _unanswerable(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:
     places = {query.name: index for index, query in enumerate(loaded.spec.lineage.workload)}
-    for name, reason in unanswerable(plan):
+    for name, reason in unanswerable_questions(plan):
         yield Problem(f"workload '{name}': {reason}", loaded.marks.at("lineage", "workload", places[name]))
 
 
@@ -62,12 +62,12 @@ def _partly_kept(loaded: LoadedWorkflow, plan: Plan) -> Iterator[Problem]:
     if not plan.workload or len(plan.sources) < 2:
         return
     places = {query.name: index for index, query in enumerate(loaded.spec.lineage.workload)}
-    for each in partly_kept(plan, same_rows(loaded)):
+    for each in partially_answerable_questions(plan, sources_sharing_rows(loaded)):
         at = loaded.marks.at("lineage", "workload", places[each.name])
         yield Problem(f"workload '{each.name}' {each.reason}", at, each.hint, "warning")
 
 
-def same_rows(loaded: LoadedWorkflow) -> dict[str, list[str]]:
+def sources_sharing_rows(loaded: LoadedWorkflow) -> dict[str, list[str]]:
     """For each source those that share rows with it: of a file that both read in records alike, or of one output."""
     found: dict[str, list[str]] = {}
     known = {
@@ -77,7 +77,7 @@ def same_rows(loaded: LoadedWorkflow) -> dict[str, list[str]]:
     }
     for (one, (first, mine)), (other, (second, its)) in combinations(known.items(), 2):
         shared = first.output == second.output if first.output or second.output else bool(mine & its)
-        if shared and _records(first) == _records(second):
+        if shared and _record_framing(first) == _record_framing(second):
             found.setdefault(one, []).append(other)
             found.setdefault(other, []).append(one)
     return found
@@ -93,7 +93,7 @@ def _files(source: SourceSpec, folder: Path) -> frozenset[str]:
         return frozenset()  # told already
 
 
-def _records(source: SourceSpec) -> object:
+def _record_framing(source: SourceSpec) -> object:
     """What decides which bytes of a file are a record."""
     if source.file_format not in ("csv", "json"):
         return source.file_format

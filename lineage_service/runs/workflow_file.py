@@ -36,11 +36,11 @@ def explain_workflow(
     catalog: str | None = None,
 ) -> Explanation:
     """What a run of the file would do, beside what its last run in the home did. Never starts Spark."""
-    from lineage_service.runs.explain import explained
+    from lineage_service.runs.explain import explain_plan
 
     loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning", capture=capture)
     run, notes = _last_run(loaded, home, catalog)
-    return explained(loaded, plan, capture or loaded.spec.lineage.capture, warnings, run, notes)
+    return explain_plan(loaded, plan, capture or loaded.spec.lineage.capture, warnings, run, notes)
 
 
 def explain_run(run: str, home: str | Path | None = None, catalog: str | None = None) -> Explanation:

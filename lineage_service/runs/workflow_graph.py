@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from lineage_service.errors import Problem
 from lineage_service.plan.column_lineage import Origins
-from lineage_service.runs.run_sizes import LastRun, Pairs
-from lineage_service.spec.described import inputs_of, what_it_does
+from lineage_service.runs.run_sizes import LastRun, PairCount
+from lineage_service.spec.described import describe_step, inputs_of
 
 Kind = Literal["source", "step", "kept", "output"]
 Flow = Literal["rows", "absence", "link"]
@@ -33,7 +33,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Edge:
+class PictureEdge:
     """What flows from one box to another.
 
     flow: its rows · absence: only that none of them matches · link: the same rows, in another workflow
@@ -57,10 +57,10 @@ class Picture:
 
     title: str
     boxes: tuple[Box, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[PictureEdge, ...]
     lanes: tuple[str, ...]
     subtitle: str = ""
-    pairs: tuple[Pairs, ...] = ()
+    pairs: tuple[PairCount, ...] = ()
     columns: tuple[tuple[str, Origins], ...] = ()
     warnings: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def box_id(workflow: str, name: str) -> str:
     return f"{workflow}.{name}"
 
 
-def boxes_and_edges(content: Mapping[str, Any], run: LastRun | None) -> tuple[list[Box], list[Edge]]:
+def boxes_and_edges(content: Mapping[str, Any], run: LastRun | None) -> tuple[list[Box], list[PictureEdge]]:
     """Those of one workflow, from its content as JSON (as a spec is dumped, and as the catalog keeps it)."""
     workflow: str = content["name"]
     outputs = {name: (output or {}).get("step") or name for name, output in content["outputs"].items()}
@@ -93,32 +93,34 @@ def boxes_and_edges(content: Mapping[str, Any], run: LastRun | None) -> tuple[li
     kept = set(content.get("lineage", {}).get("keep", ()))
     rows: dict[str, int | None] = {}
     boxes: list[Box] = []
-    edges: list[Edge] = []
+    edges: list[PictureEdge] = []
     for name, source in content["sources"].items():
         rows[name] = run.source_rows(name) if run else None
-        boxes.append(Box(box_id(workflow, name), "source", name, workflow, place=origin(source), rows=rows[name]))
+        boxes.append(
+            Box(box_id(workflow, name), "source", name, workflow, place=source_origin(source), rows=rows[name])
+        )
     for step in content["steps"]:
         name = step["name"]
         rows[name] = run.step_rows(name) if run else None
         is_output = outputs.get(name) == name
         kind: Kind = "output" if is_output else "kept" if name in kept else "step"
         place = published[name] if is_output else ""
-        boxes.append(Box(box_id(workflow, name), kind, name, workflow, what_it_does(step), place, rows[name]))
+        boxes.append(Box(box_id(workflow, name), kind, name, workflow, describe_step(step), place, rows[name]))
     for step in content["steps"]:
         absent = absent_input(step)
         for position, below in enumerate(inputs_of(step)):
             flow: Flow = "absence" if absent == position else "rows"
-            edges.append(Edge(box_id(workflow, below), box_id(workflow, step["name"]), rows[below], flow))
+            edges.append(PictureEdge(box_id(workflow, below), box_id(workflow, step["name"]), rows[below], flow))
     for name, step in outputs.items():
         if name == step:
             continue
         counted = run.outputs.get(name) if run else None
         boxes.append(Box(box_id(workflow, name), "output", name, workflow, "", published[name], counted))
-        edges.append(Edge(box_id(workflow, step), box_id(workflow, name), rows[step]))
+        edges.append(PictureEdge(box_id(workflow, step), box_id(workflow, name), rows[step]))
     return boxes, edges
 
 
-def origin(source: Mapping[str, Any]) -> str:
+def source_origin(source: Mapping[str, Any]) -> str:
     """Where a source comes from, as its declaration says."""
     return f"output {source['output']}" if source.get("output") else source.get("path") or ""
 
@@ -143,7 +145,7 @@ def workflow_picture(
         boxes=tuple(boxes),
         edges=tuple(edges),
         lanes=(content["name"],),
-        subtitle=f"rows of run {run.run_id}, {moment(run.committed_at)}" if run else "",
+        subtitle=f"rows of run {run.run_id}, {format_commit_time(run.committed_at)}" if run else "",
         pairs=tuple(each for each in run.pairs if {each.output, each.source} <= there) if run else (),
         columns=columns,
         warnings=warnings,
@@ -151,6 +153,6 @@ def workflow_picture(
     )
 
 
-def moment(committed_at: str) -> str:
+def format_commit_time(committed_at: str) -> str:
     """A run's time for people: to the minute."""
     return f"{committed_at[:16].replace('T', ' ')} UTC"

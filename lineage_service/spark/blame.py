@@ -18,8 +18,8 @@ from lineage_service.plan.build import Plan
 from lineage_service.plan.expressions import (
     Expression,
     ExpressionError,
-    over_window,
-    shortened,
+    add_over_clauses,
+    shorten_text,
     with_stars_expanded,
 )
 from lineage_service.plan.nodes import (
@@ -36,16 +36,16 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
-from lineage_service.spark.faults import condition_of, is_spark, sql_state, told_kind
+from lineage_service.spark.faults import data_error_reason, error_condition, is_spark_error, sql_state
 
 if TYPE_CHECKING:
-    from lineage_service.spark.checks import Check
+    from lineage_service.spark.checks import RowCheck
 
 _MOST = 5  # so many candidates are named
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkflowExpression:
     """An expression of the workflow: the step that has it, the part of the step, and the node it is evaluated in.
 
     texts: what Spark may quote of it as a whole. expression: None for casts that nobody has written, as in a union.
@@ -71,35 +71,39 @@ class Quotation:
 
 
 @contextmanager
-def blaming(plan: Plan, checks: Sequence[Check] = ()) -> Iterator[None]:
+def locate_failed_expression(plan: Plan, checks: Sequence[RowCheck] = ()) -> Iterator[None]:
     """Errors of running jobs inside it name the step and the expression that failed, where Spark's error tells."""
     try:
         yield
     except RunError as error:
-        located = _located(error, plan, checks)
+        located = _error_with_location(error, plan, checks)
         if located is None:
             raise
         raise located from error.__cause__
 
 
-def _located(error: RunError, plan: Plan, checks: Sequence[Check]) -> LineageError | None:
+def _error_with_location(error: RunError, plan: Plan, checks: Sequence[RowCheck]) -> LineageError | None:
     cause = error.__cause__
-    if not isinstance(cause, Exception) or not is_spark(cause) or len(error.problems) != 1:
+    if not isinstance(cause, Exception) or not is_spark_error(cause) or len(error.problems) != 1:
         return None
-    condition = condition_of(cause)
+    condition = error_condition(cause)
     quoted = _quotations(cause)
-    if not condition or not (quoted or is_of_data(cause)):
+    if not condition or not (quoted or is_data_error(cause)):
         return None
     (problem,) = error.problems
     while_writing = problem.message.partition(" failed while running")[0]
-    below = _below(plan, problem.position)
-    places = [place for place in [*_places(plan), *_check_places(checks)] if below is None or place.node in below]
-    found = _matching(places, quoted) if quoted else _suspects(places, condition, cause)
+    below = _nodes_below(plan, problem.position)
+    places = [
+        place
+        for place in [*_workflow_expressions(plan), *_check_expressions(checks)]
+        if below is None or place.node in below
+    ]
+    found = _quoted_expressions(places, quoted) if quoted else _suspects(places, condition, cause)
     if not found:
         return None
     fragment = quoted[0].fragment if quoted else ""
-    kind, hint = told_kind(cause)
-    told = f"failed while running: {kind}{_where(fragment, found)}"
+    kind, hint = data_error_reason(cause)
+    told = f"failed while running: {kind}{_describe_fragment(fragment, found)}"
     if len(found) == 1:
         (place,) = found
         message = f"{place} {told}"
@@ -112,12 +116,12 @@ def _located(error: RunError, plan: Plan, checks: Sequence[Check]) -> LineageErr
     return RunError(Problem(message, problem.position, hint))
 
 
-def is_of_data(error: Exception) -> bool:
+def is_data_error(error: Exception) -> bool:
     """Whether values of the data are at fault, and not how the job was run: SQL's class 22, or the workflow's own."""
     return sql_state(error).startswith(("22", "23", "P0"))
 
 
-def _where(fragment: str, found: Sequence[Place]) -> str:
+def _describe_fragment(fragment: str, found: Sequence[WorkflowExpression]) -> str:
     """The part of the expression that failed, and the columns that it reads."""
     if not fragment:
         texts = {place.expression.text for place in found if place.expression is not None}
@@ -131,7 +135,7 @@ def _where(fragment: str, found: Sequence[Place]) -> str:
     except ExpressionError:
         return ""
     of = f", which reads column{'s' if len(columns) > 1 else ''} {', '.join(map(repr, columns))}" if columns else ""
-    return f"; in `{shortened(shown, 120)}`{of}"
+    return f"; in `{shorten_text(shown, 120)}`{of}"
 
 
 def _without_literals(expression: Expression) -> str:
@@ -147,21 +151,25 @@ def _without_literals(expression: Expression) -> str:
 # --- the expressions of a workflow ----------------------------------------------------------------------------------
 
 
-def _places(plan: Plan) -> Iterator[Place]:
+def _workflow_expressions(plan: Plan) -> Iterator[WorkflowExpression]:
     for node in plan.nodes():
-        for part, expression in _parts(node):
-            yield Place(node.step, part, node.id, expression.position, expression, tuple(_texts(node, expression)))
+        for part, expression in _node_expressions(node):
+            yield WorkflowExpression(
+                node.step, part, node.id, expression.position, expression, tuple(_text_patterns(node, expression))
+            )
         if isinstance(node, Union | Intersect | Difference):
             columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.schema.names))
             if columns:
-                yield Place(node.step, f"columns of unlike types: {columns}", node.id, node.position)
+                yield WorkflowExpression(node.step, f"columns of unlike types: {columns}", node.id, node.position)
         if isinstance(node, Join) and node.using:
             columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.using))
             if columns:
-                yield Place(node.step, f"`using` columns of unlike types: {columns}", node.id, node.position)
+                yield WorkflowExpression(
+                    node.step, f"`using` columns of unlike types: {columns}", node.id, node.position
+                )
 
 
-def _parts(node: Node) -> Iterator[tuple[str, Expression]]:
+def _node_expressions(node: Node) -> Iterator[tuple[str, Expression]]:
     """The expressions of a node, each with the name of its part of the step."""
     match node:
         case Filter():
@@ -184,13 +192,15 @@ def _parts(node: Node) -> Iterator[tuple[str, Expression]]:
             return
 
 
-def _texts(node: Node, expression: Expression) -> Iterator[str]:
+def _text_patterns(node: Node, expression: Expression) -> Iterator[str]:
     """What Spark is given of an expression, as patterns of the whole text."""
     names = node.inputs[0].schema.names if len(node.inputs) == 1 else ()
     expanded = with_stars_expanded(expression, names) if names else expression.text
-    yield re.escape(_flat(expanded))
+    yield re.escape(_collapse_whitespace(expanded))
     if isinstance(node, Window):
-        yield ".*".join(re.escape(piece) for piece in _flat(over_window(expression, "\0")).split("\0"))
+        yield ".*".join(
+            re.escape(piece) for piece in _collapse_whitespace(add_over_clauses(expression, "\0")).split("\0")
+        )
 
 
 def _of_unlike_types(inputs: Sequence[Node], names: Iterable[str]) -> Iterator[str]:
@@ -201,18 +211,18 @@ def _of_unlike_types(inputs: Sequence[Node], names: Iterable[str]) -> Iterator[s
             yield name
 
 
-def _check_places(checks: Sequence[Check]) -> Iterator[Place]:
+def _check_expressions(checks: Sequence[RowCheck]) -> Iterator[WorkflowExpression]:
     for check in checks:
         where = check.spec.where
         if where is not None:
             of = "" if check.target == check.step else f" of '{check.target}'"
             with suppress(ExpressionError):
                 expression = Expression(where, check.position)
-                texts = (re.escape(_flat(where)),)
-                yield Place(check.step, f"a check{of}", check.step, check.position, expression, texts)
+                texts = (re.escape(_collapse_whitespace(where)),)
+                yield WorkflowExpression(check.step, f"a check{of}", check.step, check.position, expression, texts)
 
 
-def _below(plan: Plan, position: Position | None) -> set[str] | None:
+def _nodes_below(plan: Plan, position: Position | None) -> set[str] | None:
     """The nodes that the failing step reads, itself among them; None where it is not known which failed."""
     start = [node for node in plan.nodes() if position is not None and node.position == position]
     found: set[str] = set()
@@ -233,7 +243,7 @@ def _quotations(error: Exception) -> list[Quotation]:
         for context in error.getQueryContext():  # type: ignore[attr-defined]
             fragment = str(context.fragment() or "")
             if fragment:
-                contexts.append(Quotation(fragment, _whole(str(context.summary()))))
+                contexts.append(Quotation(fragment, _whole_expression(str(context.summary()))))
     if contexts:
         return contexts
     text = str(error)
@@ -241,25 +251,27 @@ def _quotations(error: Exception) -> list[Quotation]:
     if found is None:
         return []
     marks = found[3]
-    return [Quotation(found[2][len(marks) - len(marks.lstrip()) : len(marks)], _flat(found[2]))]
+    return [Quotation(found[2][len(marks) - len(marks.lstrip()) : len(marks)], _collapse_whitespace(found[2]))]
 
 
-def _whole(summary: str) -> str | None:
+def _whole_expression(summary: str) -> str | None:
     """The expression that a summary shows, where it is on one line and not cut."""
     lines = [line for line in summary.splitlines() if line.strip()]
     if len(lines) != 3 or lines[1].startswith("...") or lines[1].endswith("..."):
         return None
-    return _flat(lines[1])
+    return _collapse_whitespace(lines[1])
 
 
-def _matching(places: Sequence[Place], quoted: Sequence[Quotation]) -> list[Place]:
+def _quoted_expressions(places: Sequence[WorkflowExpression], quoted: Sequence[Quotation]) -> list[WorkflowExpression]:
     for quotation in quoted:
-        whole, fragment = quotation.whole, _flat(quotation.fragment)
+        whole, fragment = quotation.whole, _collapse_whitespace(quotation.fragment)
         exact = [place for place in places if whole and any(re.fullmatch(text, whole) for text in place.texts)]
         if exact:
             return exact
         holding = [
-            place for place in places if place.expression is not None and fragment in _flat(place.expression.text)
+            place
+            for place in places
+            if place.expression is not None and fragment in _collapse_whitespace(place.expression.text)
         ]
         if holding:
             return holding
@@ -282,7 +294,7 @@ _FUNCTIONS = {
 }
 
 
-def _suspects(places: Sequence[Place], condition: str, error: Exception) -> list[Place]:
+def _suspects(places: Sequence[WorkflowExpression], condition: str, error: Exception) -> list[WorkflowExpression]:
     """The expressions that can fail so where Spark quotes none: by the functions that they call."""
     kind = condition.partition(".")[0]
     if kind in ("CAST_INVALID_INPUT", "CAST_OVERFLOW"):
@@ -296,9 +308,9 @@ def _suspects(places: Sequence[Place], condition: str, error: Exception) -> list
     return [
         place
         for place in places
-        if place.expression is not None and any(re.fullmatch(pattern, name) for name in place.expression.called)
+        if place.expression is not None and any(re.fullmatch(pattern, name) for name in place.expression.function_names)
     ]
 
 
-def _flat(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.expressions import Expression, with_stars_expanded
-from lineage_service.spark.columns import Names, col, comparable
+from lineage_service.spark.columns import CaptureColumnNames, col, comparable
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.staging import Writing, unwritable
+from lineage_service.spark.staging import RunWriter, unwritable_reason
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 
@@ -22,7 +22,7 @@ NAMED = 10  # so many failing rows are named
 
 
 @dataclass(frozen=True)
-class Check:
+class RowCheck:
     """A check of the file: on which step's rows, and under which name (an output's, or the step's) it was asked."""
 
     target: str
@@ -31,7 +31,7 @@ class Check:
     position: Position
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         if self.spec.not_null is not None:
             return f"not_null({', '.join(self.spec.not_null)})"
         if self.spec.unique is not None:
@@ -43,31 +43,31 @@ class Check:
 class FailedCheck:
     """A check that some rows fail. `rids` are of the rows' dataset, or of the failing rows' own where it has none."""
 
-    check: Check
+    check: RowCheck
     count: int
     failing: str
     rids: tuple[int, ...]
 
 
-def checks_of(loaded: LoadedWorkflow) -> Iterator[Check]:
+def declared_checks(loaded: LoadedWorkflow) -> Iterator[RowCheck]:
     for name, output in loaded.spec.outputs.items():
         if not isinstance(output, BrokenOutput):
             for index, check in enumerate(output.checks):
-                yield Check(name, output.step or name, check, loaded.marks.at("outputs", name, "checks", index))
+                yield RowCheck(name, output.step or name, check, loaded.marks.at("outputs", name, "checks", index))
     for number, step in enumerate(loaded.spec.steps):
         if not isinstance(step, BrokenStep):
             for index, check in enumerate(step.checks):
-                yield Check(step.name, step.name, check, loaded.marks.at("steps", number, "checks", index))
+                yield RowCheck(step.name, step.name, check, loaded.marks.at("steps", number, "checks", index))
 
 
-def analyse_checks(checks: Sequence[Check], relations: Mapping[str, Relation], names: Names) -> None:
+def analyse_checks(checks: Sequence[RowCheck], relations: Mapping[str, Relation], names: CaptureColumnNames) -> None:
     """WorkflowError, before anything is written, for checks that Spark's analyser refuses."""
     problems: list[Problem] = []
     for check in checks:
         if check.step in relations:
             try:
-                with analysing(check.position, f"check {check.told} of '{check.target}'"):
-                    _ = _failing(check.spec, relations[check.step], names.copies).schema
+                with analysing(check.position, f"check {check.label} of '{check.target}'"):
+                    _ = _failing_rows(check.spec, relations[check.step], names.copies).schema
             except WorkflowError as error:
                 problems += error.problems
     if problems:
@@ -75,21 +75,29 @@ def analyse_checks(checks: Sequence[Check], relations: Mapping[str, Relation], n
 
 
 def run_checks(
-    checks: Sequence[Check], relations: Mapping[str, Relation], writing: Writing, names: Names, taken: set[str]
+    checks: Sequence[RowCheck],
+    relations: Mapping[str, Relation],
+    writing: RunWriter,
+    names: CaptureColumnNames,
+    taken: set[str],
 ) -> list[FailedCheck]:
     """The checks that fail; their rows are written as one dataset per target, under a name that is not taken."""
-    failed: dict[str, list[tuple[Check, DataFrame, int]]] = {}
+    failed: dict[str, list[tuple[RowCheck, DataFrame, int]]] = {}
     for check in checks:
         if check.step not in relations:
             continue
         relation = relations[check.step]
-        with executing(check.position, f"check {check.told} of '{check.target}'", writing.folder.home.path):
+        with executing(check.position, f"check {check.label} of '{check.target}'", writing.folder.home.path):
             count = _count(check.spec, relation)
         if count:
-            rows = _failing(check.spec, relation, names.copies)
+            rows = _failing_rows(check.spec, relation, names.copies)
             failed.setdefault(check.target, []).append((check, rows, count))
     taken = {*taken, *relations}
-    return [each for target, found in failed.items() for each in _kept(target, found, relations, writing, names, taken)]
+    return [
+        each
+        for target, found in failed.items()
+        for each in _write_failing_rows(target, found, relations, writing, names, taken)
+    ]
 
 
 def count_failing(check: CheckSpec, relation: Relation, home: Path) -> int:
@@ -98,20 +106,20 @@ def count_failing(check: CheckSpec, relation: Relation, home: Path) -> int:
         return _count(check, relation)
 
 
-def _kept(
+def _write_failing_rows(
     target: str,
-    found: list[tuple[Check, DataFrame, int]],
+    found: list[tuple[RowCheck, DataFrame, int]],
     relations: Mapping[str, Relation],
-    writing: Writing,
-    names: Names,
+    writing: RunWriter,
+    names: CaptureColumnNames,
     taken: set[str],
 ) -> Iterator[FailedCheck]:
     """Writes the failing rows of one target, each with the check that it fails, and names some of them."""
     first = found[0][0]
     relation = relations[first.step]
-    failing = _free(f"{target}_failing", taken)
-    column = _free("_check", {name.lower() for name in relation.columns})
-    once = {check.told: rows for check, rows, _ in found}  # the same check may be asked twice, of unlike severity
+    failing = _unused_name(f"{target}_failing", taken)
+    column = _unused_name("_check", {name.lower() for name in relation.columns})
+    once = {check.label: rows for check, rows, _ in found}  # the same check may be asked twice, of unlike severity
     marked = [
         rows.select(
             *_writable(rows, relation.columns),
@@ -123,11 +131,11 @@ def _kept(
     union = marked[0]
     for other in marked[1:]:
         union = union.unionByName(other)
-    written = writing.failing(
+    written = writing.write_failing_rows(
         failing, first.step, Relation(union, (*relation.columns, column), relation.handles), first.position
     )
     for check, _, count in found:
-        ids = written.filter(col(column) == check.told).select(names.row).orderBy(names.row).limit(NAMED).collect()
+        ids = written.filter(col(column) == check.label).select(names.row).orderBy(names.row).limit(NAMED).collect()
         yield FailedCheck(check, count, failing, tuple(int(row[0]) for row in ids))
 
 
@@ -135,12 +143,12 @@ def _writable(rows: DataFrame, columns: Sequence[str]) -> list[Column]:
     """The columns, those that Parquet cannot hold as text: a check must not fail for want of a type."""
     kinds = [rows.schema[name].dataType for name in columns]
     return [
-        col(name).cast("string").alias(name) if unwritable(kind) else col(name)
+        col(name).cast("string").alias(name) if unwritable_reason(kind) else col(name)
         for name, kind in zip(columns, kinds, strict=True)
     ]
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unused_name(name: str, taken: set[str]) -> str:
     number, free = 1, name
     while free in taken:
         number += 1
@@ -151,8 +159,8 @@ def _free(name: str, taken: set[str]) -> str:
 def _count(check: CheckSpec, relation: Relation) -> int:
     """How many rows fail. Copies are counted by groups, which is cheaper than finding them."""
     if check.unique is None:
-        return _failing(check, relation, None).count()
-    frame, keys = _keyed(check.unique, relation)
+        return _failing_rows(check, relation, None).count()
+    frame, keys = _rows_with_key(check.unique, relation)
     named = [key.alias(f"k{index}") for index, key in enumerate(keys)]
     groups = frame.select(*named).groupBy(*[f"k{index}" for index in range(len(keys))])
     repeated = groups.agg(F.count(F.lit(1)).alias("n")).filter("n > 1")
@@ -160,7 +168,7 @@ def _count(check: CheckSpec, relation: Relation) -> int:
     return int(found[0] or 0) if found else 0
 
 
-def _failing(check: CheckSpec, relation: Relation, copies: str | None) -> DataFrame:
+def _failing_rows(check: CheckSpec, relation: Relation, copies: str | None) -> DataFrame:
     """The rows that fail. As in SQL, a predicate that is null does not fail, and null is not equal to null.
 
     `copies` is a name for a column that is not in the rows.
@@ -172,14 +180,14 @@ def _failing(check: CheckSpec, relation: Relation, copies: str | None) -> DataFr
             missing = missing | col(name).isNull()
         return frame.filter(missing)
     if check.unique is not None and copies is not None:
-        frame, keys = _keyed(check.unique, relation)
+        frame, keys = _rows_with_key(check.unique, relation)
         counted = frame.withColumn(copies, F.count(F.lit(1)).over(Window.partitionBy(*keys)))
         return counted.filter(col(copies) > 1).drop(copies)
     text = with_stars_expanded(Expression(str(check.where)), relation.columns)
     return frame.filter(~F.expr(text))
 
 
-def _keyed(names: Sequence[str], relation: Relation) -> tuple[DataFrame, list[Column]]:
+def _rows_with_key(names: Sequence[str], relation: Relation) -> tuple[DataFrame, list[Column]]:
     """The rows that have the key, and the key's columns in a form that can be grouped by."""
     frame = relation.frame
     for name in names:

@@ -24,17 +24,17 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lineage_service.plan.expressions import quoted
+from lineage_service.plan.expressions import quote_identifier
 
 
 @dataclass(frozen=True)
-class Names:
+class CaptureColumnNames:
     """Names for capture's columns, under a prefix that no column of the workflow begins with."""
 
     prefix: str
 
     @classmethod
-    def apart_from(cls, columns: Iterable[str]) -> Names:
+    def apart_from(cls, columns: Iterable[str]) -> CaptureColumnNames:
         taken = [column.lower() for column in columns]
         number = 0
         while any(name.startswith(_prefix(number)) for name in taken):
@@ -83,7 +83,7 @@ def _prefix(number: int) -> str:
 
 
 def col(name: str, side: str | None = None) -> Column:
-    return F.col(quoted(name) if side is None else f"{side}.{quoted(name)}")
+    return F.col(quote_identifier(name) if side is None else f"{side}.{quote_identifier(name)}")
 
 
 def cols(names: Sequence[str], side: str | None = None) -> list[Column]:

@@ -14,18 +14,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Handle, Role, Space, Table, group_space, window_space
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.errors import Position
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
-from lineage_service.spark.staging import Writing, dataset_relation, frames_of
+from lineage_service.spark.staging import RunWriter, count_frames, dataset_relation
 from lineage_service.store.versions import Version
 
 
 @dataclass
-class Evaluation(Writing):
+class Evaluation(RunWriter):
     """What lowering leaves of a plan: rows of each node, members of each breaker's groups."""
 
     keeps_windows: bool = False
@@ -36,11 +36,11 @@ class Evaluation(Writing):
     members: dict[Space, DataFrame] = field(default_factory=dict)
     _frames: dict[str, DataFrame] = field(default_factory=dict)
 
-    def _fresh(self, label: str) -> Path:
-        return self.temporary / f"{next(self._numbers)}-{self._safe(label)}"
+    def _new_folder(self, label: str) -> Path:
+        return self.temporary / f"{next(self._numbers)}-{self._safe_label(label)}"
 
-    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
-        self._frames[label] = copy = super().once(label, frame, position)
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        self._frames[label] = copy = super().write_once(label, frame, position)
         return copy
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
@@ -53,17 +53,17 @@ class Evaluation(Writing):
         numbered = [col(name).alias(self.names.handle(index)) for index, name in enumerate(handles)]
         self.members[space] = rows.select(col(self.names.group), *numbered)
 
-    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
-        placed = super().ordered(each, rows, handles)
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
+        placed = super().write_window_rows(each, rows, handles)
         position = col(self.names.group)
         self.members[group_space(each.node.id)] = placed.select(position, *map(col, self.names.handles(handles)))
-        bounds = [name for index in range(frames_of(each)) for name in self.names.bounds(index)]
+        bounds = [name for index in range(count_frames(each)) for name in self.names.bounds(index)]
         self.members[window_space(each.node.id)] = placed.select(
             position, *[(position + col(name)).alias(name) for name in bounds]
         )
         return placed
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         self.computed[each.node.id] = relation
         if each.node.step == self.target:
             return relation
@@ -76,15 +76,15 @@ class Evaluation(Writing):
         columns = tuple(column.name for column in version.columns)
         return Relation(frame.orderBy(self.names.handle(0)) if in_order else frame, columns, 1)
 
-    def kept(self, frame: DataFrame, label: str, what: str) -> DataFrame:
+    def write_temporary(self, frame: DataFrame, label: str, what: str) -> DataFrame:
         """Rows of our own, written once."""
-        folder = self._fresh(label)
+        folder = self._new_folder(label)
         self._write(frame, folder, what, None)
         return read_files(self.spark, [str(path) for path in sorted(folder.glob("*.parquet"))], schema=frame.schema)
 
 
 def evaluate_plan(
-    plan: InstrumentedPlan, relations: Mapping[str, Relation], stage: Evaluation, names: Names
+    plan: InstrumentedPlan, relations: Mapping[str, Relation], stage: Evaluation, names: CaptureColumnNames
 ) -> Evaluation:
     stage.read = lower_plan(plan, relations, stage, names)
     for node_id, relation in stage.read.items():
@@ -93,7 +93,7 @@ def evaluate_plan(
 
 
 @dataclass
-class Reach:
+class RowProvenance:
     """Which of the rows asked for stand behind the ids of each space.
 
     asked: their rids, None for all · pairs: of datasets, (id, rid, role) as the index has them · start: where the rows
@@ -120,26 +120,28 @@ class Reach:
         """(rid, kept…): the rows asked for behind each row of a frame, by the handles in these places."""
         found: DataFrame | None = None
         for place, handle in handles:
-            part = self._behind(frame, place, handle, kept)
+            part = self._rows_behind_handle(frame, place, handle, kept)
             if part is not None:
                 found = part if found is None else found.unionByName(part)
         if found is None:
             return frame.select(F.lit(None).cast("bigint").alias(self.rid), *map(col, kept)).filter("false")
         return found
 
-    def _behind(self, frame: DataFrame, place: int, handle: Handle, kept: Sequence[str]) -> DataFrame | None:
+    def _rows_behind_handle(
+        self, frame: DataFrame, place: int, handle: Handle, kept: Sequence[str]
+    ) -> DataFrame | None:
         if handle.role > self.most:
             return None
         name = self.stage.names.handle(place)
         if handle.space == self.start and self.asked is None:
             return frame.select(col(name).alias(self.rid), *map(col, kept)).filter(col(self.rid).isNotNull())
-        pairs = self.behind(handle.space)
+        pairs = self.pairs_behind(handle.space)
         if pairs is None:
             return None
         narrow = frame.select(col(name), *map(col, kept))
         return narrow.join(pairs, col(name) == col(self.id)).select(col(self.rid), *map(col, kept))
 
-    def behind(self, space: Space) -> DataFrame | None:
+    def pairs_behind(self, space: Space) -> DataFrame | None:
         """(id, rid) of a space; None where none of the rows asked for stand behind any id."""
         if space not in self._found:
             self._found[space] = self._pairs(space)
@@ -156,14 +158,14 @@ class Reach:
         for each in self.plan.nodes:
             for table in each.tables:
                 if table.space == space and table.frames:
-                    return self._of_frames(table)
+                    return self._pairs_of_frames(table)
                 if table.space == space and table.everything is None:
-                    return self._of_members(space, table.handles)
+                    return self._pairs_of_members(space, table.handles)
         return None
 
-    def _of_frames(self, table: Table) -> DataFrame | None:
+    def _pairs_of_frames(self, table: Table) -> DataFrame | None:
         """The rows asked for behind a window's rows, by the intervals that these read."""
-        behind = self.behind(table.handles[0].space)
+        behind = self.pairs_behind(table.handles[0].space)
         if behind is None:
             return None
         names, frames = self.stage.names, self.stage.members[table.space]
@@ -176,19 +178,19 @@ class Reach:
         assert found is not None
         rows = found.select(col(names.group).alias(self.id), col(self.rid)).distinct()
         step = table.space.partition(":")[2].partition(":")[0]
-        return self.stage.kept(rows, f"reach-{table.space}", f"rows behind step '{step}'")
+        return self.stage.write_temporary(rows, f"reach-{table.space}", f"rows behind step '{step}'")
 
-    def _of_members(self, space: Space, handles: Sequence[Handle]) -> DataFrame | None:
+    def _pairs_of_members(self, space: Space, handles: Sequence[Handle]) -> DataFrame | None:
         names = self.stage.names
         members, numbered = self.stage.members[space], list(enumerate(handles))
         reached = any(
-            handle.role <= self.most and (handle.space == self.start or self.behind(handle.space) is not None)
+            handle.role <= self.most and (handle.space == self.start or self.pairs_behind(handle.space) is not None)
             for handle in handles
         )
         if not reached:
             return None
         rows = self.rows(members, numbered, [names.group])
         found = rows.select(col(names.group).alias(self.id), col(self.rid)).distinct()
-        return self.stage.kept(
+        return self.stage.write_temporary(
             found, f"reach-{space}", f"rows behind step '{space.partition(':')[2].partition(':')[0]}'"
         )

@@ -75,7 +75,7 @@ def analysing(position: Position | None, what: str) -> Iterator[None]:
         hint = next((told for sign, told in _HINTS.items() if sign in message), None)
         raise WorkflowError(Problem(f"{what}: {message}", position, hint)) from error
     except Exception as error:
-        if not is_spark(error):
+        if not is_spark_error(error):
             raise
         # Reading a schema from the data may fail too, with a message that quotes it.
         raise WorkflowError(Problem(f"{what}: Spark cannot open it", position, "see --debug")) from error
@@ -91,12 +91,12 @@ def executing(position: Position | None, what: str, home: Path) -> Iterator[None
     except AnalysisException as error:
         raise RunError(Problem(f"{what}: {_analysis_message(error)}", position)) from error
     except Exception as error:
-        if not is_spark(error):
+        if not is_spark_error(error):
             raise
         raise _runtime_error(error, position, what, home) from error
 
 
-def is_spark(error: Exception) -> bool:
+def is_spark_error(error: Exception) -> bool:
     if isinstance(error, ConnectionRefusedError | ConnectionResetError):
         return True
     return isinstance(error, PySparkException) or type(error).__module__.startswith(("py4j", "pyspark", "grpc"))
@@ -131,31 +131,31 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
         r"(?:FAILED_READ_FILE|Encountered error while reading file|while reading file)[^\n]*?(file:\S+)", text
     )
     if "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
-        named = _file(file.group(1).rstrip(".,"), home) if file else "a file"
+        named = _describe_file(file.group(1).rstrip(".,"), home) if file else "a file"
         reason = next((told for sign, told in _UNREADABLE.items() if sign in text), "it is damaged or has changed")
         return SourceError(Problem(f"{what}: cannot read {named}: {reason}", position))
-    reason, hint = told_kind(error)
+    reason, hint = data_error_reason(error)
     if reason:
         return RunError(Problem(f"{what} failed while running: {reason}", position, hint))
-    condition = condition_of(error)
+    condition = error_condition(error)
     told = f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})"
     return CaptureSuspect(Problem(f"{what} failed while running: {told}", position, "see --debug"))
 
 
-def told_kind(error: Exception) -> tuple[str, str | None]:
+def data_error_reason(error: Exception) -> tuple[str, str | None]:
     """What of the data made a job fail, without its values, and what to write instead; empty where that is not known.
 
     SQL's error classes 22 and 23 are the data's, whatever else Spark calls the error.
     """
-    condition, state = condition_of(error), sql_state(error)
+    condition, state = error_condition(error), sql_state(error)
     reason, _, instead = _KINDS.get(condition.partition(".")[0], "").partition("; ")
     if not reason and state.startswith(("22", "23")):
         reason = f"Spark reports {condition}"
-    types = _types(error)
+    types = _cast_types(error)
     return (f"{reason} ({types})" if reason and types else reason), instead or None
 
 
-def _types(error: Exception) -> str:
+def _cast_types(error: Exception) -> str:
     """From which type to which a value could not be cast."""
     try:
         given = error.getMessageParameters()  # type: ignore[attr-defined]
@@ -182,14 +182,14 @@ def _is_gone(error: Exception, text: str) -> bool:
     return type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError") or any(sign in text for sign in gone)
 
 
-def _file(uri: str, home: Path) -> str:
+def _describe_file(uri: str, home: Path) -> str:
     """A file as the user knows it: a copy in the home goes with the run that failed, so its source is told."""
     path = Path(unquote(urlsplit(uri).path))
     parts = path.relative_to(home).parts if path.is_relative_to(home) else ()
     return f"the copy of source '{parts[3]}'" if parts[2:3] == ("sources",) else f"file '{path}'"
 
 
-def condition_of(error: Exception) -> str:
+def error_condition(error: Exception) -> str:
     """Spark's name for the error: of the root cause where the job's own is only the frame around it."""
     text = str(error)
     found = re.findall(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", text)

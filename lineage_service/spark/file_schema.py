@@ -35,7 +35,7 @@ def _schema_of(path: str) -> StructType | None:
         return None
     written = (metadata.metadata or {}).get(SPARK_SCHEMA)
     if written is not None:
-        return _of_spark(written.decode("utf-8", "replace"))
+        return _schema_spark_wrote(written.decode("utf-8", "replace"))
     types = {field.name: spark_type(str(field.type)) for field in fields}
     plain = {name: kind for name, kind in types.items() if kind is not None and kind not in BY_SETTING}
     if not fields or len(plain) != len(fields):
@@ -47,7 +47,7 @@ def _schema_of(path: str) -> StructType | None:
     return StructType.fromJson({"type": "struct", "fields": columns})
 
 
-def _of_spark(text: str) -> StructType | None:
+def _schema_spark_wrote(text: str) -> StructType | None:
     """What Spark wrote, unless columns carry more than their type: Spark reads some of it, such as CHAR and VARCHAR."""
     if '"udt"' in text or text.count('"metadata":{') != text.count('"metadata":{}'):
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.spark.columns import Names, col, comparable, field_types, has_map, same_values
+from lineage_service.spark.columns import CaptureColumnNames, col, comparable, field_types, has_map, same_values
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,23 @@ class Members:
     def all(cls, handles: int) -> Members:
         return cls(tuple(range(handles)))
 
-    def of(self, rows: DataFrame, names: Names) -> DataFrame:
+    def select_rows(self, rows: DataFrame, names: CaptureColumnNames) -> DataFrame:
         return rows if self.side is None else rows.filter(col(names.side) == self.side)
 
-    def columns(self, names: Names) -> list[str]:
+    def columns(self, names: CaptureColumnNames) -> list[str]:
         return [names.handle(place) for place in self.places]
 
-    def renumbered(self, names: Names) -> list[Column]:
+    def numbered_handles(self, names: CaptureColumnNames) -> list[Column]:
         """The handles that count, numbered from 0."""
         return [col(names.handle(place)).alias(names.handle(index)) for index, place in enumerate(self.places)]
 
 
-def aggregated(
-    rows: DataFrame, keys: Sequence[str], measures: Sequence[Column], names: Names, first: str | None = None
+def aggregate_rows(
+    rows: DataFrame,
+    keys: Sequence[str],
+    measures: Sequence[Column],
+    names: CaptureColumnNames,
+    first: str | None = None,
 ) -> DataFrame:
     """One row per group: keys and measures; one row over nothing where there are no keys.
 
@@ -66,51 +70,56 @@ class Groups:
     staged: DataFrame
     keys: tuple[str, ...]
     members: Members
-    names: Names
+    names: CaptureColumnNames
     ids: DataFrame
 
-    def aggregated(self, measures: Sequence[Column]) -> DataFrame:
+    def aggregate(self, measures: Sequence[Column]) -> DataFrame:
         """One row per group: keys, measures, and the group's id."""
         number = F.min(col(self.names.row)).alias(self.names.group)
-        return aggregated(self.staged, self.keys, [*measures, number], self.names, self.names.row)
+        return aggregate_rows(self.staged, self.keys, [*measures, number], self.names, self.names.row)
 
-    def only(self, groups: DataFrame) -> Groups:
+    def restrict_to(self, groups: DataFrame) -> Groups:
         """The same, with members only of these groups."""
         return Groups(self.staged, self.keys, self.members, self.names, groups)
 
     def table(self) -> DataFrame:
         """(group, handles…): one row per member of a group."""
-        return keyed_by(self.staged, self.keys, self.ids, self.keys, self.names.group, self.members, self.names)
+        return members_by_key(self.staged, self.keys, self.ids, self.keys, self.names.group, self.members, self.names)
 
 
-def grouped(staged: DataFrame, keys: Sequence[str], members: Members, names: Names) -> Groups:
+def build_groups(staged: DataFrame, keys: Sequence[str], members: Members, names: CaptureColumnNames) -> Groups:
     groups = Groups(staged, tuple(keys), members, names, staged)
-    return groups.only(groups.aggregated([]))
+    return groups.restrict_to(groups.aggregate([]))
 
 
-def keyed_by_dataset(
-    below: DataFrame, keys: Sequence[str], dataset: DataFrame, shown: Sequence[str], members: Members, names: Names
+def members_by_dataset_key(
+    below: DataFrame,
+    keys: Sequence[str],
+    dataset: DataFrame,
+    shown: Sequence[str],
+    members: Members,
+    names: CaptureColumnNames,
 ) -> DataFrame:
     """(group, handles…): rows below a breaker beside the row ids (handle 0) of the dataset that shows their keys."""
-    return keyed_by(below, keys, dataset, shown, names.handle(0), members, names)
+    return members_by_key(below, keys, dataset, shown, names.handle(0), members, names)
 
 
-def keyed_by(
+def members_by_key(
     rows: DataFrame,
     keys: Sequence[str],
     groups: DataFrame,
     group_keys: Sequence[str],
     group_id: str,
     members: Members,
-    names: Names,
+    names: CaptureColumnNames,
 ) -> DataFrame:
     """(group, handles…): each row finds its group by its key, compared as grouping compares."""
     found = [names.prefix + f"found{index}" for index in range(len(keys))]
     ids = groups.select(
         *[col(key).alias(name) for key, name in zip(group_keys, found, strict=True)], col(group_id).alias(names.group)
     )
-    wanted = [col(names.group), *members.renumbered(names)]
-    chosen = members.of(rows, names)
+    wanted = [col(names.group), *members.numbered_handles(names)]
+    chosen = members.select_rows(rows, names)
     if not keys:
         return chosen.crossJoin(F.broadcast(ids)).select(*wanted)
     same = same_values(list(map(col, keys)), list(map(col, found)), field_types(rows, keys))

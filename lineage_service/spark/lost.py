@@ -15,14 +15,14 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
-from lineage_service.capture.chance import Chance
+from lineage_service.capture.chance import Nondeterminism
 from lineage_service.capture.handles import Handle, step_space
-from lineage_service.capture.reasons import conditions_of, order_of
-from lineage_service.capture.ways import Edge
+from lineage_service.capture.reasons import conditions_of, limit_order
+from lineage_service.capture.ways import PathEdge
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.nodes import Difference, Explode, Filter, Intersect, Join, Limit, Window
 from lineage_service.spark.columns import col, field_types, same_values
-from lineage_service.spark.evaluation import Evaluation, Reach
+from lineage_service.spark.evaluation import Evaluation, RowProvenance
 from lineage_service.spark.lower import expression_column, order_columns
 from lineage_service.spark.relation import Relation
 
@@ -38,46 +38,50 @@ class Verdicts:
     """
 
     stage: Evaluation
-    reach: Reach
+    reach: RowProvenance
     guarded: bool = False
 
-    def of(self, edge: Edge, below: Chance) -> DataFrame:
+    def of(self, edge: PathEdge, below: Nondeterminism) -> DataFrame:
         incoming, handles = self.stage.read[edge.below.node.id], list(enumerate(edge.below.handles))
         node = edge.node
         if isinstance(node, Filter):
-            frame = self._conditions(node, incoming, below, witnessed=edge.witness is not None)
+            frame = self._filter_verdicts(node, incoming, below, witnessed=edge.witness is not None)
         elif isinstance(node, Explode):
-            frame = self._exploded(node, incoming)
+            frame = self._explode_verdicts(node, incoming)
         elif isinstance(node, Intersect | Difference) and edge.witness is None:
-            frame = self._compared(edge, incoming)
+            frame = self._set_operation_verdicts(edge, incoming)
         else:
-            frame = self._marked(incoming.frame, place=self._places(edge, incoming, below))
+            frame = self._with_constant_verdict(incoming.frame, place=self._order_ranks(edge, incoming, below))
         found = self._rows(edge, frame, handles)
-        passed = self._passed(edge)
+        passed = self._passing_rows(edge)
         return found if passed is None else found.unionByName(passed)
 
-    def _rows(self, edge: Edge, frame: DataFrame, handles: Numbered) -> DataFrame:
+    def _rows(self, edge: PathEdge, frame: DataFrame, handles: Numbered) -> DataFrame:
         rows = self.reach.rows(frame, handles, ["passed", "marks", "n"])
         return rows.select(
             F.lit(edge.number).alias("edge"), col(self.reach.rid).alias("rid"), col("passed"), col("marks"), col("n")
         )
 
-    def _passed(self, edge: Edge) -> DataFrame | None:
+    def _passing_rows(self, edge: PathEdge) -> DataFrame | None:
         """Rows that pass, where that is read off what the step gives; None where the verdicts have said it."""
         if edge.witness is not None:
-            pairs = self.reach.behind(step_space(edge.witness))
+            pairs = self.reach.pairs_behind(step_space(edge.witness))
             if pairs is None:
                 return None
-            return pairs.select(F.lit(edge.number).alias("edge"), col(self.reach.rid).alias("rid"), *_verdict(True))
+            return pairs.select(
+                F.lit(edge.number).alias("edge"), col(self.reach.rid).alias("rid"), *_verdict_columns(True)
+            )
         if isinstance(edge.node, Filter | Explode | Intersect | Difference):
             return None
         given = self.stage.computed[edge.node.id]
-        return self._rows(edge, self._marked(given.frame, passed=True), _own_handles(edge))
+        return self._rows(edge, self._with_constant_verdict(given.frame, passed=True), _own_handles(edge))
 
-    def _marked(self, frame: DataFrame, *, passed: bool = False, place: Column | None = None) -> DataFrame:
-        return _with(frame, F.lit(passed), F.lit(0 if passed else 1), place)
+    def _with_constant_verdict(
+        self, frame: DataFrame, *, passed: bool = False, place: Column | None = None
+    ) -> DataFrame:
+        return _with_verdict_columns(frame, F.lit(passed), F.lit(0 if passed else 1), place)
 
-    def _conditions(self, node: Filter, below: Relation, chance: Chance, *, witnessed: bool) -> DataFrame:
+    def _filter_verdicts(self, node: Filter, below: Relation, chance: Nondeterminism, *, witnessed: bool) -> DataFrame:
         conditions = conditions_of(node, chance)
         marks: Column = F.lit(0).cast("bigint")
         sound: Column = F.lit(True)  # no condition so far has failed
@@ -90,16 +94,16 @@ class Verdicts:
             sound = sound & F.coalesce(holds, F.lit(not self.guarded))
         rest = F.when(marks == 0, F.lit(1 << (2 * len(conditions.evaluated)))).otherwise(marks)
         passed = F.lit(False) if witnessed else F.coalesce(expression_column(node.where, below), F.lit(False))
-        return _with(below.frame, passed, rest)
+        return _with_verdict_columns(below.frame, passed, rest)
 
-    def _exploded(self, node: Explode, below: Relation) -> DataFrame:
+    def _explode_verdicts(self, node: Explode, below: Relation) -> DataFrame:
         values = col(node.column)
         if isinstance(below.frame.schema[node.column].dataType, MapType):
             values = F.map_keys(values)
         size = F.coalesce(F.when(values.isNotNull(), F.size(values)), F.lit(0))
-        return _with(below.frame, size > 0, F.when(values.isNull(), 1).otherwise(2))
+        return _with_verdict_columns(below.frame, size > 0, F.when(values.isNull(), 1).otherwise(2))
 
-    def _compared(self, edge: Edge, below: Relation) -> DataFrame:
+    def _set_operation_verdicts(self, edge: PathEdge, below: Relation) -> DataFrame:
         """A row passes where the step gives one of the same values."""
         given = self.stage.computed[edge.node.id]
         types = field_types(given.frame, given.columns)
@@ -112,31 +116,31 @@ class Verdicts:
         rows = below.frame.withColumns(values)
         others = given.frame.select(*[col(name).alias(new) for name, new in zip(given.columns, right, strict=True)])
         same = same_values([col(name) for name in left], [col(name) for name in right], types)
-        passing = self._marked(rows.join(others, same, "left_semi"), passed=True)
-        return self._marked(rows).unionByName(passing)
+        passing = self._with_constant_verdict(rows.join(others, same, "left_semi"), passed=True)
+        return self._with_constant_verdict(rows).unionByName(passing)
 
-    def _places(self, edge: Edge, below: Relation, chance: Chance) -> Column | None:
-        keys = order_of(edge.node)
+    def _order_ranks(self, edge: PathEdge, below: Relation, chance: Nondeterminism) -> Column | None:
+        keys = limit_order(edge.node)
         if not keys or any(not key.expression.repeatable or key.expression.words & chance.columns for key in keys):
             return None
         return F.rank().over(Over.orderBy(*order_columns(keys, below)))
 
 
-def _with(frame: DataFrame, passed: Column, marks: Column, place: Column | None = None) -> DataFrame:
+def _with_verdict_columns(frame: DataFrame, passed: Column, marks: Column, place: Column | None = None) -> DataFrame:
     return frame.withColumns(
-        {"passed": passed, "marks": marks.cast("bigint"), "n": _none() if place is None else place.cast("bigint")}
+        {"passed": passed, "marks": marks.cast("bigint"), "n": _null_id() if place is None else place.cast("bigint")}
     )
 
 
-def _verdict(passed: bool) -> list[Column]:
-    return [F.lit(passed).alias("passed"), F.lit(0).cast("bigint").alias("marks"), _none().alias("n")]
+def _verdict_columns(passed: bool) -> list[Column]:
+    return [F.lit(passed).alias("passed"), F.lit(0).cast("bigint").alias("marks"), _null_id().alias("n")]
 
 
-def _none() -> Column:
+def _null_id() -> Column:
     return F.lit(None).cast("bigint")
 
 
-def _own_handles(edge: Edge) -> Numbered:
+def _own_handles(edge: PathEdge) -> Numbered:
     """The handles of a step's rows that were those of one input."""
     carried = list(enumerate(edge.each.carried))
     if not isinstance(edge.node, Join):
@@ -145,10 +149,10 @@ def _own_handles(edge: Edge) -> Numbered:
     return carried[:left] if edge.place == 0 else carried[left:]
 
 
-def is_decided(node: Limit | Window, below: Relation) -> bool:
+def is_order_total(node: Limit | Window, below: Relation) -> bool:
     """Whether the order of a limit or window leaves nothing open: no two rows with the same place where it counts."""
     if isinstance(node, Limit):
-        keys = order_of(node)
+        keys = limit_order(node)
         if not keys or node.n == 0:
             return node.n == 0 or below.frame.limit(node.n + 1).count() <= node.n
         places = below.frame.select(F.rank().over(Over.orderBy(*order_columns(keys, below))).alias("place"))
@@ -161,6 +165,6 @@ def is_decided(node: Limit | Window, below: Relation) -> bool:
     return rows.groupBy(*rows.columns).count().filter(col("count") > 1).isEmpty()
 
 
-def all_verdicts(verdicts: Verdicts, edges: Sequence[tuple[Edge, Chance]]) -> DataFrame:
+def all_verdicts(verdicts: Verdicts, edges: Sequence[tuple[PathEdge, Nondeterminism]]) -> DataFrame:
     """The verdicts of several edges in one."""
     return reduce(lambda one, other: one.unionByName(other), [verdicts.of(edge, below) for edge, below in edges])

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
-from lineage_service.capture.handles import apart, merged, side_space
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.handles import concatenate_handles, merge_handles, side_space
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.capture.strategies import LATER
 from lineage_service.plan.expressions import Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
@@ -26,7 +26,7 @@ from lineage_service.plan.nodes import (
     Intersect,
     Join,
     Limit,
-    Named,
+    NamedExpression,
     Project,
     Sort,
     Source,
@@ -35,23 +35,23 @@ from lineage_service.plan.nodes import (
     WithColumns,
     keeps_order,
 )
-from lineage_service.spark.columns import Names, col, cols, no_id
+from lineage_service.spark.columns import CaptureColumnNames, col, cols, no_id
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.groups import Members
 from lineage_service.spark.older_windows import partition_ids, rows_with_partitions
-from lineage_service.spark.order import in_order
+from lineage_service.spark.order import schedule_nodes
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi import lower_semi_join
 from lineage_service.spark.staging import Rehearsal, Stage
-from lineage_service.spark.strategies import captured_groups, captured_rows
-from lineage_service.spark.windows import measured, window_measures, window_spec
+from lineage_service.spark.strategies import capture_groups, capture_window_rows
+from lineage_service.spark.windows import measures_and_bounds, window_measures, window_spec
 
 
 def lower_plan(
     plan: InstrumentedPlan,
     sources: Mapping[str, Relation],
     stage: Stage,
-    names: Names,
+    names: CaptureColumnNames,
     rehearsed: Rehearsal | None = None,
     given: Mapping[str, Relation] | None = None,
 ) -> dict[str, Relation]:
@@ -62,38 +62,42 @@ def lower_plan(
     What a rehearsal has built without anything written below it is not built again: Spark analyses each DataFrame anew.
     """
 
-    def relation_of(each: Instrumented, inputs: list[Relation]) -> Relation:
+    def relation_of(each: InstrumentedNode, inputs: list[Relation]) -> Relation:
         node = each.node
         if given is not None and node.id in given:
             return given[node.id]
         with analysing(node.position, f"step '{node.step}'"):
-            lowered = rehearsed.again(each, stage) if rehearsed is not None else None
+            lowered = rehearsed.replay_node(each, stage) if rehearsed is not None else None
             if lowered is None:
-                lowered = _lowered(each, inputs, sources, stage, names)
+                lowered = _lower_node(each, inputs, sources, stage, names)
             if isinstance(stage, Rehearsal):
-                stage.built(each, lowered)
-            return _materialised(each, lowered, stage, names)
+                stage.record_node(each, lowered)
+            return _materialise(each, lowered, stage, names)
 
-    return in_order(plan.nodes, relation_of, stage.cancel)
+    return schedule_nodes(plan.nodes, relation_of, stage.cancel)
 
 
-def _materialised(each: Instrumented, relation: Relation, stage: Stage, names: Names) -> Relation:
+def _materialise(each: InstrumentedNode, relation: Relation, stage: Stage, names: CaptureColumnNames) -> Relation:
     if each.materialised is None:
         return relation
     if each.is_dataset:
         return stage.dataset(each, relation)
     if not keeps_order(each.node):
         return Relation(
-            stage.once(each.node.id, relation.frame, each.node.position), relation.columns, relation.handles
+            stage.write_once(each.node.id, relation.frame, each.node.position), relation.columns, relation.handles
         )
     # Files are not read back in order: the rows' numbers in it are written along.
     numbered = relation.frame.withColumn(names.row, F.monotonically_increasing_id())
-    again = stage.once(each.node.id, numbered, each.node.position).orderBy(names.row).drop(names.row)
+    again = stage.write_once(each.node.id, numbered, each.node.position).orderBy(names.row).drop(names.row)
     return Relation(again, relation.columns, relation.handles)
 
 
-def _lowered(
-    each: Instrumented, inputs: list[Relation], sources: Mapping[str, Relation], stage: Stage, names: Names
+def _lower_node(
+    each: InstrumentedNode,
+    inputs: list[Relation],
+    sources: Mapping[str, Relation],
+    stage: Stage,
+    names: CaptureColumnNames,
 ) -> Relation:
     node = each.node
     match node:
@@ -103,7 +107,7 @@ def _lowered(
             (below,) = inputs
             return Relation(below.frame.filter(expression_column(node.where, below)), below.columns, below.handles)
         case Project():
-            return _selected(
+            return _select_columns(
                 inputs[0], {named.name: expression_column(named.expression, inputs[0]) for named in node.columns}, names
             )
         case WithColumns():
@@ -126,7 +130,7 @@ def _lowered(
         case Union():
             return _union(each, inputs, names)
         case Intersect() | Difference():
-            return _matched_sets(each, node, inputs, stage, names)
+            return _set_operation(each, node, inputs, stage, names)
         case Join(how="semi") if each.tables:
             return lower_semi_join(each, node, inputs[0], inputs[1], stage, names)
         case Join():
@@ -137,7 +141,7 @@ def _lowered(
             assert_never(node)
 
 
-def in_order_of(node: Sort, relation: Relation) -> Relation:
+def sort_again(node: Sort, relation: Relation) -> Relation:
     """Rows that a step has put in order, in that order again."""
     return Relation(relation.frame.orderBy(*order_columns(node.by, relation)), relation.columns, relation.handles)
 
@@ -147,22 +151,22 @@ def expression_column(expression: Expression, relation: Relation) -> Column:
 
 
 def order_columns(keys: Sequence[SortKey], relation: Relation) -> list[Column]:
-    return [_sorted(expression_column(key.expression, relation), key) for key in keys]
+    return [_sort_column(expression_column(key.expression, relation), key) for key in keys]
 
 
-def _sorted(column: Column, key: SortKey) -> Column:
+def _sort_column(column: Column, key: SortKey) -> Column:
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
-def _selected(below: Relation, columns: Mapping[str, Column], names: Names) -> Relation:
+def _select_columns(below: Relation, columns: Mapping[str, Column], names: CaptureColumnNames) -> Relation:
     """These columns instead of all of the user's; handles go along."""
     chosen = [column.alias(name) for name, column in columns.items()]
     return Relation(below.frame.select(*chosen, *cols(names.handles(below.handles))), tuple(columns), below.handles)
 
 
-def _with_columns(below: Relation, new: Mapping[str, Column], names: Names) -> Relation:
+def _with_columns(below: Relation, new: Mapping[str, Column], names: CaptureColumnNames) -> Relation:
     """New columns in the place of those of the same name, or behind all."""
     columns = {name: col(name) for name in below.columns}
     for name, column in new.items():
@@ -171,17 +175,19 @@ def _with_columns(below: Relation, new: Mapping[str, Column], names: Names) -> R
             columns[name] = column
         else:
             columns = {name if each == old else each: column if each == old else kept for each, kept in columns.items()}
-    return _selected(below, columns, names)
+    return _select_columns(below, columns, names)
 
 
-def _explode(node: Explode, below: Relation, names: Names) -> Relation:
+def _explode(node: Explode, below: Relation, names: CaptureColumnNames) -> Relation:
     values = col(node.column)
     if isinstance(below.frame.schema[node.column].dataType, MapType):
         values = F.map_entries(values)
     return _with_columns(below, {node.alias: (F.explode_outer if node.outer else F.explode)(values)}, names)
 
 
-def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stage, names: Names) -> Relation:
+def _aggregate(
+    each: InstrumentedNode, node: Aggregate, below: Relation, stage: Stage, names: CaptureColumnNames
+) -> Relation:
     # Under names of our own: a measure may be called like a column that is a key.
     measures = [
         expression_column(each.expression, below).alias(names.measure(index))
@@ -201,19 +207,19 @@ def _aggregate(each: Instrumented, node: Aggregate, below: Relation, stage: Stag
         frame = below.frame.select(*cols(below.columns), *[column.alias(name) for name, column in computed.items()])
         rows = frame.groupBy(*map(col, keys)).agg(*measures) if measures else frame.select(*map(col, keys)).distinct()
         return Relation(rows.select(*columns, *measured), result, 0)
-    needed = _read_by(node.measures, below) | {name for name in keys if name not in computed}
+    needed = _columns_read_by(node.measures, below) | {name for name in keys if name not in computed}
     rows_below = below.frame.select(
         *[col(name) for name in below.columns if name in needed],
         *[column.alias(name) for name, column in computed.items()],
         *cols(names.handles(below.handles)),
     )
-    groups = captured_groups(each, rows_below, keys, Members.all(below.handles), stage, names)
+    groups = capture_groups(each, rows_below, keys, Members.all(below.handles), stage, names)
     groups.leave()
-    rows = groups.aggregated(measures).select(*columns, *measured, col(names.group).alias(names.handle(0)))
+    rows = groups.aggregate(measures).select(*columns, *measured, col(names.group).alias(names.handle(0)))
     return Relation(rows, result, 1)
 
 
-def _plain_column(key: Named, below: Relation) -> str | None:
+def _plain_column(key: NamedExpression, below: Relation) -> str | None:
     """The column a key is, where it is one; its values then need not be computed."""
     refs = key.expression.columns
     if len(refs) != 1 or len(refs[0].parts) != 1 or len(key.expression.tokens) != 1:
@@ -221,7 +227,7 @@ def _plain_column(key: Named, below: Relation) -> str | None:
     return next((name for name in below.columns if name.lower() == refs[0].parts[0].lower()), None)
 
 
-def _read_by(measures: Sequence[Named], below: Relation) -> set[str]:
+def _columns_read_by(measures: Sequence[NamedExpression], below: Relation) -> set[str]:
     """The columns the measures read: what else there is need not be written."""
     read = {word for measure in measures for word in measure.expression.words}
     expanded = any(
@@ -230,16 +236,18 @@ def _read_by(measures: Sequence[Named], below: Relation) -> set[str]:
     return {name for name in below.columns if expanded or name.lower() in read}
 
 
-def _distinct(each: Instrumented, below: Relation, stage: Stage, names: Names) -> Relation:
+def _distinct(each: InstrumentedNode, below: Relation, stage: Stage, names: CaptureColumnNames) -> Relation:
     if not each.tables:
         return Relation(below.frame.select(*cols(below.columns)).distinct(), below.columns, 0)
-    groups = captured_groups(each, below.frame, below.columns, Members.all(below.handles), stage, names)
+    groups = capture_groups(each, below.frame, below.columns, Members.all(below.handles), stage, names)
     groups.leave()
-    rows = groups.aggregated([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
+    rows = groups.aggregate([]).select(*cols(below.columns), col(names.group).alias(names.handle(0)))
     return Relation(rows, below.columns, 1)
 
 
-def _aligned(relation: Relation, columns: Sequence[str], filled: Sequence[int | None], names: Names) -> DataFrame:
+def _align_branch(
+    relation: Relation, columns: Sequence[str], filled: Sequence[int | None], names: CaptureColumnNames
+) -> DataFrame:
     """A branch under the first branch's column names and order, its handles in the merged places."""
     own = {name.lower(): name for name in relation.columns}
     handles = [no_id() if index is None else col(names.handle(index)) for index in filled]
@@ -249,10 +257,12 @@ def _aligned(relation: Relation, columns: Sequence[str], filled: Sequence[int | 
     )
 
 
-def _union(each: Instrumented, inputs: list[Relation], names: Names) -> Relation:
-    merge = merged([below.handles for below in each.inputs])
+def _union(each: InstrumentedNode, inputs: list[Relation], names: CaptureColumnNames) -> Relation:
+    merge = merge_handles([below.handles for below in each.inputs])
     columns = inputs[0].columns
-    frames = [_aligned(below, columns, filled, names) for below, filled in zip(inputs, merge.branches, strict=True)]
+    frames = [
+        _align_branch(below, columns, filled, names) for below, filled in zip(inputs, merge.branches, strict=True)
+    ]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other)
@@ -261,15 +271,19 @@ def _union(each: Instrumented, inputs: list[Relation], names: Names) -> Relation
     return Relation(frame.filter(F.lit(True)), columns, len(merge.handles))
 
 
-def _matched_sets(
-    each: Instrumented, node: Intersect | Difference, inputs: list[Relation], stage: Stage, names: Names
+def _set_operation(
+    each: InstrumentedNode,
+    node: Intersect | Difference,
+    inputs: list[Relation],
+    stage: Stage,
+    names: CaptureColumnNames,
 ) -> Relation:
     """Intersect and difference: both sides' rows in one place, grouped by value, counted by side."""
     columns = inputs[0].columns
     branches = [below.handles for below in each.inputs]
-    merge = apart(branches) if isinstance(node, Intersect) else merged(branches)
+    merge = concatenate_handles(branches) if isinstance(node, Intersect) else merge_handles(branches)
     sides = [
-        _aligned(below, columns, filled, names).withColumn(names.side, F.lit(side))
+        _align_branch(below, columns, filled, names).withColumn(names.side, F.lit(side))
         for side, (below, filled) in enumerate(zip(inputs, merge.branches, strict=True))
     ]
     if not each.tables:
@@ -278,7 +292,7 @@ def _matched_sets(
     members = Members.all(len(merge.handles))
     if isinstance(node, Difference):
         members = Members(tuple(merge.branches[0].index(index) for index in range(inputs[0].handles)), side=0)
-    groups = captured_groups(each, both, columns, members, stage, names)
+    groups = capture_groups(each, both, columns, members, stage, names)
     of_left, of_right = (F.count_if(col(names.side) == side) for side in (0, 1))
     if isinstance(node, Intersect):
         copies = F.least(of_left, of_right)
@@ -286,7 +300,7 @@ def _matched_sets(
         copies = of_left - of_right
     else:
         copies = F.when(of_right == 0, of_left).otherwise(0)
-    counted = groups.aggregated([copies.alias(names.copies)]).filter(col(names.copies) > 0)
+    counted = groups.aggregate([copies.alias(names.copies)]).filter(col(names.copies) > 0)
     groups.leave(counted)
     if isinstance(node, Difference):
         _difference_side(each, groups.rows, merge.branches[1], inputs[1], stage, names)
@@ -308,22 +322,27 @@ def _plain_set_operation(node: Intersect | Difference, left: DataFrame, right: D
 
 
 def _difference_side(
-    each: Instrumented, rows: DataFrame, branch: Sequence[int | None], right: Relation, stage: Stage, names: Names
+    each: InstrumentedNode,
+    rows: DataFrame,
+    branch: Sequence[int | None],
+    right: Relation,
+    stage: Stage,
+    names: CaptureColumnNames,
 ) -> None:
     """The rows of the right side, where they are not all of a dataset: as one group."""
     if each.tables[1].everything is not None:
         return
     places = Members(tuple(branch.index(index) for index in range(right.handles)), side=1)
     one = F.lit(0).cast("bigint").alias(names.group)
-    ids = places.of(rows, names).select(one, *places.renumbered(names))
+    ids = places.select_rows(rows, names).select(one, *places.numbered_handles(names))
     _leave_side(each, ids, stage)
 
 
-def _leave_side(each: Instrumented, ids: DataFrame, stage: Stage) -> None:
+def _leave_side(each: InstrumentedNode, ids: DataFrame, stage: Stage) -> None:
     assert each.choice is not None
     space = side_space(each.node.id)
     if each.choice.strategy in LATER:
-        stage.later(space, lambda _: ids, each)
+        stage.defer_table(space, lambda _: ids, each)
     else:
         stage.table(space, lambda: ids, each.node.position)
 
@@ -332,7 +351,9 @@ _SPARK_HOW = {"inner": "inner", "left": "left", "right": "right", "full": "full_
               "anti": "left_anti", "cross": "cross"}  # fmt: skip
 
 
-def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage: Stage, names: Names) -> Relation:
+def _join(
+    each: InstrumentedNode, node: Join, left: Relation, right: Relation, stage: Stage, names: CaptureColumnNames
+) -> Relation:
     moved = right.frame.select(
         *cols(right.columns),
         *[col(names.handle(index)).alias(names.handle(left.handles + index)) for index in range(right.handles)],
@@ -367,16 +388,16 @@ def _join(each: Instrumented, node: Join, left: Relation, right: Relation, stage
     return Relation(frame, columns, len(handles))
 
 
-def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
+def _window(each: InstrumentedNode, node: Window, below: Relation, stage: Stage, names: CaptureColumnNames) -> Relation:
     if not each.tables:
         spec, over = window_spec(node, below, names)
         return _with_columns(over, window_measures(node, spec), names)
     if not any(table.frames for table in each.tables):
         return _older_window(each, node, below, stage, names)
-    frame, measures, bounds = measured(node, below, names)
+    frame, measures, bounds = measures_and_bounds(node, below, names)
     computed = _with_columns(Relation(frame, below.columns, below.handles), {**measures, **bounds}, names)
     columns = tuple(name for name in computed.columns if name not in bounds)
-    rows = captured_rows(each, computed.frame, below.handles, stage, names)
+    rows = capture_window_rows(each, computed.frame, below.handles, stage, names)
     handles = cols(names.handles(below.handles))
     place = col(names.group).alias(names.handle(below.handles))
     # A dataset's rows are written with the bounds, where they need no copy of their own.
@@ -387,7 +408,9 @@ def _window(each: Instrumented, node: Window, below: Relation, stage: Stage, nam
     )
 
 
-def _older_window(each: Instrumented, node: Window, below: Relation, stage: Stage, names: Names) -> Relation:
+def _older_window(
+    each: InstrumentedNode, node: Window, below: Relation, stage: Stage, names: CaptureColumnNames
+) -> Relation:
     """A window of a run that an earlier version made."""
     spec, over = window_spec(node, below, names)
     numbered, ids = partition_ids(over, node.partition_by, stage, names)

@@ -15,13 +15,13 @@ SECONDS = 0.5
 
 
 @contextmanager
-def metered(spark: SparkSession, tell: Tell) -> Iterator[None]:
+def report_job_progress(spark: SparkSession, tell: Tell) -> Iterator[None]:
     """Tells how many tasks are done while the body runs."""
     if tell is silent:
         yield
         return
     stop = threading.Event()
-    remote = _handler(spark, tell)
+    remote = _register_handler(spark, tell)
     watcher = threading.Thread(target=_watch, args=(spark, tell, stop), daemon=True, name="smoke-meter")
     if remote is None:
         watcher.start()
@@ -36,14 +36,14 @@ def metered(spark: SparkSession, tell: Tell) -> Iterator[None]:
                 spark.removeProgressHandler(remote)
 
 
-def _handler(spark: SparkSession, tell: Tell) -> Any:
+def _register_handler(spark: SparkSession, tell: Tell) -> Any:
     """A remote session tells by itself; None for one in this process, which has to be asked."""
 
-    def moved(stages: Any, *_: object) -> None:
+    def report_tasks(stages: Any, *_: object) -> None:
         known = list(stages or ())
         tell(Moved(sum(each.num_completed_tasks for each in known), sum(each.num_tasks for each in known)))
 
-    handler: Any = moved
+    handler: Any = report_tasks
     try:
         spark.registerProgressHandler(handler)
     except Exception:  # only a remote session takes handlers

@@ -12,20 +12,20 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import group_space
-from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.instrument import InstrumentedNode
 from lineage_service.capture.strategies import LATER
-from lineage_service.spark.columns import Names, col, cols, field_types
-from lineage_service.spark.keys import hashable, key_hashes
+from lineage_service.spark.columns import CaptureColumnNames, col, cols, field_types
+from lineage_service.spark.keys import is_hashable, key_hashes
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
 
 
 def partition_ids(
-    below: Relation, keys: Sequence[str], stage: Stage, names: Names
+    below: Relation, keys: Sequence[str], stage: Stage, names: CaptureColumnNames
 ) -> tuple[Relation, dict[str, Column]]:
     """The ids of a window's partitions as columns over its input: hashes of the keys, else the smallest row number."""
     types = field_types(below.frame, keys)
-    if all(map(hashable, types)):
+    if all(map(is_hashable, types)):
         group, check = key_hashes(below.frame, [col(key) for key in keys], types, stage.salt)
         return below, {names.group: group, names.check: check}
     numbered = below.frame.withColumn(names.row, F.monotonically_increasing_id())
@@ -34,7 +34,12 @@ def partition_ids(
 
 
 def rows_with_partitions(
-    each: Instrumented, computed: Relation, below: Relation, keys: Sequence[str], stage: Stage, names: Names
+    each: InstrumentedNode,
+    computed: Relation,
+    below: Relation,
+    keys: Sequence[str],
+    stage: Stage,
+    names: CaptureColumnNames,
 ) -> DataFrame:
     """A window's rows, with the ids of their partitions; the partitions' members are left."""
     assert each.choice is not None
@@ -48,8 +53,8 @@ def rows_with_partitions(
             rows = below.frame.withColumns({names.group: group, names.check: check})
             return rows.select(col(names.group), col(names.check), *cols(handles))
 
-        stage.later(space, members, each)
+        stage.defer_table(space, members, each)
         return computed.frame
-    staged = stage.once(each.node.id, computed.frame, each.node.position)
+    staged = stage.write_once(each.node.id, computed.frame, each.node.position)
     stage.same_rows(space, each.node.id, handles)
     return staged

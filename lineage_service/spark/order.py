@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from lineage_service.capture.instrument import Instrumented
+from lineage_service.capture.instrument import InstrumentedNode
 from lineage_service.errors import Problem, WorkflowError
 from lineage_service.spark.relation import Relation
 
 SIDE_BY_SIDE = 4
 
 
-def in_order(
-    nodes: Sequence[Instrumented],
-    relation_of: Callable[[Instrumented, list[Relation]], Relation],
+def schedule_nodes(
+    nodes: Sequence[InstrumentedNode],
+    relation_of: Callable[[InstrumentedNode, list[Relation]], Relation],
     cancel: Callable[[], None],
 ) -> dict[str, Relation]:
     """Each node's relation by its id. What the analyser refuses is collected over all nodes; other errors stop.
@@ -23,7 +23,7 @@ def in_order(
     """
     done: dict[str, Relation] = {}
     waiting, there = list(nodes), {each.node.id for each in nodes}
-    running: dict[Future[Relation], Instrumented] = {}
+    running: dict[Future[Relation], InstrumentedNode] = {}
     problems: list[tuple[int, Problem]] = []
     rank = {each.node.id: index for index, each in enumerate(nodes)}
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="smoke") as pool:

@@ -8,30 +8,30 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.instrument import instrument
-from lineage_service.capture.relaxed import Relaxed
-from lineage_service.capture.ways import Edge
+from lineage_service.capture.relaxed import RelaxedSide
+from lineage_service.capture.ways import PathEdge
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Intersect, Join, Node
 from lineage_service.spark.columns import col, field_types, same_values
-from lineage_service.spark.evaluation import Evaluation, Reach
+from lineage_service.spark.evaluation import Evaluation, RowProvenance
 from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 
 Lowered = Callable[[Node], Relation]
 
 
-def plainly_lowered(plan: Plan, sources: Mapping[str, Relation], stage: Evaluation) -> Lowered:
+def plain_lowering(plan: Plan, sources: Mapping[str, Relation], stage: Evaluation) -> Lowered:
     """Lowers a node over the sources, without handles."""
 
-    def lowered(node: Node) -> Relation:
+    def lower_node(node: Node) -> Relation:
         alone = Plan(plan.workflow, plan.sources, {"asked": node}, {"asked": "asked"}, ())
         return lower_plan(instrument(alone, "off"), sources, stage, stage.names)[node.id]
 
-    return lowered
+    return lower_node
 
 
 def partner_rows(
-    edge: Edge, number: int, relaxed: Relaxed, ended: DataFrame, reach: Reach, lowered: Lowered
+    edge: PathEdge, number: int, relaxed: RelaxedSide, ended: DataFrame, reach: RowProvenance, lowered: Lowered
 ) -> DataFrame:
     """(edge, rid, k): those of the rows that ended at an edge which find a partner, the `number`-th time."""
     node, stage = edge.node, reach.stage
@@ -39,7 +39,7 @@ def partner_rows(
     sides = ("left", "right") if edge.place == 0 else ("right", "left")
     rows, others = incoming.frame.alias(sides[0]), other.frame.alias(sides[1])
     if isinstance(node, Intersect):
-        found = _equal(incoming, other, stage)
+        found = _equal_rows(incoming, other, stage)
     elif isinstance(node, Join) and node.using:
         found = rows.join(others, list(node.using), "left_semi")
     elif isinstance(node, Join) and node.on is not None:
@@ -55,7 +55,7 @@ def partner_rows(
     )
 
 
-def _equal(rows: Relation, others: Relation, stage: Evaluation) -> DataFrame:
+def _equal_rows(rows: Relation, others: Relation, stage: Evaluation) -> DataFrame:
     own = {name.lower(): name for name in others.columns}
     new = [f"{stage.names.prefix}other{index}" for index in range(len(rows.columns))]
     renamed = others.frame.select(

@@ -13,19 +13,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space, Table, step_space
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan, instrument
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.strategies import Choice
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Node, Source
 from lineage_service.progress import Stages
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.faults import executing
 from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files
-from lineage_service.spark.staging import Rehearsal, Writing, new_salt
+from lineage_service.spark.staging import Rehearsal, RunWriter, new_salt
 from lineage_service.spark.strategies import MustStage
-from lineage_service.spark.touched import Everything, Touch, Touching, comparable_columns, is_row_wise
+from lineage_service.spark.touched import AllRowsTouched, Touch, TouchedRowFinder, comparable_columns, is_row_wise
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.tables import TableRows
 from lineage_service.store.versions import Version
@@ -50,7 +50,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Meant:
+class TouchedRowFiles:
     """Touched rows of a dataset, as files: ids of the seed's rows (column k0), or values of columns (k0, k1, …)."""
 
     seed: Space | None
@@ -59,11 +59,11 @@ class Meant:
 
 
 @dataclass(frozen=True)
-class Recomputed:
+class RecomputedRows:
     """A dataset's touched rows, computed anew: which they are (None: all of them, for `reason`), the rows as a version
     of their own, the lineage tables that came with them."""
 
-    meant: tuple[Meant, ...] | None
+    meant: tuple[TouchedRowFiles, ...] | None
     reason: str | None
     version: Version
     tables: tuple[Table, ...]
@@ -71,18 +71,18 @@ class Recomputed:
 
 
 @dataclass
-class Region(Writing):
+class TouchedRowWriter(RunWriter):
     """A stage that writes only those rows of a dataset that are meant."""
 
     keeps_windows: bool = False
-    restrict: Callable[[Instrumented, Relation], Relation] = lambda _, relation: relation
+    restrict: Callable[[InstrumentedNode, Relation], Relation] = lambda _, relation: relation
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         return super().dataset(each, self.restrict(each, relation))
 
 
 @dataclass
-class Refreshing:
+class Recomputation:
     """The datasets of one plan brought up to date, one after the other, those below first.
 
     leaves: what was read or has been brought up to date already, by node · old_rows: rows of a step before, and the
@@ -91,7 +91,7 @@ class Refreshing:
 
     spark: SparkSession
     plan: Plan
-    names: Names
+    names: CaptureColumnNames
     folder: RunFolder
     stages: Stages
     leaves: dict[str, Leaf]
@@ -100,31 +100,31 @@ class Refreshing:
     _chosen: dict[str, Choice] = field(default_factory=dict)
     _number: int = 0
 
-    def recomputed(self, step: str) -> Recomputed | None:
+    def recompute(self, step: str) -> RecomputedRows | None:
         """The touched rows of a step; None where none are."""
         node = self.plan.steps[step]
         while True:
             try:
-                return self._recomputed(node)
+                return self._recompute_node(node)
             except MustStage as found:
                 self._chosen[found.each.node.id] = Choice("stage", found.reason)
                 self._instrumented = None
 
-    def now(self, node: Node) -> Relation:
+    def current_rows(self, node: Node) -> Relation:
         """The rows of a node as they are now; of a dataset that was brought up to date, those."""
         if node.id in self.leaves:
             return self.leaves[node.id].after
         given = {name: leaf.after for name, leaf in self.leaves.items()}
-        return self._lowered(self._below(node), given, Rehearsal(self.names, new_salt()))[node.id]
+        return self._lower_nodes(self._nodes_below(node), given, Rehearsal(self.names, new_salt()))[node.id]
 
-    def _recomputed(self, node: Node) -> Recomputed | None:
-        nodes = self._below(node)
-        touching = Touching(
+    def _recompute_node(self, node: Node) -> RecomputedRows | None:
+        nodes = self._nodes_below(node)
+        touching = TouchedRowFinder(
             {each.node.id: each for each in nodes},
-            {each.node.id: self._touched(each.node.id) for each in nodes if each.node.id in self.leaves},
-            self._either(node, nodes),
+            {each.node.id: self._changed_rows(each.node.id) for each in nodes if each.node.id in self.leaves},
+            self._rows_before_and_after(node, nodes),
             self.names,
-            {each.node.id: rids for each in nodes if (rids := self._lost(each.node.id)) is not None},
+            {each.node.id: rids for each in nodes if (rids := self._unreadable_rids(each.node.id)) is not None},
             node,
             lambda seed: self.old_rows(node.step, seed),
         )
@@ -132,32 +132,36 @@ class Refreshing:
             return None
         each = next(each for each in nodes if each.node.id == node.id)
         try:
-            touches = [self._written(touch, each) for touch in touching.of(node)]
-        except Everything as everything:
-            return self._computed(nodes, each, None, str(everything), touching)
+            touches = [self._write_touch(touch, each) for touch in touching.touches_of(node)]
+        except AllRowsTouched as everything:
+            return self._compute_rows(nodes, each, None, str(everything), touching)
         found = [(touch, meant) for touch, meant in touches if meant is not None]
         if not found:
             return None
-        return self._computed(nodes, each, [touch for touch, _ in found], None, touching, [meant for _, meant in found])
+        return self._compute_rows(
+            nodes, each, [touch for touch, _ in found], None, touching, [meant for _, meant in found]
+        )
 
-    def _computed(
+    def _compute_rows(
         self,
-        nodes: Sequence[Instrumented],
-        each: Instrumented,
+        nodes: Sequence[InstrumentedNode],
+        each: InstrumentedNode,
         touches: Sequence[Touch] | None,
         reason: str | None,
-        touching: Touching,
-        meant: Sequence[Meant] = (),
-    ) -> Recomputed:
-        def restrict(_: Instrumented, relation: Relation) -> Relation:
+        touching: TouchedRowFinder,
+        meant: Sequence[TouchedRowFiles] = (),
+    ) -> RecomputedRows:
+        def restrict(_: InstrumentedNode, relation: Relation) -> Relation:
             if touches is None:
                 return relation
-            frame = touching.restricted(relation, each.carried, touches)
+            frame = touching.restrict_rows(relation, each.carried, touches)
             return Relation(frame, relation.columns, relation.handles)
 
-        stage = Region(self.spark, self.names, self.folder, stages=self.stages, salt=new_salt(), restrict=restrict)
+        stage = TouchedRowWriter(
+            self.spark, self.names, self.folder, stages=self.stages, salt=new_salt(), restrict=restrict
+        )
         given = {name: leaf.after for name, leaf in self.leaves.items()}
-        self._lowered(nodes, given, stage)
+        self._lower_nodes(nodes, given, stage)
         step = each.node.step
         version = stage.versions[step]
         spaces = {space for one in nodes if one.node.id not in self.leaves for space in (t.space for t in one.tables)}
@@ -167,10 +171,10 @@ class Refreshing:
         handles = tuple(self.names.handles(len(each.carried)))
         rows[own.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
         told = None if touches is None else tuple(meant)
-        return Recomputed(told, reason, version, (own, *tables), rows)
+        return RecomputedRows(told, reason, version, (own, *tables), rows)
 
-    def _lowered(
-        self, nodes: Sequence[Instrumented], given: Mapping[str, Relation], stage: Rehearsal | Writing
+    def _lower_nodes(
+        self, nodes: Sequence[InstrumentedNode], given: Mapping[str, Relation], stage: Rehearsal | RunWriter
     ) -> dict[str, Relation]:
         plan = replace(self._plan(), nodes=tuple(nodes))
         return lower_plan(plan, {}, stage, self.names, given=given)
@@ -181,7 +185,7 @@ class Refreshing:
             self._instrumented = instrument(replace(self.plan, workload=()), "inject", chosen=self._chosen)
         return self._instrumented
 
-    def _below(self, node: Node) -> list[Instrumented]:
+    def _nodes_below(self, node: Node) -> list[InstrumentedNode]:
         """The nodes from a dataset down to those that are there already."""
         wanted, pending = set[str](), [node]
         while pending:
@@ -193,7 +197,7 @@ class Refreshing:
                 pending += each.inputs
         return [each for each in self._plan().nodes if each.node.id in wanted]
 
-    def _touched(self, name: str) -> Relation | None:
+    def _changed_rows(self, name: str) -> Relation | None:
         """Rows of a leaf that changed, as they were and as they are."""
         leaf = self.leaves[name]
         if not leaf.is_changed:
@@ -210,27 +214,27 @@ class Refreshing:
             frame = frame.union(other.select(*map(col, columns)))
         return Relation(frame, leaf.after.columns, 1)
 
-    def _lost(self, name: str) -> DataFrame | None:
+    def _unreadable_rids(self, name: str) -> DataFrame | None:
         """The rids of rows of a leaf that went and can no longer be read."""
         leaf = self.leaves.get(name)
         return leaf.gone if leaf is not None and leaf.lost else None
 
-    def _either(self, node: Node, nodes: Sequence[Instrumented]) -> Callable[[Node], Relation]:
+    def _rows_before_and_after(self, node: Node, nodes: Sequence[InstrumentedNode]) -> Callable[[Node], Relation]:
         """Gives the rows of nodes below a dataset, before and after; nothing is computed until somebody asks."""
         built: dict[bool, dict[str, Relation]] = {}
 
-        def lowered(after: bool) -> dict[str, Relation]:
+        def lower_state(after: bool) -> dict[str, Relation]:
             if after not in built:
                 given = {name: leaf.after if after else leaf.before for name, leaf in self.leaves.items()}
                 inner = [each for each in nodes if each.node.id != node.id or node.id in self.leaves]
-                built[after] = self._lowered(inner, given, Rehearsal(self.names, new_salt()))
+                built[after] = self._lower_nodes(inner, given, Rehearsal(self.names, new_salt()))
             return built[after]
 
         def either(wanted: Node) -> Relation:
-            now = lowered(True)[wanted.id]
+            now = lower_state(True)[wanted.id]
             if not self._is_changed(wanted):
                 return now
-            then = lowered(False)[wanted.id]
+            then = lower_state(False)[wanted.id]
             columns = [*now.columns, *self.names.handles(now.handles)]
             frame = now.frame.select(*map(col, columns)).union(then.frame.select(*map(col, columns)))
             return Relation(frame, now.columns, now.handles)
@@ -242,13 +246,13 @@ class Refreshing:
             return self.leaves[node.id].is_changed
         return not isinstance(node, Source) and any(self._is_changed(below) for below in node.inputs)
 
-    def _written(self, touch: Touch, each: Instrumented) -> tuple[Touch, Meant | None]:
+    def _write_touch(self, touch: Touch, each: InstrumentedNode) -> tuple[Touch, TouchedRowFiles | None]:
         """Touched rows of a dataset as files; None where there are none. Everything where nothing tells them."""
         by_rows = touch.seed is not None and is_row_wise(each.carried)
         shown = {name.lower() for name in each.node.schema.names}
         columns = () if by_rows else tuple(name for name in comparable_columns(touch) if name.lower() in shown)
         if not by_rows and not columns:
-            raise Everything(f"the rows of '{each.node.step}' that are touched show nothing that tells them")
+            raise AllRowsTouched(f"the rows of '{each.node.step}' that are touched show nothing that tells them")
         names = [self.names.row] if by_rows else columns
         frame = touch.frame.select(*[col(name).alias(f"k{index}") for index, name in enumerate(names)]).distinct()
         folder = self.folder.temporary / f"touched-{self._number}"
@@ -262,7 +266,7 @@ class Refreshing:
         written = read_files(self.spark, files)
         renamed = written.select(*[col(f"k{index}").alias(name) for index, name in enumerate(names)])
         seed = touch.seed if by_rows else None
-        return Touch(renamed, columns, seed), Meant(seed, columns, tuple(files))
+        return Touch(renamed, columns, seed), TouchedRowFiles(seed, columns, tuple(files))
 
 
 def _has_rows(files: Sequence[str]) -> bool:

@@ -14,24 +14,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space
-from lineage_service.capture.instrument import Instrumented, InstrumentedPlan
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.errors import Position
-from lineage_service.spark.columns import Names
+from lineage_service.spark.columns import CaptureColumnNames
 from lineage_service.spark.lower import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.spark.sources import OpenSource
-from lineage_service.spark.staging import Writing
+from lineage_service.spark.staging import RunWriter
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version
 from lineage_service.store.written import version_of_folder
 
 
 @dataclass
-class Rereading(Writing):
+class Rereading(RunWriter):
     """A stage that writes nothing on its way."""
 
-    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         _ = position
         copy = self._copy(label)
         if copy is None:
@@ -40,7 +40,7 @@ class Rereading(Writing):
 
     def _copy(self, label: str) -> Path | None:
         """The copy that the run made, where it is still there."""
-        safe = self._safe(label)
+        safe = self._safe_label(label)
         found = [path for path in self.folder.lineage.glob(f"*-{safe}") if path.name.partition("-")[2] == safe]
         return found[0] if len(found) == 1 and any(found[0].glob("*.parquet")) else None
 
@@ -51,7 +51,7 @@ class Rereading(Writing):
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
         """Written by the run."""
 
-    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+    def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         _ = space, handles
         copy = self._copy(f"{each.node.id}:groups")
         if copy is None:
@@ -61,20 +61,20 @@ class Rereading(Writing):
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         return rows_with_rids(read_files(self.spark, paths, schema=rows.schema), version, paths, self.names.group)
 
-    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
         _ = handles
         copy = self._copy(f"{each.node.id}:ordered")
         if copy is None:
             return rows.withColumn(self.names.group, F.lit(None).cast("bigint"))
         return self._with_positions(rows, copy)
 
-    def carried(self, space: Space, dataset: str, handles: int) -> None:
+    def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
         """Written by the run."""
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         step = each.node.step
         self._written[step] = (each, relation)
-        return self.written(step)
+        return self.dataset_rows(step)
 
 
 def reread_plan(
@@ -82,14 +82,15 @@ def reread_plan(
     sources: Mapping[str, OpenSource],
     versions: Mapping[str, Version],
     folder: RunFolder,
-    names: Names,
+    names: CaptureColumnNames,
     salt: int,
 ) -> Rereading:
     """The plan over what it read and wrote (`versions`, by step), every row with its id; nothing is computed yet."""
     spark = next(iter(sources.values())).frame.sparkSession
     stage = Rereading(spark, names, folder, versions=dict(versions), salt=salt)
     relations = {
-        name: source.relation(names, captured=True, pruned=name in plan.pruned) for name, source in sources.items()
+        name: source.relation(names, captured=True, pruned=name in plan.unreached_sources)
+        for name, source in sources.items()
     }
     stage.sources = relations
     lower_plan(plan, relations, stage, names)

@@ -31,7 +31,7 @@ ROW_INDEX = "_tmp_metadata_row_index"
 MOST_BRANCHES = 128
 
 
-def escaped(path: str) -> str:
+def escape_glob(path: str) -> str:
     """A path as Spark's reader takes it literally: it would read these characters as a glob."""
     return "".join("\\" + char if char in "\\*?[]{}," else char for char in path)
 
@@ -53,7 +53,7 @@ def read_files(
         schema = schema_of_files(files)
     if schema is not None:
         reader = reader.schema(schema)
-    return reader.parquet(*[escaped(file) for file in files])
+    return reader.parquet(*[escape_glob(file) for file in files])
 
 
 def _in_folders(files: Sequence[str], base: str | None) -> bool:
@@ -80,23 +80,23 @@ def in_utc(spark: SparkSession, text: str | None) -> str | None:
 def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     """The version's columns under the user's names, and its rids as column `name`."""
     placed = _with_positions(frame, version, paths, name)
-    return placed if version.is_dense or version.is_patched else with_gaps(placed, version.rids, name)
+    return placed if version.is_dense or version.is_patched else positions_to_rids(placed, version.rids, name)
 
 
-def patched(frame: DataFrame, version: Version, absolute: Callable[[str], str], name: str) -> DataFrame:
+def apply_patch(frame: DataFrame, version: Version, absolute: Callable[[str], str], name: str) -> DataFrame:
     """Rows of files whose positions are in column `name`: without those that went, with the rids that were given."""
     for file in version.files:
         if file.only is not None:
-            given = _side(frame, absolute(file.only), name, given=True)
+            given = _read_positions(frame, absolute(file.only), name, given=True)
             joined = frame.join(given, col(name) == col(f"{name}_at") + F.lit(file.base), "inner")
             frame = joined.drop(name, f"{name}_at").withColumnRenamed(f"{name}_as", name)
         elif file.without is not None:
-            gone = _side(frame, absolute(file.without), name, given=False)
+            gone = _read_positions(frame, absolute(file.without), name, given=False)
             frame = frame.join(gone, col(name) == col(f"{name}_at") + F.lit(file.base), "left_anti")
     return frame
 
 
-def _side(frame: DataFrame, path: str, name: str, *, given: bool) -> DataFrame:
+def _read_positions(frame: DataFrame, path: str, name: str, *, given: bool) -> DataFrame:
     """A file of positions (and rids) under names that no other column has."""
     schema = ", ".join(f"{each} BIGINT" for each in ((AT, AS) if given else (AT,)))
     side = read_files(frame.sparkSession, [path], schema=schema)
@@ -107,29 +107,29 @@ def _side(frame: DataFrame, path: str, name: str, *, given: bool) -> DataFrame:
 def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1 and ROW_INDEX in frame.columns:
-        index = F.coalesce(col(ROW_INDEX), _stop("Spark gives rows no positions"))
-        return frame.select(*columns, _based(index, version).alias(name))
+        index = F.coalesce(col(ROW_INDEX), _raise_fault("Spark gives rows no positions"))
+        return frame.select(*columns, _position_in_version(index, version).alias(name))
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
     if len(paths) == 1:
-        return frame.select(*columns, _based(index, version).alias(name))
+        return frame.select(*columns, _position_in_version(index, version).alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
     # A file nobody knows must stop the run: a wrong rid is worse.
-    stop = _stop("a file appeared in the scan that was not listed")
+    stop = _raise_fault("a file appeared in the scan that was not listed")
     if len(bases) <= MOST_BRANCHES:
         leaves = [
             (scanned, F.when(path == F.lit(scanned), F.lit(first).cast("bigint")).otherwise(stop))
             for scanned, first in sorted(bases.items())
         ]
         return frame.select(*columns, (decision_tree(path, leaves) + index).alias(name))
-    table = _local(frame, {f"{name}_path": list(bases), f"{name}_base": list(bases.values())})
+    table = _arrow_frame(frame, {f"{name}_path": list(bases), f"{name}_base": list(bases.values())})
     placed = frame.select(*columns, path.alias(f"{name}_path"), index.alias(f"{name}_index"))
     joined = placed.join(F.broadcast(table), f"{name}_path", "left")
     position = F.coalesce(col(f"{name}_base"), stop) + col(f"{name}_index")
     return joined.select(*[col(c.name) for c in version.columns], position.alias(name))
 
 
-def _based(index: Column, version: Version) -> Column:
+def _position_in_version(index: Column, version: Version) -> Column:
     """Positions in a single file as positions in the version."""
     base = version.files[0].base
     return index if base == 0 else index + F.lit(base).cast("bigint")
@@ -137,14 +137,14 @@ def _based(index: Column, version: Version) -> Column:
 
 def unread_rids() -> Column:
     """In the place of rids that nobody reads: gone from every plan where that is so, else the end of the run."""
-    return _stop("ids of rows are read that were left out")
+    return _raise_fault("ids of rows are read that were left out")
 
 
-def _stop(told: str) -> Column:
+def _raise_fault(told: str) -> Column:
     return F.raise_error(F.lit(f"{OWN_FAULT}{told}")).cast("bigint")
 
 
-def with_gaps(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
+def positions_to_rids(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
     """The rows with column `name` turned from position to rid."""
     position, kept = col(name), [col(each) for each in frame.columns if each != name]
     if len(rids.segments) <= MOST_BRANCHES:
@@ -153,7 +153,7 @@ def with_gaps(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
     width = max(1, rids.rows // len(rids.segments))
     block, before, segs = f"{name}_block", f"{name}_before", f"{name}_segments"
     joined = frame.withColumn(block, F.floor(position / F.lit(width))).join(
-        F.broadcast(_local(frame, _blocks(rids, width, (block, before, segs)))), block, "left"
+        F.broadcast(_arrow_frame(frame, _blocks(rids, width, (block, before, segs)))), block, "left"
     )
     ahead = F.aggregate(
         col(segs), col(before), lambda last, seg: F.when(seg["start"] <= position, seg["ahead"]).otherwise(last)
@@ -174,7 +174,7 @@ def _blocks(rids: RidMap, width: int, names: tuple[str, str, str]) -> dict[str, 
     return dict(zip(names, (list(range(blocks)), before, inside), strict=True))
 
 
-def _local(frame: DataFrame, columns: dict[str, list[Any]]) -> DataFrame:
+def _arrow_frame(frame: DataFrame, columns: dict[str, list[Any]]) -> DataFrame:
     """A small table of our own, handed over as Arrow: no job and no Python worker is needed for it."""
     import pyarrow as pa
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_service.errors import LineageError, RunError
 from lineage_service.spark.java import use_java
-from lineage_service.store.permissions import mask
+from lineage_service.store.permissions import permission_mask
 
 # Settings that a session of ours gets unless the user says otherwise.
 DEFAULTS = {
@@ -38,9 +38,9 @@ def spark_session(
     if master and remote:
         raise LineageError("give --master or --remote, not both")
     _silence_query_logs()
-    if SparkContext._gateway is not None and not _answers():
-        _forget()
-    active = _running()
+    if SparkContext._gateway is not None and not _is_java_alive():
+        _discard_java()
+    active = _active_session()
     if active is not None and not remote:
         for key, value in given.items():
             _set(active, key, value)
@@ -51,7 +51,11 @@ def spark_session(
     builder = builder.remote(remote) if remote else builder.master(master or "local[*]")
     if not remote and given.get("spark.master", master or "local").startswith("local") and not _has_jvm():
         use_java()
-    settings = {} if remote else {**DEFAULTS, **_memory(), "spark.hadoop.fs.permissions.umask-mode": f"{mask():03o}"}
+    settings = (
+        {}
+        if remote
+        else {**DEFAULTS, **_driver_memory(), "spark.hadoop.fs.permissions.umask-mode": f"{permission_mask():03o}"}
+    )
     for key, value in {**settings, **given}.items():
         builder = builder.config(key, value)
     try:
@@ -93,7 +97,7 @@ def session_under(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 def local_frame(spark: SparkSession, table: Any) -> DataFrame:
     """A small Arrow table of ours as a DataFrame. Making one makes its session the active one, which is the caller's
     affair: so one is made in the session that was, too."""
-    before = _running()
+    before = _active_session()
     frame = spark.createDataFrame(table)
     if before is not None and before is not spark:
         before.createDataFrame(table.slice(0, 0))
@@ -102,7 +106,7 @@ def local_frame(spark: SparkSession, table: Any) -> DataFrame:
 
 def recover() -> None:
     """After a failure that Spark may not have survived: a session that no longer works is not met again."""
-    active = _running() if _answers() else None
+    active = _active_session() if _is_java_alive() else None
     try:
         if active is not None:
             active.range(1).count()
@@ -110,10 +114,10 @@ def recover() -> None:
     except Exception:
         with suppress(Exception):
             SparkSession.active().stop()
-    _forget()
+    _discard_java()
 
 
-def _forget() -> None:
+def _discard_java() -> None:
     """The Java process of the sessions so far, ended and forgotten; the next session starts another."""
     gateway: Any = SparkContext._gateway
     with suppress(Exception):
@@ -125,7 +129,7 @@ def _forget() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _answers() -> bool:
+def _is_java_alive() -> bool:
     gateway: Any = SparkContext._gateway
     try:
         gateway.jvm.System.currentTimeMillis()
@@ -134,9 +138,9 @@ def _answers() -> bool:
     return True
 
 
-def tried_spark() -> int:
+def try_spark() -> int:
     """Starts Spark and has it count: the rows counted. A session that was there before is left open."""
-    already = _running()
+    already = _active_session()
     session = spark_session()
     try:
         return session.range(1000).repartition(2).count()
@@ -152,7 +156,7 @@ def _has_jvm() -> bool:
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _running() -> SparkSession | None:
+def _active_session() -> SparkSession | None:
     """The caller's session, also where another thread has made it."""
     try:
         return SparkSession.active()
@@ -176,7 +180,7 @@ def _set(session: SparkSession, key: str, value: str) -> None:
         raise RunError(f"cannot set '{key}' on a running Spark session", hint="start a new process") from error
 
 
-def _memory() -> dict[str, str]:
+def _driver_memory() -> dict[str, str]:
     """Half of the machine for the driver, which is also the executor on one machine; at most 8 GiB."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -18,15 +18,17 @@ from pyspark.sql.types import (
 )
 
 from lineage_service.capture.handles import Space
-from lineage_service.capture.workload import Declared, Workload
+from lineage_service.capture.workload import DeclaredQuestion, Workload
 from lineage_service.errors import Position, Problem, WorkflowError
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.staging import unwritable
+from lineage_service.spark.staging import unwritable_reason
 
 
-def side_rows(question: Declared, relation: Relation, columns: Sequence[str], names: Names) -> DataFrame:
+def question_rows(
+    question: DeclaredQuestion, relation: Relation, columns: Sequence[str], names: CaptureColumnNames
+) -> DataFrame:
     """(id, c0, c1, …) of the rows that the question's predicate takes: `columns`, or its values."""
     frame = relation.frame
     if question.where is not None:
@@ -39,7 +41,7 @@ def side_rows(question: Declared, relation: Relation, columns: Sequence[str], na
 _PLAIN = (BooleanType, NumericType, DateType, TimestampType, TimestampNTZType, StringType, BinaryType)
 
 
-def _unfit(question: Declared, types: Mapping[str, DataType]) -> Iterator[str]:
+def _preparation_problems(question: DeclaredQuestion, types: Mapping[str, DataType]) -> Iterator[str]:
     """Why groups cannot be prepared: the engine that keeps them compares and adds up plain values only."""
     for name, text in question.keys:
         if question.kind == "groups" and not _is_plain(types[text]):
@@ -57,23 +59,23 @@ def _is_plain(kind: DataType) -> bool:
 
 
 def analyse_workload(
-    workload: Workload, relations: Mapping[Space, Relation], names: Names, at: Mapping[str, Position]
+    workload: Workload, relations: Mapping[Space, Relation], names: CaptureColumnNames, at: Mapping[str, Position]
 ) -> None:
     """WorkflowError, before anything is written, for declared questions that Spark's analyser refuses."""
     problems: list[Problem] = []
-    for question in workload.prepared:
+    for question in workload.prepared_questions:
         relation = relations.get(question.far[0])
         if relation is None or not relation.handles:
             continue
         told = f"workload '{question.name}'"
         try:
             with analysing(at.get(question.name), told):
-                schema = side_rows(question, relation, (), names).schema
+                schema = question_rows(question, relation, (), names).schema
                 measures = [F.expr(each.text).alias(f"m{n}") for n, each in enumerate(question.measures)]
                 if measures:
                     _ = relation.frame.agg(*measures).schema
-            reasons = [reason for each in schema.fields if (reason := unwritable(each.dataType))]
-            reasons += _unfit(question, {text: each.dataType for text, each in zip(
+            reasons = [reason for each in schema.fields if (reason := unwritable_reason(each.dataType))]
+            reasons += _preparation_problems(question, {text: each.dataType for text, each in zip(
                 question.values, schema.fields[1:], strict=True)})  # fmt: skip
             problems += [Problem(f"{told}: {reason}", at.get(question.name)) for reason in reasons]
         except WorkflowError as error:

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType, StringType, StructType
 
-from lineage_service.errors import Position, Problem, SourceError, WorkflowError, listed
-from lineage_service.spark.columns import Names, col
+from lineage_service.errors import Position, Problem, SourceError, WorkflowError, join_names
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing
-from lineage_service.spark.scan import escaped, read_files
+from lineage_service.spark.scan import escape_glob, read_files
 from lineage_service.store.engine import column, file_literal, open_duckdb
 
 
@@ -22,7 +22,7 @@ class TextRecords:
     """Records of CSV or JSON files. Where `strict`, column `bad` holds what did not fit the schema."""
 
     frame: DataFrame
-    names: Names
+    names: CaptureColumnNames
     strict: bool
 
     @property
@@ -55,14 +55,14 @@ def open_text(
                 "leave `mode` away to have bad records reported, or use PERMISSIVE to keep them with nulls",
             )
         )
-    paths = [escaped(file) for file in files]
+    paths = [escape_glob(file) for file in files]
     rest = {key: value for key, value in options.items() if key.lower() != "mode"}
     if len(files) > 1 and schema is None:
         # The columns are the first file's: another order in a later file must not be taken for it.
         rest = {"enforceSchema": "false", **rest}
     with analysing(position, f"source '{source}'"):
         reader = spark.read.options(**rest).option("basePath", base).format(format)
-        declared = _parsed(schema) if schema is not None else reader.load(paths).schema
+        declared = _parse_schema(schema) if schema is not None else reader.load(paths).schema
         if not declared.fields:
             raise SourceError(
                 Problem(
@@ -71,7 +71,7 @@ def open_text(
                     "say what columns there will be: `schema: a INT, b STRING`",
                 )
             )
-        names = Names.apart_from(declared.names)
+        names = CaptureColumnNames.apart_from(declared.names)
         strict = mode != "PERMISSIVE"
         if not strict:
             return TextRecords(reader.schema(declared).load(paths), names, strict)
@@ -81,7 +81,7 @@ def open_text(
         return TextRecords(marked.schema(wanted).load(paths), names, strict)
 
 
-def _parsed(ddl: str) -> StructType:
+def _parse_schema(ddl: str) -> StructType:
     parsed = StructType.fromDDL(ddl)
     return parsed if isinstance(parsed, StructType) else StructType().add("value", parsed)
 
@@ -112,10 +112,10 @@ def records_per_file(records: TextRecords, written: Sequence[str], spill: Path) 
     scan = f"read_parquet([{files}], hive_partitioning = false)"
     with open_duckdb(spill) as connection:
         counted = connection.execute(f"SELECT {path}, count(*) FROM {scan} GROUP BY ALL").fetchall()
-    return {_local(uri): int(count) for uri, count in counted}
+    return {_local_path(uri): int(count) for uri, count in counted}
 
 
-def _local(uri: str) -> str:
+def _local_path(uri: str) -> str:
     """The path in a decoded `file:` URI, which Spark writes with one slash or three."""
     return uri.removeprefix("file://") if uri.startswith("file:///") else uri.removeprefix("file:")
 
@@ -144,7 +144,7 @@ def refuse_bad_records(
     raise SourceError(
         [
             Problem(
-                f"source '{source}': file '{_local(file)}', record {record} does not fit the columns: "
+                f"source '{source}': file '{_local_path(file)}', record {record} does not fit the columns: "
                 f"a value of another type, or a wrong number of columns{_without_value(typed, flags)}",
                 position,
                 "mend the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",
@@ -157,4 +157,4 @@ def refuse_bad_records(
 def _without_value(typed: Sequence[tuple[str, DataType]], flags: Sequence[bool]) -> str:
     """The columns of a bad record that got no value: the one that does not fit is among them."""
     named = [f"'{name}' ({kind.simpleString()})" for (name, kind), empty in zip(typed, flags, strict=True) if empty]
-    return f"; look at column {listed(named)}" if named else ""
+    return f"; look at column {join_names(named)}" if named else ""

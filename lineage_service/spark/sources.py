@@ -14,22 +14,22 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
-from lineage_service.plan.expressions import quoted
+from lineage_service.plan.expressions import quote_identifier
 from lineage_service.plan.schema import Column, Schema
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import in_utc, patched, read_files, rows_with_rids, unread_rids, with_row_index
+from lineage_service.spark.scan import apply_patch, in_utc, read_files, rows_with_rids, unread_rids, with_row_index
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
 from lineage_service.spec.models import SourceSpec
-from lineage_service.store.alike import read_alike
-from lineage_service.store.known import refuse_unlike, renamed
-from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.alike import is_read_alike
+from lineage_service.store.known import apply_renames, refuse_mixed_types
+from lineage_service.store.layout import RunFolder, translate_disk_errors
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.versions import (
     FileState,
     Footer,
-    Origin,
+    OriginalFile,
     Version,
     VersionColumn,
     VersionFile,
@@ -69,25 +69,34 @@ class OpenSource:
             tuple(Column(each.name, each.type, each.name in self.alike, each.pii) for each in self.version.columns)
         )
 
-    def relation(self, names: Names, *, captured: bool, placed: bool = True, pruned: bool = False) -> Relation:
+    def relation(
+        self, names: CaptureColumnNames, *, captured: bool, placed: bool = True, pruned: bool = False
+    ) -> Relation:
         """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
         may read; `pruned`, one that is null, since nobody will ask for these rows."""
         columns = tuple(column.name for column in self.version.columns)
         if self.parts:
-            return self._patched(names, columns, captured=captured, pruned=pruned)
+            return self._patched_rows(names, columns, captured=captured, pruned=pruned)
         if captured and placed and not pruned:
-            return Relation(rows_with_rids(self._numbered(), self.version, self.paths, names.handle(0)), columns, 1)
+            return Relation(
+                rows_with_rids(self._frame_with_positions(), self.version, self.paths, names.handle(0)), columns, 1
+            )
         handle = F.lit(None).cast("bigint") if pruned else unread_rids()
         handles = [handle.alias(names.handle(0))] if captured else []
         shown = [col(column.original).alias(column.name) for column in self.version.columns]
         return Relation(self.frame.select(*shown, *handles), columns, len(handles))
 
-    def _patched(self, names: Names, columns: tuple[str, ...], *, captured: bool, pruned: bool) -> Relation:
+    def _patched_rows(
+        self, names: CaptureColumnNames, columns: tuple[str, ...], *, captured: bool, pruned: bool
+    ) -> Relation:
         """Which rows count is known by their ids: they are read whether or not anybody else does."""
         handle = names.handle(0)
         frames = [
-            patched(
-                rows_with_rids(part._numbered(), part.version, part.paths, handle), part.version, self.absolute, handle
+            apply_patch(
+                rows_with_rids(part._frame_with_positions(), part.version, part.paths, handle),
+                part.version,
+                self.absolute,
+                handle,
             )
             for part in self.parts
         ]
@@ -98,7 +107,7 @@ class OpenSource:
             frame = frame.withColumn(handle, F.lit(None).cast("bigint"))
         return Relation(frame if captured else frame.drop(handle), columns, int(captured))
 
-    def _numbered(self) -> DataFrame:
+    def _frame_with_positions(self) -> DataFrame:
         """The rows with their positions, where those can be asked for; a folder's name is better not read twice."""
         if any(column.partition is not None for column in self.version.columns):
             return self.frame
@@ -131,22 +140,22 @@ class SourceOpener:
         try:
             return self._open(name, source, position)
         except LineageError as error:
-            raise type(error)([_placed(problem, name, position) for problem in error.problems]) from error
+            raise type(error)([_locate_problem(problem, name, position) for problem in error.problems]) from error
 
     def reopen(self, name: str, source: SourceSpec, version: Version) -> OpenSource:
         """A source as a run has read it."""
         if source.output is not None:
-            return self._output(name, source, version, None)
+            return self._open_output(name, source, version, None)
         is_parquet = source.file_format == "parquet"
-        return self._from_home(name, version, None, source if is_parquet else None)
+        return self._open_from_home(name, version, None, source if is_parquet else None)
 
     def reopen_dataset(self, name: str, version: Version) -> OpenSource:
         """A dataset that a run has written."""
-        return self._from_home(name, version, None)
+        return self._open_from_home(name, version, None)
 
     def _open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
         if source.output is not None:
-            return self._output(name, source, self.version_of(source.output), position)
+            return self._open_output(name, source, self.version_of(source.output), position)
         found = listing(str(source.path), self.workflow_folder)
         states = [file_state(path) for path in found.files]
         reading = json.dumps(
@@ -154,33 +163,33 @@ class SourceOpener:
         )
         identity = version_id("source", states, reading)
         if source.file_format == "parquet" and not source.snapshot:
-            return self._in_place(name, source, found, states, identity, position)
+            return self._open_in_place(name, source, found, states, identity, position)
         version = self.known(identity)
-        if version is not None and not self._still_there(version):
+        if version is not None and not self._has_files(version):
             # The catalog never changes a version: a new copy of one that was lost is a version of its own.
             identity, version = version_id("source", states, f"{reading} {self.folder.run_id}"), None
         if version is None:
-            make = self._copied if source.file_format == "parquet" else self._snapshot
+            make = self._copy_parquet if source.file_format == "parquet" else self._take_snapshot
             version = make(name, source, found, states, identity, position)
             if [file_state(path) for path in found.files] != states:
                 raise SourceError(f"source '{name}' changed while it was copied", hint="run again when it is complete")
         is_copy = source.file_format == "parquet"
-        return self._from_home(name, version, position, source if is_copy else None)
+        return self._open_from_home(name, version, position, source if is_copy else None)
 
-    def _still_there(self, version: Version) -> bool:
+    def _has_files(self, version: Version) -> bool:
         return all(is_as_written(file, self._path(file)) for file in version.files)
 
     def _path(self, file: VersionFile) -> str:
         return self.folder.home.absolute(file.path)
 
-    def _output(self, name: str, source: SourceSpec, version: Version, position: Position | None) -> OpenSource:
-        columns = _renamed(version.columns, source)
+    def _open_output(self, name: str, source: SourceSpec, version: Version, position: Position | None) -> OpenSource:
+        columns = _rename_columns(version.columns, source)
         missing = [file.path for file in version.files if not Path(self._path(file)).is_file()]
         if missing:
             raise NotFound(f"a file of '{source.output}' is missing from the home: '{missing[0]}'")
-        return self._from_home(name, replace(version, columns=columns), position)
+        return self._open_from_home(name, replace(version, columns=columns), position)
 
-    def _in_place(
+    def _open_in_place(
         self,
         name: str,
         source: SourceSpec,
@@ -190,24 +199,24 @@ class SourceOpener:
         position: Position | None,
     ) -> OpenSource:
         footers = [parquet_footer(path) for path in found.files]
-        frame, columns = self._opened(name, source, found, footers, position)
+        frame, columns = self._open_parquet(name, source, found, footers, position)
         files = _files(found, states, footers, columns, frame)
         version = Version(identity, "source", files, columns)
-        alike = self._alike(source, columns, footers)
+        alike = self._engine_safe_columns(source, columns, footers)
         return OpenSource(name, version, found.files, frame, position, alike, source.reader_options)
 
-    def _opened(
+    def _open_parquet(
         self, name: str, source: SourceSpec, found: Listing, footers: Sequence[Footer], position: Position | None
     ) -> tuple[DataFrame, tuple[VersionColumn, ...]]:
         """Parquet files as Spark sees them, and their columns under the user's names."""
-        refuse_unlike(found.files, footers)
+        refuse_mixed_types(found.files, footers)
         with analysing(position, f"source '{name}'"):
             frame = read_files(
                 self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
             )
-            return frame, _renamed(_columns(frame, found), source)
+            return frame, _rename_columns(_columns(frame, found), source)
 
-    def _copied(
+    def _copy_parquet(
         self,
         name: str,
         source: SourceSpec,
@@ -218,9 +227,9 @@ class SourceOpener:
     ) -> Version:
         """Parquet files copied as they are: the same rows in the same order, so the same rids."""
         footers = [parquet_footer(path) for path in found.files]
-        frame, columns = self._opened(name, source, found, footers, position)
+        frame, columns = self._open_parquet(name, source, found, footers, position)
         target, states = self.folder.snapshot(name), []
-        with storing(self.folder.home.path):
+        with translate_disk_errors(self.folder.home.path):
             for number, path in enumerate(found.files):
                 folders = [part for part in Path(path).relative_to(found.base).parts[:-1] if "=" in part]
                 copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
@@ -233,10 +242,10 @@ class SourceOpener:
             _files(found, states, footers, columns, frame),
             columns,
             origins=_origins(originals, [footer.rows for footer in footers]),
-            reading=_reading(source),
+            reading=_reader_settings(source),
         )
 
-    def _snapshot(
+    def _take_snapshot(
         self,
         name: str,
         source: SourceSpec,
@@ -267,20 +276,20 @@ class SourceOpener:
         return replace(
             version,
             id=identity,
-            columns=_renamed(version.columns, source),
+            columns=_rename_columns(version.columns, source),
             # Where Spark names a file otherwise than it was listed, no origin is better than a wrong one.
             origins=_origins(originals, rows) if sum(rows) == version.rows else (),
-            reading=_reading(source),
+            reading=_reader_settings(source),
         )
 
-    def _from_home(
+    def _open_from_home(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
     ) -> OpenSource:
         if version.is_patched:
-            return self._in_parts(name, version, position, copied)
-        return self._of_files(name, version, position, copied)
+            return self._open_parts(name, version, position, copied)
+        return self._open_files(name, version, position, copied)
 
-    def _of_files(
+    def _open_files(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None = None
     ) -> OpenSource:
         paths = tuple(self._path(file) for file in version.files)
@@ -288,31 +297,33 @@ class SourceOpener:
             frame = read_files(
                 self.spark,
                 paths,
-                base=_base(version, paths),
+                base=_partition_root(version, paths),
                 schema=copied.schema_ if copied else _known_schema(version),
                 options=copied.reader_options if copied else None,
             )
-            typed = _with_folder_types(frame.schema, version)
+            typed = _with_partition_types(frame.schema, version)
             if typed != frame.schema:
                 options = copied.reader_options if copied else None
-                frame = read_files(self.spark, paths, base=_base(version, paths), schema=typed, options=options)
+                frame = read_files(
+                    self.spark, paths, base=_partition_root(version, paths), schema=typed, options=options
+                )
         # What Spark wrote is of the types it names; only of days the files themselves must tell.
         written = copied is None and not any(column.type == "date" for column in version.columns)
         footers = [] if written else [parquet_footer(path) for path in paths]
-        alike = self._alike(copied, version.columns, footers)
+        alike = self._engine_safe_columns(copied, version.columns, footers)
         return OpenSource(name, version, paths, frame, position, alike, copied.reader_options if copied else {})
 
-    def _in_parts(
+    def _open_parts(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None
     ) -> OpenSource:
         """A version that shares files with another: those, and each file of rows that came, are read apart."""
-        shared = replace(version, files=tuple(_plain(file) for file in version.files if file.only is None))
-        came = [replace(version, files=(_plain(file),)) for file in version.files if file.only is not None]
-        opened = [self._of_files(name, shared, position, copied)] if shared.files else []
+        shared = replace(version, files=tuple(_unpatched_file(file) for file in version.files if file.only is None))
+        came = [replace(version, files=(_unpatched_file(file),)) for file in version.files if file.only is not None]
+        opened = [self._open_files(name, shared, position, copied)] if shared.files else []
         # A file of the user's own whose rows have rids of their own is read as the others are.
         opened += [
-            _with_folders(
-                self._of_files(name, each, position, copied if Path(each.files[0].path).is_absolute() else None)
+            _with_partition_values(
+                self._open_files(name, each, position, copied if Path(each.files[0].path).is_absolute() else None)
             )
             for each in came
         ]
@@ -326,16 +337,16 @@ class SourceOpener:
         paths = tuple(self._path(file) for file in version.files)
         return OpenSource(name, version, paths, parts[0].frame, position, alike, {}, parts, self.folder.home.absolute)
 
-    def _alike(
+    def _engine_safe_columns(
         self, source: SourceSpec | None, columns: Sequence[VersionColumn], footers: Sequence[Footer]
     ) -> frozenset[str]:
         options = {name.lower(): value for name, value in (source.reader_options if source else {}).items()}
         modes = [options.get("datetimerebasemode", ""), *(self.spark.conf.get(key) for key in REBASE)]
         rebased = any(str(mode).upper() == "LEGACY" for mode in modes)
-        return frozenset(each.name for each in columns if read_alike(each, footers, rebased=rebased))
+        return frozenset(each.name for each in columns if is_read_alike(each, footers, rebased=rebased))
 
 
-def _with_folder_types(schema: StructType, version: Version) -> StructType:
+def _with_partition_types(schema: StructType, version: Version) -> StructType:
     """The schema with the types that columns of folders had to the run: Spark guesses them from the names of the
     folders that it is given, which may be other ones by now."""
     types = {each.partition.lower(): each.type for each in version.columns if each.partition is not None}
@@ -354,10 +365,10 @@ def _known_schema(version: Version) -> str | None:
     stored = [each for each in version.columns if each.stored is not None]
     if version.kind == "source" or not stored or any("more fields" in each.type for each in stored):
         return None
-    return ", ".join(f"{quoted(str(each.stored))} {each.type}" for each in stored)
+    return ", ".join(f"{quote_identifier(str(each.stored))} {each.type}" for each in stored)
 
 
-def _with_folders(part: OpenSource) -> OpenSource:
+def _with_partition_values(part: OpenSource) -> OpenSource:
     """Rows that came lie in no folders: what those would say of them is written into the catalog."""
     frame, (file,) = part.frame, part.version.files
     for column in part.version.columns:
@@ -366,11 +377,11 @@ def _with_folders(part: OpenSource) -> OpenSource:
     return replace(part, frame=frame)
 
 
-def _plain(file: VersionFile) -> VersionFile:
+def _unpatched_file(file: VersionFile) -> VersionFile:
     return replace(file, without=None, only=None, left_out=0, top=None)
 
 
-def _base(version: Version, paths: Sequence[str]) -> str | None:
+def _partition_root(version: Version, paths: Sequence[str]) -> str | None:
     """The folder above the partition folders of a copy; None where there are none."""
     partitions = version.files[0].partitions if version.files else {}
     if not all(f"{name}=" in paths[0] for name in partitions):
@@ -420,26 +431,26 @@ def _files(
     return tuple(files)
 
 
-def _origins(states: Sequence[FileState], rows: Sequence[int]) -> tuple[Origin, ...]:
+def _origins(states: Sequence[FileState], rows: Sequence[int]) -> tuple[OriginalFile, ...]:
     """The original files of a snapshot; `rows` are the records that Spark read from each."""
     bases = accumulate(rows, initial=0)
     return tuple(
-        Origin(state.path, state.size, state.mtime_ns, state.fingerprint, count, base, state.real)
+        OriginalFile(state.path, state.size, state.mtime_ns, state.fingerprint, count, base, state.real)
         for state, count, base in zip(states, rows, bases, strict=False)
     )
 
 
-def _reading(source: SourceSpec) -> dict[str, str]:
+def _reader_settings(source: SourceSpec) -> dict[str, str]:
     options = {name.lower(): value for name, value in source.reader_options.items()}
     return {**options, "format": str(source.file_format)}
 
 
-def _renamed(columns: Sequence[VersionColumn], source: SourceSpec) -> tuple[VersionColumn, ...]:
+def _rename_columns(columns: Sequence[VersionColumn], source: SourceSpec) -> tuple[VersionColumn, ...]:
     """The columns under the user's names. SourceError where there is none to rename, or two get one name."""
-    schema = renamed([Column(column.name) for column in columns], source.rename)
+    schema = apply_renames([Column(column.name) for column in columns], source.rename)
     return tuple(replace(column, name=name) for column, name in zip(columns, schema.names, strict=True))
 
 
-def _placed(problem: Problem, name: str, position: Position | None) -> Problem:
+def _locate_problem(problem: Problem, name: str, position: Position | None) -> Problem:
     told = problem.message if f"'{name}'" in problem.message else f"source '{name}': {problem.message}"
     return replace(problem, message=told, position=problem.position or position)

@@ -17,12 +17,12 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
 
 from lineage_service.capture.handles import Space, group_space, window_space
-from lineage_service.capture.instrument import Instrumented
-from lineage_service.capture.workload import Declared
+from lineage_service.capture.instrument import InstrumentedNode
+from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.progress import Stages, silent
-from lineage_service.spark.columns import Names, col, no_id, with_nullability
+from lineage_service.spark.columns import CaptureColumnNames, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.scan import read_files, rows_with_rids, with_row_index
@@ -45,7 +45,7 @@ class Stage(Protocol):
     def salt(self) -> int:
         """What hashes of keys are salted with."""
 
-    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         """The same rows, computed once and read from there."""
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
@@ -54,20 +54,20 @@ class Stage(Protocol):
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
         """A lineage table that the rows written once under that label are: group, check and these handles."""
 
-    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+    def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         """Groups with the list of their members (column `group`), written once; read back with their id there."""
 
-    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
         """A window's rows with the bounds of what they read, written once in their order; read back with their
         positions (column `group`)."""
 
-    def carried(self, space: Space, dataset: str, handles: int) -> None:
+    def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
         """A lineage table that rides in the rows of a dataset, as a list in its first handle."""
 
-    def later(self, space: Space, members: Later, each: Instrumented) -> None:
+    def defer_table(self, space: Space, members: Later, each: InstrumentedNode) -> None:
         """A lineage table that is not written now. `members` gives it, from the rows of the dataset that carries it."""
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         """A dataset's rows, kept; readers see them with their rid as the one handle."""
 
     def cancel(self) -> None:
@@ -80,7 +80,7 @@ class Rehearsal:
     What it has built above nothing but sources is what the real thing would build, and is handed on to it.
     """
 
-    def __init__(self, names: Names, salt: int) -> None:
+    def __init__(self, names: CaptureColumnNames, salt: int) -> None:
         self.names = names
         self.salt = salt
         self.writes: list[str] = []  # what the real thing will write
@@ -88,7 +88,7 @@ class Rehearsal:
         self._left: dict[str, list[Callable[[Stage], None]]] = {}
         self._here = threading.local()  # nodes are lowered side by side, each in one thread
 
-    def built(self, each: Instrumented, relation: Relation) -> None:
+    def record_node(self, each: InstrumentedNode, relation: Relation) -> None:
         """Takes note of a node's rows, as they are before they are written as a dataset or a copy."""
         wrote, self._here.wrote = getattr(self._here, "wrote", False), False
         left, self._here.left = getattr(self._here, "left", []), []
@@ -97,13 +97,13 @@ class Rehearsal:
             self._built[each.node.id] = relation
             self._left[each.node.id] = left
 
-    def again(self, each: Instrumented, stage: Stage) -> Relation | None:
+    def replay_node(self, each: InstrumentedNode, stage: Stage) -> Relation | None:
         """A node's rows as they were built, what it leaves for later left with the stage; None where it was not so."""
         for leave in self._left.get(each.node.id, ()):
             leave(stage)
         return self._built.get(each.node.id)
 
-    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         self._here.wrote = True
         self.writes.append(label)
         _refuse_unwritable(frame.schema, label, position)  # asking also makes a remote session analyse
@@ -117,27 +117,27 @@ class Rehearsal:
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
         """Written already."""
 
-    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+    def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         _ = space, handles
-        written = self.once(f"{each.node.id}:groups", rows, each.node.position)
+        written = self.write_once(f"{each.node.id}:groups", rows, each.node.position)
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
-    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
         _ = handles
         self._here.wrote = True
-        written = rows if each.is_dataset else self.once(f"{each.node.id}:ordered", rows, each.node.position)
+        written = rows if each.is_dataset else self.write_once(f"{each.node.id}:ordered", rows, each.node.position)
         return written.withColumn(self.names.group, F.lit(0).cast("bigint"))
 
-    def carried(self, space: Space, dataset: str, handles: int) -> None:
-        self._leave(lambda stage: stage.carried(space, dataset, handles))
+    def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
+        self._leave(lambda stage: stage.note_carried_table(space, dataset, handles))
 
-    def later(self, space: Space, members: Later, each: Instrumented) -> None:
-        self._leave(lambda stage: stage.later(space, members, each))
+    def defer_table(self, space: Space, members: Later, each: InstrumentedNode) -> None:
+        self._leave(lambda stage: stage.defer_table(space, members, each))
 
     def _leave(self, leave: Callable[[Stage], None]) -> None:
         self._here.left = [*getattr(self._here, "left", []), leave]
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         self.writes.append(each.node.step)
         _refuse_unwritable(relation.frame.schema, each.node.step, each.node.position)
         columns = [col(name) for name in relation.columns]
@@ -149,7 +149,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Failing:
+class FailingRows:
     """Rows that fail checks of a step: how many handles each carries, the step's own."""
 
     step: str
@@ -157,34 +157,34 @@ class Failing:
 
 
 @dataclass
-class Writing:
+class RunWriter:
     """Writes below the run's folder and remembers what it wrote, and what is left for later."""
 
     spark: SparkSession
-    names: Names
+    names: CaptureColumnNames
     folder: RunFolder
     versions: dict[str, Version] = field(default_factory=dict)
     tables: dict[Space, TableRows] = field(default_factory=dict)
     pending: dict[Space, Later] = field(default_factory=dict)
     stages: Stages = field(default_factory=lambda: Stages(silent))
-    failed: dict[str, Failing] = field(default_factory=dict)
+    failed: dict[str, FailingRows] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     relations: dict[str, Relation] = field(default_factory=dict)
     sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
     keeps_windows: bool = True  # whether datasets are written as they are computed, all rows of them
     _copies: dict[str, Path] = field(default_factory=dict)
-    _written: dict[str, tuple[Instrumented, Relation]] = field(default_factory=dict)
+    _written: dict[str, tuple[InstrumentedNode, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
-    def once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
-        self._copies[label] = folder = self._fresh(label)
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        self._copies[label] = folder = self._new_folder(label)
         self.rows[label] = self._write(frame, folder, f"rows of step '{label.partition(':')[0]}'", position)
         files = [str(path) for path in parquet_files(folder)]
         return with_nullability(read_files(self.spark, files, schema=frame.schema), frame.schema)
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
-        folder, rows = self._fresh(space), frame()
+        folder, rows = self._new_folder(space), frame()
         self._write(rows, folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
         check = self.names.check if self.names.check in rows.columns else None
         handles = [name for name in rows.columns if name not in (self.names.group, check)]
@@ -194,9 +194,9 @@ class Writing:
         files = self._files(self._copies[label])
         self.tables[space] = TableRows("files", files, self.names.group, tuple(handles), self.names.check, where)
 
-    def groups(self, each: Instrumented, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+    def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         label = f"{each.node.id}:groups"
-        folder = self._fresh(label)
+        folder = self._new_folder(label)
         self._write(rows, folder, f"groups of step '{each.node.step}'", each.node.position)
         nested = self.names.group
         self.tables[space] = TableRows(
@@ -208,11 +208,11 @@ class Writing:
         frame = read_files(self.spark, paths, schema=rows.schema)
         return with_nullability(rows_with_rids(frame, version, paths, nested), rows.drop(nested).schema)
 
-    def ordered(self, each: Instrumented, rows: DataFrame, handles: int) -> DataFrame:
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
         # A task writes its rows as the window gives them: one partition after the other, each in its order.
         order, window = group_space(each.node.id), window_space(each.node.id)
         members = TableRows("files", (), None, tuple(self.names.handles(handles)))
-        bounds = tuple(name for index in range(frames_of(each)) for name in self.names.bounds(index))
+        bounds = tuple(name for index in range(count_frames(each)) for name in self.names.bounds(index))
         frames = TableRows("files", (), None, bounds, framed=True)
         if self.keeps_windows and each.is_dataset:
             # The rows are the dataset's own: positions are its row ids, and the bounds are written with it.
@@ -220,7 +220,7 @@ class Writing:
             self.tables[order] = replace(members, within=step)
             self.tables[window] = replace(frames, within=step, carrier=step)
             return rows.withColumn(self.names.group, no_id())
-        folder = self._fresh(f"{each.node.id}:ordered")
+        folder = self._new_folder(f"{each.node.id}:ordered")
         self.rows[each.node.id] = self._write(rows, folder, f"rows of step '{each.node.step}'", each.node.position)
         files = self._files(folder)
         self.tables[order], self.tables[window] = replace(members, files=files), replace(frames, files=files)
@@ -233,46 +233,46 @@ class Writing:
         frame = read_files(self.spark, paths, schema=rows.schema)
         return with_nullability(rows_with_rids(frame, version, paths, self.names.group), rows.schema)
 
-    def carried(self, space: Space, dataset: str, handles: int) -> None:
+    def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
         columns = tuple(self.names.handles(handles))
         self.tables[space] = TableRows(
             "files", (), None, columns, nested=self.names.handle(0), carrier=dataset, within=dataset
         )
 
-    def later(self, space: Space, members: Later, each: Instrumented) -> None:
+    def defer_table(self, space: Space, members: Later, each: InstrumentedNode) -> None:
         assert each.choice is not None
         kind: Kind = "lazy" if each.choice.strategy == "lazy" else "direct" if each.is_direct else "later"
         direct = each.direct if each.is_direct else None
         self.tables[space] = TableRows(kind, carrier=each.carrier if direct else None, direct=direct)
         self.pending[space] = members
 
-    def captured_later(self, space: Space) -> None:
+    def capture_deferred(self, space: Space) -> None:
         """Reads again what was left for later, and writes it as a table."""
         rows, members = self.tables[space], self.pending[space]
-        dataset = self.written(rows.carrier).frame if rows.carrier is not None else None
+        dataset = self.dataset_rows(rows.carrier).frame if rows.carrier is not None else None
         self.table(space, lambda: members(dataset), None)
         self.tables[space] = replace(self.tables[space], carrier=rows.carrier)
 
-    def side(self, question: Declared, columns: Sequence[str]) -> TableRows:
+    def write_question_rows(self, question: DeclaredQuestion, columns: Sequence[str]) -> TableRows:
         """Rows as a declared question sees them, written as a table of ids and values."""
-        from lineage_service.spark.side import side_rows
+        from lineage_service.spark.side import question_rows
 
         step = question.far[0].partition(":")[2]
-        relation = self.sources[step] if question.far[0].startswith("source:") else self.written(step)
-        folder, rows = self._fresh(f"side-{question.name}"), side_rows(question, relation, columns, self.names)
+        relation = self.sources[step] if question.far[0].startswith("source:") else self.dataset_rows(step)
+        folder, rows = self._new_folder(f"side-{question.name}"), question_rows(question, relation, columns, self.names)
         self._write(rows, folder, f"rows for '{question.name}'", None)
         values = [name for name in rows.columns if name != self.names.group]
         return TableRows("files", self._files(folder), self.names.group, tuple(values))
 
-    def dataset(self, each: Instrumented, relation: Relation) -> Relation:
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         step = each.node.step
         folder = self.folder.dataset(step)
         self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles)
         self.versions[step] = version_of_folder(folder, relation.schema_types(), self.folder)
         self._written[step] = (each, relation)
-        return self.written(step) if each.read else relation
+        return self.dataset_rows(step) if each.read else relation
 
-    def written(self, step: str) -> Relation:
+    def dataset_rows(self, step: str) -> Relation:
         """A dataset's rows as its readers see them; opened once somebody reads them."""
         if step not in self.relations:
             each, relation = self._written[step]
@@ -282,7 +282,7 @@ class Writing:
     def is_dataset(self, step: str) -> bool:
         return step in self.versions
 
-    def failing(self, name: str, step: str, relation: Relation, position: Position | None) -> DataFrame:
+    def write_failing_rows(self, name: str, step: str, relation: Relation, position: Position | None) -> DataFrame:
         """Rows that fail checks of a step, kept as a dataset; read back with the ids they are named by.
 
         Those are the step's own where it is a dataset, else their own.
@@ -294,7 +294,7 @@ class Writing:
         self._write(frame, folder, f"rows that fail checks of '{step}'", position, kept=relation.handles)
         version = version_of_folder(folder, relation.schema_types(), self.folder)
         self.versions[name] = version
-        self.failed[name] = Failing(step, relation.handles)
+        self.failed[name] = FailingRows(step, relation.handles)
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         written = read_files(self.spark, paths, schema=frame.schema)
         if relation.handles and self.is_dataset(step):
@@ -306,12 +306,12 @@ class Writing:
         with suppress(Exception):
             self.spark.interruptAll()
 
-    def _fresh(self, label: str) -> Path:
+    def _new_folder(self, label: str) -> Path:
         """A folder that is not there yet, also where an earlier try was cut short."""
-        paths = (self.folder.lineage / f"{number}-{self._safe(label)}" for number in self._numbers)
+        paths = (self.folder.lineage / f"{number}-{self._safe_label(label)}" for number in self._numbers)
         return next(path for path in paths if not path.exists())
 
-    def _safe(self, label: str) -> str:
+    def _safe_label(self, label: str) -> str:
         return re.sub(r"[^a-z0-9_]+", "-", label)
 
     def _files(self, folder: Path) -> tuple[str, ...]:
@@ -331,13 +331,13 @@ class Writing:
         return rows
 
 
-def frames_of(each: Instrumented) -> int:
+def count_frames(each: InstrumentedNode) -> int:
     """How many intervals a window's rows have bounds of."""
     return next(table.frames for table in each.tables if table.frames)
 
 
 def dataset_relation(
-    each: Instrumented, relation: Relation, version: Version, folder: RunFolder, names: Names
+    each: InstrumentedNode, relation: Relation, version: Version, folder: RunFolder, names: CaptureColumnNames
 ) -> Relation:
     """A dataset's rows as its readers see them, read from its files; `relation` is what was written."""
     if version.is_patched:
@@ -354,7 +354,7 @@ def dataset_relation(
 
 
 def _patched_relation(
-    each: Instrumented, relation: Relation, version: Version, folder: RunFolder, names: Names
+    each: InstrumentedNode, relation: Relation, version: Version, folder: RunFolder, names: CaptureColumnNames
 ) -> Relation:
     """A dataset that a refresh has made shares files with the one before; what order it had is not kept."""
     from lineage_service.spark.sources import SourceOpener
@@ -371,7 +371,7 @@ def _no_version(name: str) -> Version:
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:
     """WorkflowError before the run for a column that Parquet cannot hold: its rows could not be written once."""
     for each in schema.fields:
-        reason = unwritable(each.dataType)
+        reason = unwritable_reason(each.dataType)
         if reason:
             step = label.partition(":")[0]
             raise WorkflowError(
@@ -383,18 +383,18 @@ def _refuse_unwritable(schema: StructType, label: str, position: Position | None
             )
 
 
-def unwritable(kind: DataType) -> str | None:
+def unwritable_reason(kind: DataType) -> str | None:
     if isinstance(kind, CalendarIntervalType):
         return "a calendar interval has no Parquet type"
     if isinstance(kind, ArrayType):
-        return unwritable(kind.elementType)
+        return unwritable_reason(kind.elementType)
     if isinstance(kind, MapType):
-        return unwritable(kind.keyType) or unwritable(kind.valueType)
+        return unwritable_reason(kind.keyType) or unwritable_reason(kind.valueType)
     if isinstance(kind, StructType):
         names = [each.name.lower() for each in kind.fields]
         if not names:
             return "a struct without fields has no Parquet type"
         if len(set(names)) < len(names):
             return "a struct has two fields whose names differ in case only"
-        return next((reason for each in kind.fields if (reason := unwritable(each.dataType))), None)
+        return next((reason for each in kind.fields if (reason := unwritable_reason(each.dataType))), None)
     return None

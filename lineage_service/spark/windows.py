@@ -13,16 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.window_reads import Interval, Point, window_reads
-from lineage_service.plan.expressions import SortKey, over_window, quoted, with_stars_expanded
+from lineage_service.plan.expressions import SortKey, add_over_clauses, quote_identifier, with_stars_expanded
 from lineage_service.plan.nodes import Window
-from lineage_service.spark.columns import Names, col
+from lineage_service.spark.columns import CaptureColumnNames, col
 from lineage_service.spark.relation import Relation
 
 SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 
 
-def window_spec(node: Window, below: Relation, names: Names) -> tuple[str, Relation]:
+def window_spec(node: Window, below: Relation, names: CaptureColumnNames) -> tuple[str, Relation]:
     """PARTITION BY and ORDER BY of a step, and the input that they are over.
 
     Keys that may have another value when evaluated again, as `rand()`, become columns of it: Spark would evaluate them
@@ -34,9 +34,9 @@ def window_spec(node: Window, below: Relation, names: Names) -> tuple[str, Relat
         text = with_stars_expanded(key.expression, below.columns)
         if not key.expression.repeatable:
             columns.append(F.expr(text).alias(names.key(index)))
-            text = quoted(names.key(index))
+            text = quote_identifier(names.key(index))
         keys.append(text + _direction(key))
-    partition, order = ", ".join(quoted(name) for name in node.partition_by), ", ".join(keys)
+    partition, order = ", ".join(quote_identifier(name) for name in node.partition_by), ", ".join(keys)
     parts = (f"PARTITION BY {partition}" if partition else "", f"ORDER BY {order}" if order else "")
     over = replace(below, frame=below.frame.select("*", *columns)) if columns else below
     return " ".join(part for part in parts if part), over
@@ -44,17 +44,17 @@ def window_spec(node: Window, below: Relation, names: Names) -> tuple[str, Relat
 
 def window_measures(node: Window, spec: str) -> dict[str, Column]:
     frame = node.frame.text if node.frame is not None else ""
-    return {named.name: F.expr(over_window(named.expression, spec, frame)) for named in node.measures}
+    return {named.name: F.expr(add_over_clauses(named.expression, spec, frame)) for named in node.measures}
 
 
-def measured(
-    node: Window, below: Relation, names: Names
+def measures_and_bounds(
+    node: Window, below: Relation, names: CaptureColumnNames
 ) -> tuple[DataFrame, Mapping[str, Column], Mapping[str, Column]]:
     """The input with what is computed over it; the measures, and the bounds (as distances from the row, null where
     nothing is read) as columns over that."""
     spec, below = window_spec(node, below, names)
     intervals = window_reads(node)
-    counts = _Counts(names, spec)
+    counts = _BoundColumns(names, spec)
     measures = window_measures(node, spec)
     # Under names of our own: a measure may be called like a column that the order reads.
     computed = {names.measure(index): column for index, column in enumerate(measures.values())}
@@ -70,12 +70,12 @@ def measured(
     return frame, shown, distances
 
 
-class _Counts:
+class _BoundColumns:
     """Numbers that bounds are made of; only those that some bound needs are computed."""
 
-    def __init__(self, names: Names, spec: str) -> None:
+    def __init__(self, names: CaptureColumnNames, spec: str) -> None:
         self.names, self.spec = names, spec
-        self.row = quoted(names.row)
+        self.row = quote_identifier(names.row)
         self.second: dict[str, str] = {}  # over the row's number, so one operator later
         self._first = {names.row: f"count(1) OVER ({spec} {SO_FAR})"}
 
@@ -85,7 +85,7 @@ class _Counts:
     def bounds(self, each: Interval) -> tuple[str, str]:
         """The first and the last position in the partition, from 1 on."""
         if each.lo.call is not None:
-            return self._passed_over(each.lo.call.name, *each.lo.call.arguments)
+            return self._bounds_ignoring_nulls(each.lo.call.name, *each.lo.call.arguments)
         if each.lo.kind == "first_read":
             return self._over_frame("min", str(each.lo.text)), self._over_frame("max", str(each.lo.text))
         return self._lower(each.lo), self._upper(each.hi)
@@ -97,7 +97,7 @@ class _Counts:
             case "first_peer":
                 return self._rank()
             case _:
-                return f"greatest(1, {self._shifted(point)})"
+                return f"greatest(1, {self._offset_position(point)})"
 
     def _upper(self, point: Point) -> str:
         match point.kind:
@@ -108,17 +108,17 @@ class _Counts:
             case "before_peers":
                 return f"({self._rank()} - 1)"
             case _:
-                shifted = self._shifted(point)
+                shifted = self._offset_position(point)
                 return shifted if point.text is None and point.offset <= 0 else f"least({self._size()}, {shifted})"
 
-    def _shifted(self, point: Point) -> str:
+    def _offset_position(self, point: Point) -> str:
         offset = str(point.offset) if point.text is None else point.text
         return f"({self.row} + CAST({offset} AS BIGINT))"
 
-    def _passed_over(self, name: str, value: str, offset: str) -> tuple[str, str]:
+    def _bounds_ignoring_nulls(self, name: str, value: str, offset: str) -> tuple[str, str]:
         """From the row that is taken to the one beside this one; where none is found, all that were looked at."""
         taken = f"{name}(CASE WHEN ({value}) IS NOT NULL THEN {self.row} END, {offset}) IGNORE NULLS OVER ({self.spec})"
-        found = self._later(taken)
+        found = self._second_pass_column(taken)
         back = f"({offset}) > 0" if name == "lag" else f"({offset}) < 0"
         ahead = f"({offset}) < 0" if name == "lag" else f"({offset}) > 0"
         lower = f"CASE WHEN {back} THEN coalesce({found}, 1) ELSE {self.row} END"
@@ -126,15 +126,15 @@ class _Counts:
         return lower, upper
 
     def _over_frame(self, word: str, frame: str) -> str:
-        return self._later(f"{word}({self.row}) OVER ({self.spec} {frame})")
+        return self._second_pass_column(f"{word}({self.row}) OVER ({self.spec} {frame})")
 
-    def _later(self, text: str) -> str:
+    def _second_pass_column(self, text: str) -> str:
         for name, known in self.second.items():
             if known == text:
-                return quoted(name)
+                return quote_identifier(name)
         name = f"{self.names.prefix}read{len(self.second)}"
         self.second[name] = text
-        return quoted(name)
+        return quote_identifier(name)
 
     def _rank(self) -> str:
         return self._count("first_peer", f"rank() OVER ({self.spec})")
@@ -145,7 +145,7 @@ class _Counts:
     def _count(self, what: str, text: str) -> str:
         name = f"{self.names.prefix}{what}"
         self._first[name] = text
-        return quoted(name)
+        return quote_identifier(name)
 
 
 def _direction(key: SortKey) -> str:

@@ -27,7 +27,7 @@ def operator_of(step: StepJson) -> str:
     return str(step["op"])
 
 
-def what_it_does(step: StepJson) -> str:
+def describe_step(step: StepJson) -> str:
     """The operator and what it was told: `aggregate by city: revenue = sum(amount)`."""
     detail = _detail(step)
     return f"{operator_of(step)} {detail}" if detail else operator_of(step)
@@ -50,13 +50,13 @@ def _detail(step: StepJson) -> str:
             return f"on {step['on']}" if step.get("on") else ""
         case "window":
             by = f"by {', '.join(step['partition_by'])}" if step.get("partition_by") else "over everything"
-            order = f" ordered by {_listed(step['order_by'])}" if step.get("order_by") else ""
+            order = f" ordered by {_join_terms(step['order_by'])}" if step.get("order_by") else ""
             frame = f" {step['frame']}" if step.get("frame") else ""
             return f"{by}{order}{frame}: {_columns(step['measures'])}"
         case "sort":
-            return f"by {_listed(step['by'])}"
+            return f"by {_join_terms(step['by'])}"
         case "limit":
-            return f"{step['n']} by {_listed(step['by'])}" if step.get("by") else str(step["n"])
+            return f"{step['n']} by {_join_terms(step['by'])}" if step.get("by") else str(step["n"])
         case "explode":
             outer = ", also where it is empty" if step.get("outer") else ""
             return f"{step['column']} as {step.get('as') or step['column']}{outer}"
@@ -70,5 +70,5 @@ def _columns(columns: Mapping[str, str] | Sequence[str]) -> str:
     return ", ".join(columns)
 
 
-def _listed(terms: str | Sequence[str]) -> str:
+def _join_terms(terms: str | Sequence[str]) -> str:
     return terms if isinstance(terms, str) else ", ".join(terms)

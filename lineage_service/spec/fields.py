@@ -33,14 +33,14 @@ _VARIABLE_SCHEMA = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
 _COLUMNS_SCHEMA = {"type": "array", "items": _SCALAR_SCHEMA}
 
 
-class Closed(BaseModel):
+class ClosedModel(BaseModel):
     """Unknown keys are refused, and a made value never changes."""
 
     # Validators are built on first use: an import then costs a third, and most files use few of the steps.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-def refused(message: str) -> PydanticCustomError:
+def validation_error(message: str) -> PydanticCustomError:
     """A validator's refusal in our own words; `{}` in it are text."""
     return PydanticCustomError("refused", "{message}", {"message": message})
 
@@ -56,14 +56,14 @@ def as_text(value: Any) -> Any:
 
 def _not_blank(value: str) -> str:
     if not value.strip():
-        raise refused("is empty")
+        raise validation_error("is empty")
     return value
 
 
 def _not_reserved(value: str) -> str:
     # Spark's column names ignore case.
     if value.lower() == RESERVED:
-        raise refused(f"the column name '{RESERVED}' is reserved for row ids")
+        raise validation_error(f"the column name '{RESERVED}' is reserved for row ids")
     return value
 
 
@@ -88,7 +88,7 @@ def _as_date(value: Any) -> Any:
             return date.fromisoformat(value)
         except ValueError:
             pass
-    raise refused("needs a date such as 2031-12-31")
+    raise validation_error("needs a date such as 2031-12-31")
 
 
 def _form(value: Any) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lineage_service.errors import DamagedFile, Position, Problem, listed
+from lineage_service.errors import DamagedFile, Position, Problem, join_names
 from lineage_service.spec.environment import UsedEnvironment
-from lineage_service.spec.foreign_words import meant_key, meant_op
+from lineage_service.spec.foreign_words import hint_for_key, hint_for_op
 from lineage_service.spec.models import (
     STEP_TYPES,
     BrokenOutput,
@@ -28,8 +28,8 @@ from lineage_service.spec.names import check_names, step_inputs
 from lineage_service.spec.problems import Collector, add_problems
 from lineage_service.spec.reader_options import option_problems
 from lineage_service.spec.sources import SourceSpec
-from lineage_service.spec.variables import substituted, variable_values, warn_of_unused
-from lineage_service.spec.yaml_tree import Marks, SourceFloat, Tree, read_tree
+from lineage_service.spec.variables import substitute_variables, variable_values, warn_of_unused
+from lineage_service.spec.yaml_tree import SourceFloat, Tree, YamlPositions, read_tree
 
 # Stand in for required keys that are wrong, so that the rest of the file still becomes a spec.
 _STAND_INS: dict[str, Any] = {
@@ -59,7 +59,7 @@ class LoadedWorkflow:
 
     spec: WorkflowSpec
     path: Path
-    marks: Marks
+    marks: YamlPositions
     version: str
     variables: dict[str, str]
     problems: tuple[Problem, ...]
@@ -87,10 +87,10 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
     """
     tree = read_tree(Path(path), str(path))
     environment = UsedEnvironment()
-    loaded = _loaded(tree, Path(path), variables or {}, environment)
+    loaded = _load_tree(tree, Path(path), variables or {}, environment)
     if not environment.used or loaded.errors:
         return replace(loaded, environment=environment.used)
-    kept = _loaded(tree, Path(path), variables or {}, UsedEnvironment(marked=True))
+    kept = _load_tree(tree, Path(path), variables or {}, UsedEnvironment(marked=True))
     problems = loaded.problems
     if kept.errors:  # a number, or one of several words
         problems = tuple(
@@ -104,17 +104,17 @@ def load_workflow(path: str | Path, variables: Mapping[str, str] | None = None) 
     return replace(loaded, environment=environment.used, kept=kept, problems=problems)
 
 
-def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: UsedEnvironment) -> LoadedWorkflow:
+def _load_tree(tree: Tree, path: Path, variables: Mapping[str, str], environment: UsedEnvironment) -> LoadedWorkflow:
     marks, found = tree.marks, Collector()
     found.extend(tree.problems)
     values = variable_values(tree.value.get("vars"), variables, marks, found, environment)
-    replaced = substituted(tree.value, values, marks, found, environment)
+    replaced = substitute_variables(tree.value, values, marks, found, environment)
     whole = replaced.tree
     parts: dict[str, Any] = {}
     for key, part in (("sources", _sources), ("steps", _steps), ("outputs", _outputs)):
         if isinstance(whole.get(key), list if key == "steps" else dict):
             parts[key] = part(whole[key], marks, found)
-    spec = _whole(whole, parts, marks, found)
+    spec = _assemble_spec(whole, parts, marks, found)
     check_names(whole, marks, found)
     if not found.has_errors:
         warn_of_unused(tree.value, values, marks, found)
@@ -129,13 +129,13 @@ def _loaded(tree: Tree, path: Path, variables: Mapping[str, str], environment: U
     )
 
 
-def loaded_again(content: str, told_as: str) -> LoadedWorkflow:
+def load_recorded_workflow(content: str, told_as: str) -> LoadedWorkflow:
     """A workflow as a run has read it, from what the catalog holds of it; its places are all `told_as`."""
     try:
         spec = WorkflowSpec.model_validate_json(content)
     except ValidationError:
         raise DamagedFile(f"what the catalog holds of the workflow of {told_as} cannot be read") from None
-    return LoadedWorkflow(spec, Path(), Marks(told_as), "", {}, ())
+    return LoadedWorkflow(spec, Path(), YamlPositions(told_as), "", {}, ())
 
 
 def content_version(tree: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ def _canonical(node: Any) -> Any:
     return node.text if isinstance(node, SourceFloat) else node
 
 
-def _sources(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, SourceSpec | BrokenSource]:
+def _sources(raw: dict[str, Any], marks: YamlPositions, found: Collector) -> dict[str, SourceSpec | BrokenSource]:
     sources: dict[str, SourceSpec | BrokenSource] = {}
     for name, value in raw.items():
         try:
@@ -171,7 +171,7 @@ def _sources(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, S
     return sources
 
 
-def _outputs(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, OutputSpec | BrokenOutput]:
+def _outputs(raw: dict[str, Any], marks: YamlPositions, found: Collector) -> dict[str, OutputSpec | BrokenOutput]:
     outputs: dict[str, OutputSpec | BrokenOutput] = {}
     for name, value in raw.items():
         # `totals:` alone means the defaults, and the step is the output's own where none is named.
@@ -185,11 +185,11 @@ def _outputs(raw: dict[str, Any], marks: Marks, found: Collector) -> dict[str, O
     return outputs
 
 
-def _steps(raw: list[Any], marks: Marks, found: Collector) -> tuple[Step | BrokenStep, ...]:
+def _steps(raw: list[Any], marks: YamlPositions, found: Collector) -> tuple[Step | BrokenStep, ...]:
     return tuple(_step(index, value, marks, found) for index, value in enumerate(raw))
 
 
-def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | BrokenStep:
+def _step(index: int, raw: Any, marks: YamlPositions, found: Collector) -> Step | BrokenStep:
     path = ("steps", index)
     name = raw.get("name") if isinstance(raw, dict) else None
     op = raw.get("op") if isinstance(raw, dict) else None
@@ -204,15 +204,15 @@ def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | Broken
         return broken
     if op is None:
         hint = next((f"write `op: {key}`, and its keys beside it" for key in raw if key in STEP_TYPES), None)
-        hint = hint or next((hint for key in raw if (hint := meant_key(str(key), "step"))), None)
-        found.add(f"{what} needs 'op'; ops: {listed(STEP_TYPES, 20)}", marks.at(*path), hint)
+        hint = hint or next((hint for key in raw if (hint := hint_for_key(str(key), "step"))), None)
+        found.add(f"{what} needs 'op'; ops: {join_names(STEP_TYPES, 20)}", marks.at(*path), hint)
         return broken
     if not isinstance(op, str):
-        found.add(f"'op' of {what} needs one of these words: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"))
+        found.add(f"'op' of {what} needs one of these words: {join_names(STEP_TYPES, 20)}", marks.at(*path, "op"))
         return broken
     if op not in STEP_TYPES:
-        hint = meant_op(op) or found.similar(op, STEP_TYPES)
-        found.add(f"unknown op '{op}' in {what}; ops: {listed(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
+        hint = hint_for_op(op) or found.similar_name_hint(op, STEP_TYPES)
+        found.add(f"unknown op '{op}' in {what}; ops: {join_names(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)
         return broken
     model = STEP_TYPES[op]
     try:
@@ -222,7 +222,9 @@ def _step(index: int, raw: Any, marks: Marks, found: Collector) -> Step | Broken
         return broken
 
 
-def _whole(whole: Mapping[str, Any], parts: Mapping[str, Any], marks: Marks, found: Collector) -> WorkflowSpec:
+def _assemble_spec(
+    whole: Mapping[str, Any], parts: Mapping[str, Any], marks: YamlPositions, found: Collector
+) -> WorkflowSpec:
     """The spec of all parts; keys that are wrong at the top are replaced by defaults or stand-ins."""
     data = {**whole, **parts}
     try:

@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from lineage_service.spec.described import INPUT_KEYS
 from lineage_service.spec.fields import (
-    Closed,
+    ClosedModel,
     Columns,
     Count,
     Expressions,
@@ -25,7 +25,7 @@ from lineage_service.spec.fields import (
     Text,
     Texts,
     as_text,
-    refused,
+    validation_error,
 )
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.sources import LegalHold, SourceSpec
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-class CheckSpec(Closed):
+class CheckSpec(ClosedModel):
     """A statement about the rows of a step or output, checked while it runs; exactly one of the first three."""
 
     not_null: OneOrMore | None = Field(None, description="A column, or a list of them, that is never null")
@@ -80,13 +80,13 @@ class CheckSpec(Closed):
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if sum(kind is not None for kind in (self.not_null, self.unique, self.where)) != 1:
-            raise refused("needs exactly one of 'not_null', 'unique', 'where'")
+            raise validation_error("needs exactly one of 'not_null', 'unique', 'where'")
         if () in (self.not_null, self.unique):
-            raise refused("needs at least one column")
+            raise validation_error("needs at least one column")
         return self
 
 
-class StepBase(Closed):
+class StepBase(ClosedModel):
     """What every step has."""
 
     name: Name = Field(description="The step's name: [a-z][a-z0-9_]*, not that of a source or another step")
@@ -124,9 +124,9 @@ class ProjectStep(OneInput):
 
     @field_validator("columns")
     @classmethod
-    def _some(cls, columns: Any) -> Any:
+    def _require_columns(cls, columns: Any) -> Any:
         if not columns:
-            raise refused("needs at least one column")
+            raise validation_error("needs at least one column")
         return columns
 
 
@@ -148,11 +148,11 @@ class AggregateStep(OneInput):
     )
 
     @model_validator(mode="after")
-    def _some(self) -> Self:
+    def _require_keys_or_measures(self) -> Self:
         if not self.by and not self.measures:
-            raise refused("needs 'by' or 'measures'")
+            raise validation_error("needs 'by' or 'measures'")
         if isinstance(self.by, dict) and (twice := set(self.by) & set(self.measures)):
-            raise refused(f"'{min(twice)}' is both in 'by' and in 'measures'")
+            raise validation_error(f"'{min(twice)}' is both in 'by' and in 'measures'")
         return self
 
 
@@ -171,14 +171,14 @@ class JoinStep(TwoInputs):
     how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"] = Field("inner", description="Join type")
 
     @model_validator(mode="after")
-    def _condition(self) -> Self:
+    def _check_join_condition(self) -> Self:
         given = (self.on is not None) + (self.using is not None)
         if self.how == "cross" and given:
-            raise refused("a cross join has neither 'on' nor 'using'")
+            raise validation_error("a cross join has neither 'on' nor 'using'")
         if self.how != "cross" and given != 1:
-            raise refused("needs exactly one of 'on', 'using'" + ("" if given else ", or 'how: cross'"))
+            raise validation_error("needs exactly one of 'on', 'using'" + ("" if given else ", or 'how: cross'"))
         if self.using == ():
-            raise refused("'using' needs at least one column")
+            raise validation_error("'using' needs at least one column")
         return self
 
 
@@ -247,7 +247,7 @@ class ExplodeStep(OneInput):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_name(cls, data: Any) -> Any:
+    def _default_alias(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("as") is None and isinstance(as_text(data.get("column")), str):
             return {**data, "as": data["column"]}
         return data
@@ -271,7 +271,7 @@ Step = (
 STEP_TYPES: dict[str, type[Step]] = {get_args(t.model_fields["op"].annotation)[0]: t for t in get_args(Step)}
 
 
-class OutputSpec(Closed):
+class OutputSpec(ClosedModel):
     """A step whose rows are kept as a dataset, and perhaps published."""
 
     step: Ref = Field("", description="The step; by default the one called like the output")
@@ -286,15 +286,15 @@ class OutputSpec(Closed):
     keep: KeepSpec | None = Field(None, description="With on_erasure: keep, the ground and the smallest group")
 
     @model_validator(mode="after")
-    def _kept_on_a_ground(self) -> Self:
+    def _require_ground_for_keep(self) -> Self:
         if self.on_erasure == "keep" and self.keep is None:
-            raise refused("'on_erasure: keep' needs 'keep' with 'ground' and 'min_group'")
+            raise validation_error("'on_erasure: keep' needs 'keep' with 'ground' and 'min_group'")
         if self.on_erasure != "keep" and self.keep is not None:
-            raise refused("'keep' goes with 'on_erasure: keep'")
+            raise validation_error("'keep' goes with 'on_erasure: keep'")
         return self
 
 
-class WorkloadQuery(Closed):
+class WorkloadQuery(ClosedModel):
     """A question declared ahead, so that capture can prepare for it and prune the rest."""
 
     name: Name = Field(description="The query's name")
@@ -309,24 +309,26 @@ class WorkloadQuery(Closed):
     semantics: Literal["which", "why", "how"] = Field("which", description="Semantics of a backward query")
 
     @model_validator(mode="after")
-    def _direction(self) -> Self:
+    def _check_combination_of_keys(self) -> Self:
         if (self.backward is None) == (self.forward is None):
-            raise refused("needs exactly one of 'backward', 'forward'")
+            raise validation_error("needs exactly one of 'backward', 'forward'")
         if self.forward is not None and self.semantics != "which":
-            raise refused(f"'semantics: {self.semantics}' goes with 'backward'")
+            raise validation_error(f"'semantics: {self.semantics}' goes with 'backward'")
         if self.by and not self.measures:
-            raise refused("'by' needs 'measures'")
+            raise validation_error("'by' needs 'measures'")
         rows, groups = self.parameters or self.columns, bool(self.measures)
         if groups and self.columns:
-            raise refused("'columns' are of rows; 'by' and 'measures' give groups")
+            raise validation_error("'columns' are of rows; 'by' and 'measures' give groups")
         if self.semantics != "which" and (rows or groups or self.where is not None):
-            raise refused(f"'semantics: {self.semantics}' stands without where, parameters, columns, by and measures")
+            raise validation_error(
+                f"'semantics: {self.semantics}' stands without where, parameters, columns, by and measures"
+            )
         if len(self.to) > 1 and (rows or groups or self.where is not None):
-            raise refused("where, parameters, columns, by and measures need one dataset in 'to'")
+            raise validation_error("where, parameters, columns, by and measures need one dataset in 'to'")
         return self
 
 
-class LineageSpec(Closed):
+class LineageSpec(ClosedModel):
     """How lineage is captured, and for what."""
 
     capture: Literal["auto", "inject", "defer", "stage", "lazy", "off"] = Field(
@@ -367,7 +369,7 @@ _STEPS = "What is done, in any order: at least one"
 _OUTPUTS = "What is kept and perhaps published, by name: at least one"
 
 
-class WorkflowKeys(Closed):
+class WorkflowKeys(ClosedModel):
     """The keys of a workflow file. Sources, steps and outputs are taken as they are: each was checked by itself."""
 
     version: Literal[1] = Field(description="The version of this file format")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from lineage_service.errors import listed
+from lineage_service.errors import join_names
 from lineage_service.spec.described import INPUT_KEYS
 from lineage_service.spec.models import STEP_TYPES
 from lineage_service.spec.problems import Collector
-from lineage_service.spec.yaml_tree import Marks
+from lineage_service.spec.yaml_tree import YamlPositions
 
 MOST_DEPTH = 250  # steps that follow each other
 TOO_DEEP = f"is behind more than {MOST_DEPTH} steps that follow each other"
@@ -24,9 +24,9 @@ RESERVED = ("all",)  # names that datasets cannot have
 Reference = tuple[str, tuple[str | int, ...]]  # a name, and the path of the place that mentions it
 
 
-def check_names(tree: Mapping[str, Any], marks: Marks, found: Collector) -> None:
+def check_names(tree: Mapping[str, Any], marks: YamlPositions, found: Collector) -> None:
     """Adds every problem of names that needs no schema."""
-    Names(tree, marks, found).check()
+    NameChecker(tree, marks, found).check()
 
 
 def step_inputs(step: Any, path: tuple[str | int, ...] = ()) -> Iterator[Reference]:
@@ -50,10 +50,10 @@ def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[Reference]:
                 yield entry, (*path, index)
 
 
-class Names:
+class NameChecker:
     """The names of one file, and the passes over them."""
 
-    def __init__(self, tree: Mapping[str, Any], marks: Marks, found: Collector) -> None:
+    def __init__(self, tree: Mapping[str, Any], marks: YamlPositions, found: Collector) -> None:
         self.marks = marks
         self.found = found
         self.sources: dict[str, Any] = _mapping(tree.get("sources"))
@@ -128,7 +128,7 @@ class Names:
         for index, step in enumerate(self.raw_steps):
             for name, path in step_inputs(step, ("steps", index)):
                 if name not in known:
-                    self._unknown("step or source", name, path, known, "sources and steps here")
+                    self._add_unknown_name("step or source", name, path, known, "sources and steps here")
 
     def _check_outputs(self) -> set[str]:
         read: set[str] = set()
@@ -139,9 +139,11 @@ class Names:
             at = ("outputs", name, "step") if isinstance(given, str) else ("outputs", name)
             if step in self.sources and step not in self.steps:
                 position = self.marks.at(*at) if at[-1] == "step" else self.marks.key(*at)
-                self.found.add(f"output '{name}' names a source; outputs name steps: {listed(self.steps)}", position)
+                self.found.add(
+                    f"output '{name}' names a source; outputs name steps: {join_names(self.steps)}", position
+                )
             elif step not in self.steps and self.knows_steps:
-                self._unknown("step", step, at, self.steps, "steps here", key=at[-1] != "step")
+                self._add_unknown_name("step", step, at, self.steps, "steps here", key=at[-1] != "step")
             if name != step and (name in self.steps or name in self.sources):
                 kind = "step" if name in self.steps else "source"
                 self.found.add(f"output '{name}' has the name of another {kind}; it shows step '{step}'",
@@ -155,7 +157,7 @@ class Names:
                 self.found.add(f"keep names source '{name}'; sources are always kept, keep names steps",
                                self.marks.at(*path))  # fmt: skip
             elif name not in self.steps and self.knows_steps:
-                self._unknown("step", name, path, self.steps, "steps here")
+                self._add_unknown_name("step", name, path, self.steps, "steps here")
         return {name for name, _ in self.keep}
 
     def _check_workload(self) -> None:
@@ -185,9 +187,9 @@ class Names:
         kinds, known = datasets
         for name, at in _references(value, path):
             if name not in known:
-                message = f"{role} {kinds}, and '{name}' is none; {kinds} here: {listed(known)}"
+                message = f"{role} {kinds}, and '{name}' is none; {kinds} here: {join_names(known)}"
                 # A step that is not kept has no dataset, whatever is called nearly like it.
-                hint = f"add '{name}' to keep" if name in self.steps else self.found.similar(name, known)
+                hint = f"add '{name}' to keep" if name in self.steps else self.found.similar_name_hint(name, known)
                 self.found.add(message, self.marks.at(*at), hint)
 
     def _check_cycles(self) -> None:
@@ -220,12 +222,12 @@ class Names:
                 "split the workflow: the second part reads an output of the first",
             )
 
-    def _unknown(
+    def _add_unknown_name(
         self, kind: str, name: str, path: tuple[str | int, ...], known: Collection[str], listing: str, key: bool = False
     ) -> None:
         position = self.marks.key(*path) if key else self.marks.at(*path)
-        self.found.add(f"unknown {kind} '{name}'; {listing}: {listed(known)}", position,
-                       self.found.similar(name, known))  # fmt: skip
+        self.found.add(f"unknown {kind} '{name}'; {listing}: {join_names(known)}", position,
+                       self.found.similar_name_hint(name, known))  # fmt: skip
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lineage_service.spec.fields import Closed, Count, OneOrMore, Several, Text, Texts
+from lineage_service.spec.fields import ClosedModel, Count, OneOrMore, Several, Text, Texts
 
 
-class KeepSpec(Closed):
+class KeepSpec(ClosedModel):
     """On what ground an erasure keeps rows that include the erased among others, and how many others at least."""
 
     ground: Text = Field(description="The legal ground, e.g. Art. 89 GDPR: statistics")
     min_group: Several = Field(description="Rows of fewer persons than this are deleted; 2 or more")
 
 
-class PrivacySpec(Closed):
+class PrivacySpec(ClosedModel):
     """What access reports (GDPR Art. 15) and the record of processing (Art. 30) say of this workflow."""
 
     purpose: Text | None = Field(None, description="Why the data is processed")

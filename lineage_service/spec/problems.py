@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lineage_service.errors import Position, Problem, did_you_mean, listed
+from lineage_service.errors import Position, Problem, did_you_mean, join_names
 from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
-from lineage_service.spec.foreign_words import meant_key, meant_value
+from lineage_service.spec.foreign_words import hint_for_key, hint_for_value
 from lineage_service.spec.models import CheckSpec, LineageSpec, WorkloadQuery
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.sources import LegalHold
-from lineage_service.spec.yaml_tree import Marks
+from lineage_service.spec.yaml_tree import YamlPositions
 
 # The models inside others, by the key they are under.
 _NESTED: dict[str, type[BaseModel]] = {
@@ -84,7 +84,7 @@ class Collector:
     def has_errors(self) -> bool:
         return any(problem.severity == "error" for problem in self._problems)
 
-    def similar(self, name: str, existing: Collection[str]) -> str | None:
+    def similar_name_hint(self, name: str, existing: Collection[str]) -> str | None:
         """A "did you mean" hint, as long as the search for it stays cheap."""
         self._comparisons -= len(existing)
         return did_you_mean(name, existing) if self._comparisons >= 0 and len(name) <= 100 else None
@@ -108,7 +108,7 @@ def add_problems(
     model: type[BaseModel],
     what: str,
     path: tuple[str | int, ...],
-    marks: Marks,
+    marks: YamlPositions,
     found: Collector,
 ) -> None:
     """Every problem of one part of the file, which `what` names ("step 'x' (filter)") and `path` leads to."""
@@ -125,15 +125,15 @@ def add_problems(
         loc = tuple(part for part in parts if part not in (LIST_FORM, MAPPING_FORM))
         loc = (*loc, detail["loc"][-1]) if unknown else loc
         if detail["type"] == "missing":
-            found.add(f"{_described(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
+            found.add(f"{_location_text(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
         elif unknown:
             inner = _NESTED.get(_last_word(loc[:-1]), model)
             keys = keys_of(inner)
-            message = f"unknown key '{loc[-1]}' in {_described(loc[:-1], what)}; keys here: {listed(keys, 20)}"
-            hint = meant_key(str(loc[-1]), *_kinds(inner)) or found.similar(str(loc[-1]), keys)
+            message = f"unknown key '{loc[-1]}' in {_location_text(loc[:-1], what)}; keys here: {join_names(keys, 20)}"
+            hint = hint_for_key(str(loc[-1]), *_kinds(inner)) or found.similar_name_hint(str(loc[-1]), keys)
             found.add(message, marks.key(*path, *loc), hint)
         else:
-            message, hint = _in_words(detail, _described(loc, what), found)
+            message, hint = _message_and_hint(detail, _location_text(loc, what), found)
             found.add(message, marks.key(*path, *loc) if at_key else marks.at(*path, *loc), hint)
 
 
@@ -149,13 +149,13 @@ def _last_word(loc: tuple[str | int, ...]) -> str:
     return next((part for part in reversed(loc) if isinstance(part, str)), "")
 
 
-def _described(loc: tuple[str | int, ...], what: str) -> str:
+def _location_text(loc: tuple[str | int, ...], what: str) -> str:
     """The thing at a location, from the inside out: 'severity' of entry 1 of 'checks' of step 'x' (filter)."""
     parts = [f"entry {part + 1}" if isinstance(part, int) else f"'{part}'" for part in reversed(loc)]
     return " of ".join([*parts, what])
 
 
-def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, str | None]:
+def _message_and_hint(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, str | None]:
     """The message and hint for a value that is wrong."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     match kind:
@@ -165,51 +165,55 @@ def _in_words(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, 
             return f"{thing}{joint}{context['message']}", None
         case "literal_error":
             expected = [word.strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
-            hint = (meant_value(value, expected) or found.similar(value, expected)) if isinstance(value, str) else None
+            hint = (
+                (hint_for_value(value, expected) or found.similar_name_hint(value, expected))
+                if isinstance(value, str)
+                else None
+            )
             hint = "write it without quotes" if value in expected else hint
-            return f"{thing} is {_shown(value)}; it can be: {listed(expected)}", hint
+            return f"{thing} is {_value_text(value)}; it can be: {join_names(expected)}", hint
         case "string_pattern_mismatch" if context["pattern"] == NAME_PATTERN:
-            return f"{_shown(value)} is no name; {NAME_RULE}", None
+            return f"{_value_text(value)} is no name; {NAME_RULE}", None
         case "string_pattern_mismatch":
-            return f"{thing} is {_shown(value)}; it needs to be workflow.name", None
+            return f"{thing} is {_value_text(value)}; it needs to be workflow.name", None
         case "too_short":
             least = context["min_length"]
             return f"{thing} needs at least {'one entry' if least == 1 else f'{least} entries'}", None
         case "greater_than_equal":
-            return f"{thing} is {_shown(value)}; it needs to be {context['ge']} or more", None
+            return f"{thing} is {_value_text(value)}; it needs to be {context['ge']} or more", None
         case "less_than_equal":
-            return f"{thing} is {_shown(value)}; it needs to be {context['le']} or less", None
+            return f"{thing} is {_value_text(value)}; it needs to be {context['le']} or less", None
         case "tuple_type" if LIST_FORM in detail["loc"]:
-            return f"{thing} needs a list or a mapping, not {_shown(value)}", _as_list(value)
+            return f"{thing} needs a list or a mapping, not {_value_text(value)}", _list_hint(value)
         case "bool_type":
             hint = "YAML 1.2 knows only true and false" if isinstance(value, str) else None
-            return f"{thing} needs true or false, not {_shown(value)}", hint
+            return f"{thing} needs true or false, not {_value_text(value)}", hint
         case "tuple_type":
-            hint = _ENTRIES.get(_last_word(detail["loc"])) or _as_list(value)
-            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", hint
+            hint = _ENTRIES.get(_last_word(detail["loc"])) or _list_hint(value)
+            return f"{thing} needs {_NEEDED[kind]}, not {_value_text(value)}", hint
         case "string_type" if isinstance(value, list | tuple) and _last_word(detail["loc"]) == "on":
             return f"{thing} needs text, not a list", "columns of the same name on both sides: `using: [column, …]`"
         case "string_type" if isinstance(value, Mapping) and len(value) == 1 and _last_word(detail["loc"]) in _ORDERS:
             ((name, direction),) = value.items()
             return f"{thing} needs text, not a mapping", f"write '{name} {direction}'" if direction else None
         case _ if kind in _NEEDED:
-            return f"{thing} needs {_NEEDED[kind]}, not {_shown(value)}", _as_mapping(detail, thing)
+            return f"{thing} needs {_NEEDED[kind]}, not {_value_text(value)}", _mapping_hint(detail, thing)
         case _:
             return f"{thing} is wrong: {detail['msg']}", None
 
 
-def _as_list(value: Any) -> str | None:
+def _list_hint(value: Any) -> str | None:
     """How one word is written where a list is needed."""
     return f"write [{value}]" if isinstance(value, str) and re.fullmatch(r"\w{1,60}(, *\w{1,60}){,9}", value) else None
 
 
-def _as_mapping(detail: ErrorDetails, thing: str) -> str | None:
+def _mapping_hint(detail: ErrorDetails, thing: str) -> str | None:
     """How a name and what it stands for are written, where a mapping is needed."""
     value, word = detail["input"], _last_word(detail["loc"])
     if detail["type"] not in ("dict_type", "model_type", "model_attributes_type"):
         return None
     if isinstance(value, str) and not word and thing.startswith(("source ", "output ")):
-        return f"write {{path: {_shown(value)[1:-1]}}}"
+        return f"write {{path: {_value_text(value)[1:-1]}}}"
     if isinstance(value, str) and word == "checks":
         return _ENTRIES["checks"]
     if isinstance(value, list | tuple):
@@ -217,7 +221,7 @@ def _as_mapping(detail: ErrorDetails, thing: str) -> str | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lineage_service.errors import did_you_mean, listed
+from lineage_service.errors import did_you_mean, join_names
 from lineage_service.spec.sources import FileFormat, SourceSpec
 
 Kind = Literal["flag", "whole", "positive", "ratio", "character", "filled", "text"]
@@ -147,7 +147,7 @@ def option_problems(source: SourceSpec) -> Iterator[OptionProblem]:
             if problem is not None:
                 yield problem
         else:
-            yield _unknown(key, kind)
+            yield _unknown_option_problem(key, kind)
     if "columnnameofcorruptrecord" in seen and not _is_permissive(source.options):
         yield OptionProblem(
             seen["columnnameofcorruptrecord"], "a record that does not fit fails the run, so no column can hold it",
@@ -159,7 +159,7 @@ def _is_permissive(options: Mapping[str, str]) -> bool:
     return any(key.lower() == "mode" and value.upper() == "PERMISSIVE" for key, value in options.items())
 
 
-def _unknown(key: str, kind: FileFormat) -> OptionProblem:
+def _unknown_option_problem(key: str, kind: FileFormat) -> OptionProblem:
     refused = next((name for name in REFUSED if name.lower() == key.lower()), None)
     if refused is not None:
         reason, hint = REFUSED[refused]
@@ -174,13 +174,13 @@ def _unknown(key: str, kind: FileFormat) -> OptionProblem:
     others = [other for other in KNOWN if any(name.lower() == key.lower() for name in KNOWN[other])]
     by_lower = {name.lower(): name for name in KNOWN[kind]}
     hint = did_you_mean(key.lower(), by_lower)
-    similar = hint and hint.replace(*_spelled(hint, by_lower))
-    told = f"it is an option of {listed([other.upper() for other in others])} sources" if others else similar
-    message = f"unknown option '{key}' of a {kind.upper()} source; options: {listed(sorted(KNOWN[kind]), 40)}"
+    similar = hint and hint.replace(*_option_spelling(hint, by_lower))
+    told = f"it is an option of {join_names([other.upper() for other in others])} sources" if others else similar
+    message = f"unknown option '{key}' of a {kind.upper()} source; options: {join_names(sorted(KNOWN[kind]), 40)}"
     return OptionProblem(key, message, told, of_key=True)
 
 
-def _spelled(hint: str, by_lower: Mapping[str, str]) -> tuple[str, str]:
+def _option_spelling(hint: str, by_lower: Mapping[str, str]) -> tuple[str, str]:
     word = re.findall(r"'([^']*)'", hint)[0]
     return word, by_lower[word]
 
@@ -192,8 +192,8 @@ def _value_problem(key: str, name: str, takes: Kind | tuple[str, ...], value: st
         if name == "mode" and value.upper() == "DROPMALFORMED":
             return OptionProblem(key, _NO_DROPPING, _INSTEAD_OF_DROPPING)
         hint = did_you_mean(value.upper(), takes)
-        return OptionProblem(key, f"option '{key}' is '{value}'; it can be: {listed(takes)}", hint)
-    wrong = _wrong(takes, value)
+        return OptionProblem(key, f"option '{key}' is '{value}'; it can be: {join_names(takes)}", hint)
+    wrong = _value_requirement(takes, value)
     if wrong is None:
         return None
     needed, hint = wrong
@@ -204,7 +204,7 @@ _FLAGS = {"yes": "true", "y": "true", "on": "true", "1": "true", "no": "false", 
           "0": "false"}  # fmt: skip
 
 
-def _wrong(takes: Kind, value: str) -> tuple[str, str | None] | None:
+def _value_requirement(takes: Kind, value: str) -> tuple[str, str | None] | None:
     """What is needed instead of the value, and a hint; None where the value is right."""
     match takes:
         case "flag" if value.lower() not in ("true", "false"):

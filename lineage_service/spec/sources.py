@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from lineage_service.spec.fields import Closed, Day, Flag, NewColumn, OptionText, Text, Texts, refused
+from lineage_service.spec.fields import ClosedModel, Day, Flag, NewColumn, OptionText, Text, Texts, validation_error
 
 FileFormat = Literal["parquet", "csv", "json"]
 FORMATS = ", ".join(get_args(FileFormat))
@@ -26,14 +26,14 @@ _PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}\Z")
 
 
-class LegalHold(Closed):
+class LegalHold(ClosedModel):
     """Why an erasure must retain the rows of a source, and for how long."""
 
     ground: Text = Field(description="The legal ground, e.g. tax law")
     until: Day | None = Field(None, description="The last day of the hold; without it, it is open-ended")
 
 
-class SourceSpec(Closed):
+class SourceSpec(ClosedModel):
     """A dataset that the workflow reads: files, or another workflow's output."""
 
     path: Text | None = Field(
@@ -75,33 +75,33 @@ class SourceSpec(Closed):
 
     @field_validator("subject")
     @classmethod
-    def _kinds(cls, subject: dict[str, str]) -> dict[str, str]:
+    def _check_subject_kinds(cls, subject: dict[str, str]) -> dict[str, str]:
         for kind in subject:
             # --subject KIND=VALUE splits at the first =
             if "=" in kind or kind != kind.strip() or not kind:
-                raise refused(f"'{kind}' is no kind of subject: a kind is a word without '='")
+                raise validation_error(f"'{kind}' is no kind of subject: a kind is a word without '='")
         return subject
 
     @field_validator("rename")
     @classmethod
-    def _targets(cls, rename: dict[str, str]) -> dict[str, str]:
+    def _check_rename_targets(cls, rename: dict[str, str]) -> dict[str, str]:
         seen: set[str] = set()
         for target in rename.values():
             if target.lower() in seen:
-                raise refused(f"renames two columns to '{target}'")
+                raise validation_error(f"renames two columns to '{target}'")
             seen.add(target.lower())
         return rename
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _check_path_or_output(self) -> Self:
         if (self.path is None) == (self.output is None):
-            raise refused("needs exactly one of 'path', 'output'")
+            raise validation_error("needs exactly one of 'path', 'output'")
         if self.output is not None:
             for key in ("format", "options", "schema", "snapshot"):
                 if getattr(self, "schema_" if key == "schema" else key):
-                    raise refused(f"'{key}' goes with 'path'; another workflow's output has it already")
+                    raise validation_error(f"'{key}' goes with 'path'; another workflow's output has it already")
         elif self.file_format is None:
-            raise refused(f"the format of '{self.path}' cannot be inferred; give 'format': {FORMATS}")
+            raise validation_error(f"the format of '{self.path}' cannot be inferred; give 'format': {FORMATS}")
         return self
 
     @property

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lineage_service.errors import listed
+from lineage_service.errors import join_names
 from lineage_service.spec.fields import as_text
 from lineage_service.spec.problems import Collector
-from lineage_service.spec.yaml_tree import Marks
+from lineage_service.spec.yaml_tree import YamlPositions
 
 Path_ = tuple[str | int, ...]
 
@@ -24,7 +24,7 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)(?P<end>\}?)")
 def variable_values(
     declared: object,
     overrides: Mapping[str, str],
-    marks: Marks,
+    marks: YamlPositions,
     found: Collector,
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, str | None]:
@@ -47,16 +47,16 @@ def variable_values(
         elif not isinstance(default, str):
             values[name] = str(as_text(default))
         else:
-            values[name] = _substituted(default, None, marks, ("vars", name), found, environment)
+            values[name] = _substitute_in_text(default, None, marks, ("vars", name), found, environment)
     for name in overrides:
         if name not in values:
-            message = f"unknown variable '{name}' was given; variables here: {listed(values)}"
-            found.add(message, marks.key("vars"), found.similar(name, values))
+            message = f"unknown variable '{name}' was given; variables here: {join_names(values)}"
+            found.add(message, marks.key("vars"), found.similar_name_hint(name, values))
     return values
 
 
 @dataclass(frozen=True, slots=True)
-class Substituted:
+class Substitution:
     """A tree with its references replaced. `unresolved` are the paths of the strings where one could not be: they
     stand there as written, and nothing may be concluded from them."""
 
@@ -64,13 +64,13 @@ class Substituted:
     unresolved: frozenset[Path_]
 
 
-def substituted(
+def substitute_variables(
     tree: Mapping[str, Any],
     values: Mapping[str, str | None],
-    marks: Marks,
+    marks: YamlPositions,
     found: Collector,
     environment: Mapping[str, str] = os.environ,
-) -> Substituted:
+) -> Substitution:
     """The tree with references replaced in every string under sources, steps, outputs and lineage; keys stay."""
     unresolved: set[Path_] = set()
 
@@ -80,7 +80,7 @@ def substituted(
         if isinstance(node, list):
             return [walk(value, (*path, index)) for index, value in enumerate(node)]
         if isinstance(node, str) and "${" in node:
-            text = _substituted(node, values, marks, path, found, environment)
+            text = _substitute_in_text(node, values, marks, path, found, environment)
             if text is not None:
                 return text
             unresolved.add(path)
@@ -88,10 +88,10 @@ def substituted(
         return node
 
     replaced = {key: walk(value, (key,)) if key in SUBSTITUTED else value for key, value in tree.items()}
-    return Substituted(replaced, frozenset(unresolved))
+    return Substitution(replaced, frozenset(unresolved))
 
 
-def warn_of_unused(tree: Mapping[str, Any], values: Iterable[str], marks: Marks, found: Collector) -> None:
+def warn_of_unused(tree: Mapping[str, Any], values: Iterable[str], marks: YamlPositions, found: Collector) -> None:
     """A warning for each variable that no string mentions."""
     used: set[str] = set()
     pending = [tree.get(key) for key in SUBSTITUTED]
@@ -107,10 +107,10 @@ def warn_of_unused(tree: Mapping[str, Any], values: Iterable[str], marks: Marks,
             found.add(f"nobody uses variable '{name}'", marks.key("vars", name), hint, "warning")
 
 
-def _substituted(
+def _substitute_in_text(
     text: str,
     values: Mapping[str, str | None] | None,
-    marks: Marks,
+    marks: YamlPositions,
     path: Path_,
     found: Collector,
     environment: Mapping[str, str],
@@ -133,8 +133,10 @@ def _substituted(
         elif inner in values:
             return values[inner]  # None: its declaration has been blamed
         else:
-            message = f"unknown variable '{inner}'; variables here: {listed(values)}"
-            hint = found.similar(inner, values) or "write ${env:NAME} for the environment, $${ for a literal ${"
+            message = f"unknown variable '{inner}'; variables here: {join_names(values)}"
+            hint = (
+                found.similar_name_hint(inner, values) or "write ${env:NAME} for the environment, $${ for a literal ${"
+            )
             found.add(message, marks.at(*path), hint)
         return None
 

@@ -18,7 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
 
-from lineage_service.errors import NotFound, Position, Problem, WorkflowError, did_you_mean, listed
+from lineage_service.errors import NotFound, Position, Problem, WorkflowError, did_you_mean, join_names
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
@@ -50,7 +50,7 @@ class SourceFloat(float):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class YamlPositions:
     """Where the keys and values of a file are, by their path from the top, e.g. ("steps", 2, "where")."""
 
     file: str
@@ -77,7 +77,7 @@ class Tree:
     """A file as plain dict, list, str, int, float, bool and None; problems are those that leave it readable."""
 
     value: dict[str, Any]
-    marks: Marks
+    marks: YamlPositions
     problems: tuple[Problem, ...]
 
 
@@ -124,7 +124,7 @@ def parse_tree(text: str, shown: str) -> Tree:
     if root is None or (root.kind == "scalar" and root.plain and _NULL.match(root.text)):
         raise WorkflowError(Problem("the file is empty; a workflow needs a mapping with version, name, sources, "
                                     "steps and outputs", Position(shown, 1, 1)))  # fmt: skip
-    builder = _Builder(Marks(shown))
+    builder = _TreeBuilder(YamlPositions(shown))
     value = builder.build(root, ())
     if not isinstance(value, dict):
         kind = "a list" if isinstance(value, list) else "a single value"
@@ -204,7 +204,9 @@ class _Composer:
             target = self.anchors.get(event.anchor)
             if target is None:
                 hint = did_you_mean(event.anchor, list(self.anchors)[:100]) or _QUOTED.format("*")
-                self._stop(f"unknown alias '*{event.anchor}'; anchors before it: {listed(self.anchors)}", place, hint)
+                self._stop(
+                    f"unknown alias '*{event.anchor}'; anchors before it: {join_names(self.anchors)}", place, hint
+                )
             if target.open:
                 self._stop(f"alias '*{event.anchor}' stands inside the value it names", place)
             return _Node(kind, place, target=target)
@@ -289,10 +291,10 @@ _NODE_EVENTS = {
 }
 
 
-class _Builder:
+class _TreeBuilder:
     """Nodes -> plain Python and marks. Aliases are copied, so their nodes count against the same limit."""
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: YamlPositions) -> None:
         self.marks = marks
         self.problems: list[Problem] = []
         self.count = 0

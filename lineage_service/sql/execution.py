@@ -12,8 +12,8 @@ from lineage_service.errors import QuestionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.query.answer import Part
-    from lineage_service.query.session import Rows
+    from lineage_service.query.answer import AnswerPart
+    from lineage_service.query.session import RowStream
 
 MOST_ROWS = 1_000_000
 HINT = "--timeout allows more"
@@ -38,7 +38,7 @@ class Limits:
             raise QuestionError("a limit cannot be negative")
 
 
-def cut(rows: Rows, limits: Limits, most: int, part: Part, notes: list[str]) -> pa.RecordBatchReader:
+def limit_rows(rows: RowStream, limits: Limits, most: int, part: AnswerPart, notes: list[str]) -> pa.RecordBatchReader:
     """The first `most` rows; those that follow, up to the limit, are counted. `part` and `notes` then say what was cut
     off."""
     import pyarrow as pa
@@ -59,13 +59,13 @@ def cut(rows: Rows, limits: Limits, most: int, part: Part, notes: list[str]) -> 
         if told not in notes:
             notes.append(told)
 
-    names = apart(rows.schema.names)
+    names = unique_column_names(rows.schema.names)
     schema = pa.schema([each.with_name(name) for each, name in zip(rows.schema, names, strict=True)])
     renamed = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches())
     return pa.RecordBatchReader.from_batches(schema, renamed)
 
 
-def apart(names: Sequence[str]) -> list[str]:
+def unique_column_names(names: Sequence[str]) -> list[str]:
     """Columns of the same name are told apart as DuckDB does: x, x_1, x_2."""
     taken, found = {name.lower() for name in names}, list[str]()
     seen: set[str] = set()

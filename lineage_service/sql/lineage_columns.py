@@ -24,7 +24,7 @@ _JOINS = {"", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER"}
 
 
 @dataclass(frozen=True)
-class Ids:
+class IdColumn:
     """A column of ids: of which relation, under what name, and whether each value is a list."""
 
     relation: str
@@ -37,14 +37,14 @@ class Ids:
 
 
 @dataclass(frozen=True)
-class Captured:
+class QueryWithIds:
     """SQL of a question's columns and, behind them, columns of ids."""
 
     sql: str
-    ids: tuple[Ids, ...]
+    ids: tuple[IdColumn, ...]
 
 
-def captured(named: str, relations: Mapping[str, bool], columns: Iterable[str] = ()) -> Captured:
+def add_id_columns(named: str, relations: Mapping[str, bool], columns: Iterable[str] = ()) -> QueryWithIds:
     """The question over `relations` with ids; each says whether its rows have any. `columns` are names of theirs."""
     tree = parse_one(named)
     prefix, taken = "ids_", " ".join([named, *columns]).lower()
@@ -52,10 +52,10 @@ def captured(named: str, relations: Mapping[str, bool], columns: Iterable[str] =
         prefix += "_"
     capture = _Capture(relations, prefix)
     tree, ids = capture.query(tree, {})
-    return Captured(tree.sql(dialect="duckdb"), tuple(ids))
+    return QueryWithIds(tree.sql(dialect="duckdb"), tuple(ids))
 
 
-def _refused(reason: str, hint: str | None = None) -> QuestionError:
+def _unsaveable_error(reason: str, hint: str | None = None) -> QuestionError:
     return QuestionError(f"the query cannot be saved with exact lineage: {reason}", hint=hint)
 
 
@@ -67,19 +67,21 @@ class _Capture:
     used: dict[int, int] = field(default_factory=dict)
     tables: int = 0
 
-    def query(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+    def query(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[IdColumn]]:
         from sqlglot import exp
 
         for name in ("order", "limit", "offset"):
             if tree.args.get(name) and tree.args[name].find(exp.Query):
-                raise _refused("a subquery inside an expression", "write it as a join")
+                raise _unsaveable_error("a subquery inside an expression", "write it as a join")
         if clause := tree.args.get("with_"):
             if clause.args.get("recursive") and any(reads_itself(each) for each in clause.expressions):
-                raise _refused("a recursive query")
+                raise _unsaveable_error("a recursive query")
             common = dict(common)
             for each in clause.expressions:
                 if each.args.get("alias") and each.args["alias"].columns:
-                    raise _refused(f"common table '{each.alias}' renames its columns in its head", "rename them inside")
+                    raise _unsaveable_error(
+                        f"common table '{each.alias}' renames its columns in its head", "rename them inside"
+                    )
                 common[each.alias.lower()] = (each.this, dict(common))
             tree.set("with_", None)
         match tree:
@@ -92,60 +94,64 @@ class _Capture:
             case exp.Select():
                 return self._select(tree, common)
             case _:
-                raise _refused(f"{type(tree).__name__.lower()} as a query")
+                raise _unsaveable_error(f"{type(tree).__name__.lower()} as a query")
 
     # --- SELECT -----------------------------------------------------------------------------------------------
 
-    def _select(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+    def _select(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[IdColumn]]:
         from sqlglot import exp
 
         self._refuse(tree)
-        ids: list[Ids] = []
+        ids: list[IdColumn] = []
         if source := tree.args.get("from_"):
             source.set("this", self._table(source.this, common, ids))
         for join in tree.args.get("joins") or []:
             kind, side, method = (str(join.args.get(name) or "").upper() for name in ("kind", "side", "method"))
             if kind not in _JOINS or side not in _JOINS or method not in ("", "NATURAL"):
-                raise _refused(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "join, group and filter instead")
+                raise _unsaveable_error(
+                    f"{' '.join(filter(None, (method, side, kind)))} JOIN", "join, group and filter instead"
+                )
             join.set("this", self._table(join.this, common, ids))
         grouped = (
             bool(tree.args.get("group"))
-            or any(aggregates(each) for each in tree.expressions)
+            or any(has_aggregate(each) for each in tree.expressions)
             or (tree.args.get("having") is not None)
         )
-        items = [self._without(each, ids) for each in tree.expressions or [exp.Star()]]
+        items = [self._exclude_ids(each, ids) for each in tree.expressions or [exp.Star()]]
         distinct = tree.args.get("distinct")
         if grouped:
-            ids = [self._gathered(each, items) for each in ids]
+            ids = [self._gather_ids(each, items) for each in ids]
         else:
             items += [exp.column(each.name) for each in ids]
         tree.set("expressions", items)
         return self._distinct(tree, ids) if distinct is not None else (tree, ids)
 
-    def _distinct(self, tree: Any, ids: list[Ids]) -> tuple[Any, list[Ids]]:
+    def _distinct(self, tree: Any, ids: list[IdColumn]) -> tuple[Any, list[IdColumn]]:
         """DISTINCT as groups of equal rows; order and limit are of those."""
         from sqlglot import exp
 
         if tree.args["distinct"].args.get("on"):
-            raise _refused("DISTINCT ON")
+            raise _unsaveable_error("DISTINCT ON")
         shown = {each.alias_or_name.lower() for each in tree.expressions}
         for ordered in tree.args["order"].expressions if tree.args.get("order") else ():
             value = ordered.this
             if not (
                 value.is_int or (isinstance(value, exp.Column) and not value.table and value.name.lower() in shown)
             ):
-                raise _refused("DISTINCT ordered by more than its own columns", "order by names of columns, or places")
+                raise _unsaveable_error(
+                    "DISTINCT ordered by more than its own columns", "order by names of columns, or places"
+                )
         tree.set("distinct", None)
         after = {name: tree.args.get(name) for name in ("order", "limit", "offset")}
         for name in after:
             tree.set(name, None)
         return self._grouped_rows(tree, ids, after)
 
-    def _grouped_rows(self, inner: Any, ids: list[Ids], after: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+    def _grouped_rows(self, inner: Any, ids: list[IdColumn], after: Mapping[str, Any]) -> tuple[Any, list[IdColumn]]:
         from sqlglot import exp
 
-        items: list[Any] = [self._without(exp.Star(), ids)]
-        gathered = [self._gathered(each, items) for each in ids]
+        items: list[Any] = [self._exclude_ids(exp.Star(), ids)]
+        gathered = [self._gather_ids(each, items) for each in ids]
         outer = exp.Select(expressions=items).from_(
             exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("alike")))
         )
@@ -154,17 +160,17 @@ class _Capture:
             outer.set(name, value)
         return outer, gathered
 
-    def _gathered(self, ids: Ids, items: list[Any]) -> Ids:
+    def _gather_ids(self, ids: IdColumn, items: list[Any]) -> IdColumn:
         """Ids of all rows of a group, as one more item of its SELECT."""
         import sqlglot
 
-        new = Ids(ids.relation, self._name(), listed=True)
+        new = IdColumn(ids.relation, self._name(), listed=True)
         listed = f"list({ids.name}) FILTER (WHERE {ids.name} IS NOT NULL)"
         text = f"list_distinct(flatten({listed}))" if ids.listed else listed
         items.append(sqlglot.parse_one(f"SELECT {text} AS {new.name}", dialect="duckdb").expressions[0])
         return new
 
-    def _without(self, item: Any, ids: list[Ids]) -> Any:
+    def _exclude_ids(self, item: Any, ids: list[IdColumn]) -> Any:
         """An item of a SELECT; a star leaves our columns out."""
         from sqlglot import exp
 
@@ -172,7 +178,7 @@ class _Capture:
         if not isinstance(star, exp.Star) or not ids:
             return item
         if isinstance(item, exp.Column):
-            raise _refused("a table's star, `t.*`", "name its columns")
+            raise _unsaveable_error("a table's star, `t.*`", "name its columns")
         hidden = [exp.to_identifier(each.name) for each in ids]
         star.set("except_", [*(star.args.get("except_") or []), *hidden])
         return item
@@ -187,10 +193,10 @@ class _Capture:
             ("laterals", "LATERAL"),
         ):
             if tree.args.get(name):
-                raise _refused(told)
+                raise _unsaveable_error(told)
         group = tree.args.get("group")
         if group and group.find(exp.Cube, exp.Rollup, exp.GroupingSets):
-            raise _refused("GROUPING SETS, CUBE and ROLLUP", "save one query for each grouping")
+            raise _unsaveable_error("GROUPING SETS, CUBE and ROLLUP", "save one query for each grouping")
         own = [each for name in ("expressions",) for each in tree.args.get(name) or []]
         own += [
             tree.args[name] for name in ("where", "group", "having", "order", "limit", "offset") if tree.args.get(name)
@@ -202,29 +208,31 @@ class _Capture:
         for clause in own:
             for node in clause.walk():
                 if isinstance(node, exp.Window):
-                    raise _refused("a window function", "compute it in a workflow step, or over the saved query")
+                    raise _unsaveable_error(
+                        "a window function", "compute it in a workflow step, or over the saved query"
+                    )
                 if isinstance(node, exp.Query | exp.Exists):
-                    raise _refused("a subquery inside an expression", "write it as a join")
+                    raise _unsaveable_error("a subquery inside an expression", "write it as a join")
                 if isinstance(node, exp.Columns):
-                    raise _refused("COLUMNS(…)", "name the columns")
+                    raise _unsaveable_error("COLUMNS(…)", "name the columns")
                 if isinstance(node, exp.Column) and not node.table and node.name.lower() in tables:
-                    raise _refused(f"'{node.name}', a whole row as a value", "name columns of it")
+                    raise _unsaveable_error(f"'{node.name}', a whole row as a value", "name columns of it")
 
     # --- FROM -------------------------------------------------------------------------------------------------
 
-    def _table(self, table: Any, common: Mapping[str, Any], ids: list[Ids]) -> Any:
+    def _table(self, table: Any, common: Mapping[str, Any], ids: list[IdColumn]) -> Any:
         from sqlglot import exp
 
         self.tables += 1
         if self.tables > MOST_TABLES:
-            raise _refused(f"it reads more than {MOST_TABLES:,} tables, common tables each time they are read")
+            raise _unsaveable_error(f"it reads more than {MOST_TABLES:,} tables, common tables each time they are read")
         if any(table.args.get(name) for name in ("sample", "pivots", "laterals", "joins")):
-            raise _refused("a sample, PIVOT or nested join in FROM")
+            raise _unsaveable_error("a sample, PIVOT or nested join in FROM")
         alias = table.args.get("alias")
         if isinstance(table, exp.Subquery):
             inner, found = self.query(table.this, common)
             if alias is not None and alias.columns and found:
-                raise _refused("an alias that renames columns", "rename them inside")
+                raise _unsaveable_error("an alias that renames columns", "rename them inside")
             ids += found
             table.set("this", inner)
             return table
@@ -235,21 +243,21 @@ class _Capture:
                 self._refuse_twice(name, definition)
                 inner, found = self.query(definition.copy(), around)
             elif self.relations.get(table.name):
-                new = Ids(table.name, self._name())
+                new = IdColumn(table.name, self._name())
                 shown = [exp.Star(), exp.alias_(exp.column(RID), new.name)]
                 inner, found = exp.select(*shown).from_(exp.to_table(table.name)), [new]
             else:
                 return table
             if alias is not None and alias.columns:
-                raise _refused("an alias that renames columns", "rename them inside")
+                raise _unsaveable_error("an alias that renames columns", "rename them inside")
             ids += found
             named = alias or exp.TableAlias(this=exp.to_identifier(table.name))
             return exp.Subquery(this=inner, alias=named)
         if isinstance(table, exp.Unnest | exp.Values | exp.Table):
             if table.find(exp.Query) not in (None, table):
-                raise _refused("a subquery inside a function or VALUES in FROM", "write it as a join")
+                raise _unsaveable_error("a subquery inside a function or VALUES in FROM", "write it as a join")
             return table  # made of what is in the text, or in the row beside it: no rows of a dataset
-        raise _refused(f"{type(table).__name__.lower()} in FROM")
+        raise _unsaveable_error(f"{type(table).__name__.lower()} in FROM")
 
     def _refuse_twice(self, name: str, definition: Any) -> None:
         """A common table stands here once for each time it is read: what picks rows must not pick others each time."""
@@ -262,19 +270,19 @@ class _Capture:
         words |= {node.name.lower() for node in definition.find_all(exp.Anonymous)}
         picks = definition.find(exp.Limit, exp.Offset, exp.Fetch, exp.TableSample) is not None
         if self.used[id(definition)] > 1 and (picks or words & {*UNSTEADY, "rand", "uuid"}):
-            raise _refused(f"common table '{name}' is read twice and may pick other rows each time")
+            raise _unsaveable_error(f"common table '{name}' is read twice and may pick other rows each time")
 
     # --- UNION ------------------------------------------------------------------------------------------------
 
-    def _set_operation(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[Ids]]:
+    def _set_operation(self, tree: Any, common: Mapping[str, Any]) -> tuple[Any, list[IdColumn]]:
         from sqlglot import exp
 
         if not isinstance(tree, exp.Union):
-            raise _refused(f"{type(tree).__name__.upper()}", "a workflow step can do it")
+            raise _unsaveable_error(f"{type(tree).__name__.upper()}", "a workflow step can do it")
         left, left_ids = self.query(tree.this, common)
         right, right_ids = self.query(tree.expression, common)
         by_name = bool(tree.args.get("by_name"))
-        names = [Ids(each.relation, self._name(), each.listed) for each in (*left_ids, *right_ids)]
+        names = [IdColumn(each.relation, self._name(), each.listed) for each in (*left_ids, *right_ids)]
         first, second = names[: len(left_ids)], names[len(left_ids) :]
         after = {name: tree.args.get(name) for name in ("order", "limit", "offset")}
         for name in after:
@@ -289,14 +297,16 @@ class _Capture:
             tree.set(name, value)
         return tree, names
 
-    def _branch(self, inner: Any, own: list[Ids], named: list[Ids], others: list[Ids], *, before: bool) -> Any:
+    def _branch(
+        self, inner: Any, own: list[IdColumn], named: list[IdColumn], others: list[IdColumn], *, before: bool
+    ) -> Any:
         """A side of a union: its own ids under their new names, and none of the other side's, in one order."""
         import sqlglot
         from sqlglot import exp
 
         mine = [exp.alias_(exp.column(old.name), new.name) for old, new in zip(own, named, strict=True)]
         theirs = [exp.alias_(sqlglot.parse_one(each.nothing, dialect="duckdb"), each.name) for each in others]
-        star = self._without(exp.Star(), own)
+        star = self._exclude_ids(exp.Star(), own)
         behind = [*theirs, *mine] if before else [*mine, *theirs]
         alias = exp.TableAlias(this=exp.to_identifier("branch"))
         return exp.Select(expressions=[star, *behind]).from_(exp.Subquery(this=inner, alias=alias))
@@ -305,7 +315,7 @@ class _Capture:
         return f"{self.prefix}{next(self.numbers)}"
 
 
-def aggregates(item: exp.Expr) -> bool:
+def has_aggregate(item: exp.Expr) -> bool:
     """Whether an item of a SELECT is computed of many rows; what sqlglot does not know by name, our own list does."""
     from sqlglot import exp
 

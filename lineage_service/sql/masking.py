@@ -25,21 +25,21 @@ def shown_masks(named: str, relations: Columns) -> list[str]:
     """The columns of a question's answer that are masks; QuestionError where it uses a masked column otherwise."""
     tree = parse_one(named)
     try:
-        found = _Reading(relations).query(tree, {}, [])
-    except _Unknown:
-        found = _by_name(tree, relations)
+        found = _MaskReader(relations).query(tree, {}, [])
+    except _UntraceableMask:
+        found = _masks_by_name(tree, relations)
     return [name for name, masked in found if masked is not None]
 
 
-class _Unknown(Exception):
+class _UntraceableMask(Exception):
     """Something whose columns cannot be followed."""
 
 
-def _refused(masked: str) -> QuestionError:
+def _masked_column_error(masked: str) -> QuestionError:
     return QuestionError(f"{masked} is masked: a query can show it as a mask, and nothing else", hint=HINT)
 
 
-def _by_name(tree: Any, relations: Columns) -> Shown:
+def _masks_by_name(tree: Any, relations: Columns) -> Shown:
     """Where columns cannot be followed: a masked one may be named as an item of the outermost SELECT only."""
     from sqlglot import exp
 
@@ -59,7 +59,7 @@ def _by_name(tree: Any, relations: Columns) -> Shown:
         item = plain.get(id(node.parent))
         is_item = item is not None and item.unalias().this is node
         if isinstance(node, exp.Identifier) and node.name.lower() in masks and not is_item:
-            raise _refused(masks[node.name.lower()])
+            raise _masked_column_error(masks[node.name.lower()])
     return [(each.alias_or_name, masks.get(each.unalias().name.lower())) for each in plain.values()]
 
 
@@ -77,8 +77,8 @@ class _Select:
         for level in (self, *reversed(self.around)):
             for table, columns in level.tables:
                 if parts[0] == table.lower() and any(name.lower() == parts[1] for name, _ in columns if parts[1:]):
-                    return _named(columns, parts[1]), len(parts) == 2
-            found = [masked for _, columns in level.tables if (masked := _named(columns, parts[0])) is not None]
+                    return _find_mask(columns, parts[1]), len(parts) == 2
+            found = [masked for _, columns in level.tables if (masked := _find_mask(columns, parts[0])) is not None]
             if found:
                 return found[0], len(parts) == 1
             if any(name.lower() == parts[0] for _, columns in level.tables for name, _ in columns):
@@ -87,18 +87,18 @@ class _Select:
             whole = next((masked for columns in rows for _, masked in columns if masked is not None), None)
             if whole is not None:
                 return whole, False
-            masked = _named(level.shown, parts[0])
+            masked = _find_mask(level.shown, parts[0])
             if masked is not None:
                 return masked, False
         return None, False
 
 
-def _named(columns: Sequence[tuple[str, str | None]], name: str) -> str | None:
+def _find_mask(columns: Sequence[tuple[str, str | None]], name: str) -> str | None:
     return next((masked for own, masked in columns if own.lower() == name and masked is not None), None)
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _MaskReader:
     relations: Columns
 
     def query(self, tree: Any, common: Mapping[str, Shown], around: list[_Select]) -> Shown:
@@ -109,13 +109,13 @@ class _Reading:
             known = dict(common)
             for each in clause.expressions:
                 if clause.args.get("recursive") and reads_itself(each):
-                    raise _Unknown
-                known[each.alias.lower()] = _renamed(self.query(each.this, known, around), each.args.get("alias"))
+                    raise _UntraceableMask
+                known[each.alias.lower()] = _apply_alias(self.query(each.this, known, around), each.args.get("alias"))
             common = known
         match tree:
             case exp.Subquery():
                 found = self.query(tree.this, common, around)
-                self._behind(tree, _Select([], around, found), common)
+                self._check_clauses(tree, _Select([], around, found), common)
                 return found
             case exp.SetOperation():
                 return self._set_operation(tree, common, around)
@@ -125,7 +125,7 @@ class _Reading:
                 self._refuse_in(tree.expressions, _Select([], around), common)
                 return []
             case _:
-                raise _Unknown
+                raise _UntraceableMask
 
     def _set_operation(self, tree: Any, common: Mapping[str, Shown], around: list[_Select]) -> Shown:
         from sqlglot import exp
@@ -133,15 +133,15 @@ class _Reading:
         left, right = (self.query(each, common, around) for each in (tree.this, tree.expression))
         if tree.args.get("by_name"):
             sides = {name.lower(): name for name, _ in (*right, *left)}
-            found: Shown = [(name, _named([*left, *right], lower)) for lower, name in sides.items()]
+            found: Shown = [(name, _find_mask([*left, *right], lower)) for lower, name in sides.items()]
         elif len(left) == len(right):
             pairs = zip(left, right, strict=True)
             found = [(name, mine if mine is not None else its) for (name, mine), (_, its) in pairs]
         else:
-            raise _Unknown
+            raise _UntraceableMask
         if tree.args.get("distinct") or not isinstance(tree, exp.Union):
             _refuse_shown(found)  # it compares rows
-        self._behind(tree, _Select([], around, found), common)
+        self._check_clauses(tree, _Select([], around, found), common)
         return found
 
     def _select(self, tree: Any, common: Mapping[str, Shown], around: list[_Select]) -> Shown:
@@ -152,8 +152,8 @@ class _Reading:
         for join in joins:
             for name in (name.name.lower() for name in join.args.get("using") or ()):
                 for _, columns in here.tables:
-                    if (masked := _named(columns, name)) is not None:
-                        raise _refused(masked)
+                    if (masked := _find_mask(columns, name)) is not None:
+                        raise _masked_column_error(masked)
             self._refuse_in([value for name, value in join.args.items() if name not in ("this", "using")], here, common)
         for item in tree.expressions:
             here.shown += self._item(item, here, common)
@@ -161,10 +161,10 @@ class _Reading:
                 raise QuestionError(f"a SELECT gives more than {MOST_COLUMNS:,} columns")
         if tree.args.get("distinct"):
             _refuse_shown(here.shown)
-        self._behind(tree, here, common)
+        self._check_clauses(tree, here, common)
         return here.shown
 
-    def _behind(self, tree: Any, here: _Select, common: Mapping[str, Shown]) -> None:
+    def _check_clauses(self, tree: Any, here: _Select, common: Mapping[str, Shown]) -> None:
         """The clauses around what a query shows: each of them computes with the columns that it names."""
         from sqlglot import exp
 
@@ -172,7 +172,7 @@ class _Reading:
             if name in ("with_", "from_", "joins", "expressions", "this", "expression", "alias"):
                 continue
             if name in ("laterals", "pivots", "connect", "match", "into") and value:
-                raise _Unknown
+                raise _UntraceableMask
             if name == "group" and value and value.args.get("all"):
                 _refuse_shown(here.shown)
             entries = value.expressions if name in ("group", "order") and value else ()
@@ -196,7 +196,7 @@ class _Reading:
         if isinstance(inner, exp.Column):
             masked, itself = here.of(inner)
             if masked is not None and not itself:
-                raise _refused(masked)
+                raise _masked_column_error(masked)
             return [(item.alias_or_name, masked)]
         self._refuse_in([inner], here, common)
         return [(item.alias_or_name, None)]
@@ -220,7 +220,7 @@ class _Reading:
 
         alias = table.args.get("alias")
         if any(table.args.get(name) for name in ("pivots", "joins", "laterals")):
-            raise _Unknown
+            raise _UntraceableMask
         if isinstance(table, exp.Lateral):
             table = table.this
         if isinstance(table, exp.Subquery):
@@ -233,7 +233,7 @@ class _Reading:
             self._refuse_in([table], here, common)
             found = []
         name = alias.name if alias is not None and alias.name else table.alias_or_name
-        here.tables.append((name, _renamed(found, alias)))
+        here.tables.append((name, _apply_alias(found, alias)))
 
     def _refuse_in(self, values: Sequence[Any], here: _Select, common: Mapping[str, Shown]) -> None:
         """QuestionError where an expression reads a masked column, itself or in a query inside it."""
@@ -244,11 +244,11 @@ class _Reading:
                 _refuse_shown(self.query(node, common, [*here.around, here]))
             elif isinstance(node, exp.Star):
                 if not isinstance(node.parent, exp.Count):
-                    raise _Unknown
+                    raise _UntraceableMask
             elif isinstance(node, exp.Columns | exp.PositionalColumn | exp.Pivot):
-                raise _Unknown
+                raise _UntraceableMask
             elif isinstance(node, exp.Column) and (masked := here.of(node)[0]) is not None:
-                raise _refused(masked)
+                raise _masked_column_error(masked)
 
 
 def _own_nodes(values: Sequence[Any]) -> Iterator[Any]:
@@ -268,10 +268,10 @@ def _own_nodes(values: Sequence[Any]) -> Iterator[Any]:
 def _refuse_shown(shown: Sequence[tuple[str, str | None]]) -> None:
     for _, masked in shown:
         if masked is not None:
-            raise _refused(masked)
+            raise _masked_column_error(masked)
 
 
-def _renamed(columns: Shown, alias: Any) -> Shown:
+def _apply_alias(columns: Shown, alias: Any) -> Shown:
     """Columns under the names that an alias lists, from the first on."""
     names = [each.name for each in alias.columns] if alias is not None and hasattr(alias, "columns") else []
     return [(names[place] if place < len(names) else name, masked) for place, (name, masked) in enumerate(columns)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from lineage_service.plan.measures import Measure
+from lineage_service.plan.measures import MergeableMeasure
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 MOST_DIGITS = 38
 
 
-def final(measure: Measure, part: str, kind: str | None, *, one: bool) -> str:
+def measure_sql(measure: MergeableMeasure, part: str, kind: str | None, *, one: bool) -> str:
     """A measure over the parts in a column; `one`: there is one part for each group. `kind`: of its argument."""
 
     def total(name: str) -> str:

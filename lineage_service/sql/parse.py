@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Named:
+class DatasetReference:
     """A dataset in a FROM; `alias` where the text gives it none: what its columns are called by."""
 
     span: Span
@@ -42,7 +42,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Call:
+class LineageCall:
     """A lineage function in a FROM. Each argument is texts (one, or a list of them) or the span of a subquery."""
 
     span: Span
@@ -55,7 +55,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Common:
+class CommonTable:
     """A common table of the outermost WITH, and its definition: `name AS (…)`."""
 
     span: Span
@@ -68,8 +68,8 @@ class Question:
 
     text: str
     explain: bool
-    parts: tuple[Named | Call, ...]
-    tables: tuple[Common, ...]
+    parts: tuple[DatasetReference | LineageCall, ...]
+    tables: tuple[CommonTable, ...]
     tree: exp.Expr
 
     @cached_property
@@ -119,8 +119,8 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
     return Question(
         text,
         explain,
-        tuple(sorted([*calls, *_named(text, tree, calls, common)], key=lambda part: part.span.start)),
-        tuple(_common(tokens)),
+        tuple(sorted([*calls, *_dataset_references(text, tree, calls, common)], key=lambda part: part.span.start)),
+        tuple(_common_tables(tokens)),
         tree,
     )
 
@@ -179,7 +179,7 @@ def _tree(text: str) -> exp.Expr:
     return trees[0]
 
 
-def _calls(text: str, tokens: Sequence[Any]) -> Iterator[Call]:
+def _calls(text: str, tokens: Sequence[Any]) -> Iterator[LineageCall]:
     """The lineage functions that are not inside another one."""
     place = 0
     while place < len(tokens) - 1:
@@ -194,7 +194,7 @@ def _calls(text: str, tokens: Sequence[Any]) -> Iterator[Call]:
         before = place > 1 and tokens[place - 1].text == ":"
         named = behind[0].text if behind and _is_alias(behind[0]) else tokens[place - 2].text if before else None
         listed = named is not None and not before and len(behind) > 1 and behind[1].text == "("
-        yield Call(
+        yield LineageCall(
             Span(token.start, tokens[end].end + 1), FUNCTIONS[name], name, arguments,
             token.text if named is None else None, named or token.text, listed,
         )  # fmt: skip
@@ -252,7 +252,9 @@ def _argument(text: str, tokens: Sequence[Any], function: str) -> tuple[str, ...
     )
 
 
-def _named(text: str, tree: exp.Expr, calls: Sequence[Call], common: Sequence[str]) -> Iterator[Named]:
+def _dataset_references(
+    text: str, tree: exp.Expr, calls: Sequence[LineageCall], common: Sequence[str]
+) -> Iterator[DatasetReference]:
     """Tables that are no common tables: datasets. Those inside a lineage function are read with it."""
     from sqlglot import exp
 
@@ -275,7 +277,7 @@ def _named(text: str, tree: exp.Expr, calls: Sequence[Call], common: Sequence[st
             continue
         if len(parts) > 2:
             raise QuestionError(f"'{name}' is no dataset name", hint="write NAME or WORKFLOW.NAME")
-        yield Named(span, name, None if table.alias else _short(name))
+        yield DatasetReference(span, name, None if table.alias else _short(name))
 
 
 def _short(name: str) -> str:
@@ -304,7 +306,7 @@ def _is_common(table: exp.Expr) -> bool:
     return False
 
 
-def _common(tokens: Sequence[Any]) -> Iterator[Common]:
+def _common_tables(tokens: Sequence[Any]) -> Iterator[CommonTable]:
     """The common tables of the outermost WITH."""
     if not tokens or tokens[0].text.upper() != "WITH":
         return
@@ -318,7 +320,7 @@ def _common(tokens: Sequence[Any]) -> Iterator[Common]:
         if place == len(tokens):
             return
         end = _closing(tokens, place, first.text)
-        yield Common(Span(first.start, tokens[end].end + 1), first.text)
+        yield CommonTable(Span(first.start, tokens[end].end + 1), first.text)
         if end + 1 >= len(tokens) or tokens[end + 1].text != ",":
             return
         place = end + 2

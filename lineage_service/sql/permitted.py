@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
-from lineage_service.query.engine import in_our_words
+from lineage_service.errors import QuestionError, did_you_mean, join_names
+from lineage_service.query.engine import reword_duckdb_error
 from lineage_service.sql.allowed_functions import AGGREGATES, OPERATORS, SCALAR, TABLE, WINDOW
 from lineage_service.sql.parse import FUNCTIONS
 
@@ -30,7 +30,7 @@ def check_allowed(serialized: str, ours: Collection[str], around: Collection[str
     allowed functions."""
     body = json.loads(serialized)
     if body.get("error"):
-        raise in_our_words(str(body.get("error_message") or "no SQL"), "cannot read the query")
+        raise reword_duckdb_error(str(body.get("error_message") or "no SQL"), "cannot read the query")
     if len(body["statements"]) != 1:
         raise QuestionError(f"one statement at a time: the query has {len(body['statements'])}")
     scope = frozenset(name.lower() for name in (*ours, *around))
@@ -65,7 +65,7 @@ def _check_function(node: dict[str, Any]) -> None:
         if name not in TABLE:
             names = [*FUNCTIONS, *sorted(TABLE)]
             raise QuestionError(
-                f"'{name}(…)' is not allowed behind FROM; allowed: {listed(names)}", hint=did_you_mean(name, names)
+                f"'{name}(…)' is not allowed behind FROM; allowed: {join_names(names)}", hint=did_you_mean(name, names)
             )
     elif name not in CALLABLE and name not in ("row", "list_value", "struct_pack"):
         raise QuestionError(f"function '{name}' is not allowed in a query", hint=did_you_mean(name, CALLABLE))

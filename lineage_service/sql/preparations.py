@@ -11,9 +11,9 @@ from typing import Any
 from lineage_catalog.reader import Stamp
 from lineage_catalog.records import DatasetRecord, PreparedRecord
 
-from lineage_service.capture.workload import Declared
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
-from lineage_service.plan.carried import carried_columns
+from lineage_service.capture.workload import DeclaredQuestion
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
+from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.expressions import Expression
 from lineage_service.query.ask import Questions
 from lineage_service.query.engine import held_name
@@ -21,8 +21,8 @@ from lineage_service.query.files import index_files, index_scan
 from lineage_service.query.graph import Place
 from lineage_service.query.names import DatasetName, find_run
 from lineage_service.query.walk_sql import Start
-from lineage_service.sql.execution import apart
-from lineage_service.sql.measure_values import final
+from lineage_service.sql.execution import unique_column_names
+from lineage_service.sql.measure_values import measure_sql
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID, duckdb_type
 
@@ -34,7 +34,7 @@ class Prepared:
     """What a run has made for a declared question."""
 
     record: PreparedRecord
-    question: Declared
+    question: DeclaredQuestion
     body: dict[str, Any]
     near: DatasetRecord
     far: tuple[DatasetRecord, ...]
@@ -45,14 +45,14 @@ class Prepared:
         return list(self.body.get("columns", ()))
 
     @property
-    def carried(self) -> set[str]:
+    def exposed_columns(self) -> set[str]:
         """The columns of far rows that show in prepared groups, in lower case; numbers of values show none."""
         texts = [text for _, text in self.question.keys]
         texts += [each.argument for each in self.question.measures if each.argument and each.function != "count"]
         trees = [Expression(text).tree for text in texts]
         # A count of some of the values shows them.
         trees += [Expression(each.text).tree for each in self.question.measures if each.function == "count"]
-        return {each.parts[0].name.lower() for tree in trees for each in carried_columns(tree)}
+        return {each.parts[0].name.lower() for tree in trees for each in disclosed_columns(tree)}
 
     def refuse_missing(self) -> None:
         if "missing" in self.body:
@@ -78,24 +78,26 @@ class Preparations:
     def _of_run(self, run_id: str) -> list[Prepared]:
         if run_id not in self._runs:
             self.ask.graph.hops(run_id)  # lineage that is not finished yet is finished first
-            self._runs[run_id] = [self._read(each) for each in self.ask.reader.prepared(run_id)]
+            self._runs[run_id] = [self._read(each) for each in self.ask.reader.prepared_questions(run_id)]
         return self._runs[run_id]
 
     def _is_whole(self, prepared: Prepared) -> bool:
         """Whether no way over other runs, or over a source that has read the same files, adds rows to it."""
-        if prepared.question.kind == "pairs" or self.ask.graph.is_alone(prepared.near.run_id):
+        if prepared.question.kind == "pairs" or self.ask.graph.is_self_contained(prepared.near.run_id):
             return True
         begin, direction = Place(prepared.near.run_id, prepared.near.space), prepared.question.direction
-        names = [each.qualified for each in prepared.far]
+        names = [each.qualified_name for each in prepared.far]
         walked = self.ask.walk_all(begin, direction, names, pruned=True)
         places = [Place(each.run_id, each.space) for each in prepared.far]
         return all(
-            way.hop is not None for place in places for way in self.ask.toward(walked, place, direction, absence=False)
+            way.hop is not None
+            for place in places
+            for way in self.ask.ways_toward(walked, place, direction, absence=False)
         )
 
     def _read(self, record: PreparedRecord) -> Prepared:
         body = json.loads(record.body)
-        question = Declared.from_json(body["question"])
+        question = DeclaredQuestion.from_json(body["question"])
         datasets = {each.space: each for each in self.ask.graph.datasets(record.run_id)}
         return Prepared(record, question, body, datasets[question.near], tuple(datasets[far] for far in question.far))
 
@@ -120,17 +122,19 @@ class Preparations:
         found = [each for each in everything if each.question.name == asked.name]
         if len(found) > 1:
             names = [f"{each.near.workflow}.{asked.name}" for each in found]
-            raise QuestionError(f"several workflows declare '{asked.name}': {listed(names)}", hint="name the workflow")
+            raise QuestionError(
+                f"several workflows declare '{asked.name}': {join_names(names)}", hint="name the workflow"
+            )
         if not found:
             names = [each.question.name for each in everything]
             where = f"run '{asked.run}'" if asked.run else "the latest runs"
             raise NotFound(
-                f"no declared question '{text}' in {where} of the home '{home}'; declared: {listed(names)}",
+                f"no declared question '{text}' in {where} of the home '{home}'; declared: {join_names(names)}",
                 hint=did_you_mean(asked.name, names)
                 or "declare it under `lineage: workload:`, and run the workflow (a refresh prepares nothing)",
             )
         if not self._is_whole(found[0]):
-            far = listed([each.full_name for each in found[0].far])
+            far = join_names([each.full_name for each in found[0].far])
             raise QuestionError(
                 f"'{text}' was prepared from run '{found[0].record.run_id}' alone, and rows of {far} are reached over "
                 "other runs too",
@@ -139,7 +143,7 @@ class Preparations:
         return found[0]
 
 
-def covering(
+def find_covering(
     candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str, read: frozenset[str] | None
 ) -> Prepared | None:
     """Rows that were prepared for such a question and carry every column that it reads."""
@@ -156,7 +160,7 @@ def covering(
     return None
 
 
-def grouping(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str) -> list[Prepared]:
+def find_groupings(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str) -> list[Prepared]:
     """Groups that were prepared between two datasets, all of whose expressions mean the same to DuckDB."""
     asked = DatasetName.parse(to)
     return [
@@ -173,7 +177,7 @@ def parts_query(prepared: Prepared, scan: str, start: Start, name: str) -> str |
     additive = [each for each in prepared.question.measures if each.function in ("sum", "count") and not each.distinct]
     if not one and additive and not prepared.body["once"]:
         return None
-    return f"SELECT {_parts(prepared, name)} FROM {_those(scan, start)}"
+    return f"SELECT {_parts(prepared, name)} FROM {_filter_by_start(scan, start)}"
 
 
 def empty_parts(prepared: Prepared, name: str) -> str:
@@ -216,7 +220,7 @@ def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[t
         value = f"c{number}" if kind is None or kinds[name] == "string" else f"CAST(c{number} AS {kind})"
         shown.append(f"{value} AS {column(name)}")
     several = start.rids is None or len(start.rids) > 1
-    return f"SELECT {'DISTINCT ' if several else ''}{', '.join(shown)} FROM {_of(path, start)}"
+    return f"SELECT {'DISTINCT ' if several else ''}{', '.join(shown)} FROM {_rows_of_start(path, start)}"
 
 
 def held_groups(prepared: Prepared, path: str) -> str | None:
@@ -238,47 +242,47 @@ def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
     keys = [f"k{number} AS {column(name)}" for number, (name, _) in enumerate(question.keys)]
     one = one and bool(keys)  # without keys there is always one group, also of no rows
     measures = [
-        f"{final(each, f'm{number}', types.get(each.argument), one=one)} AS {column(each.name)}"
+        f"{measure_sql(each, f'm{number}', types.get(each.argument), one=one)} AS {column(each.name)}"
         for number, each in enumerate(question.measures)
     ]
     group = "" if one else f" GROUP BY {', '.join(f'k{number}' for number in range(len(keys)))}" if keys else ""
-    return f"SELECT {', '.join([*keys, *measures])} FROM {_those(scan, start)}{group}"
+    return f"SELECT {', '.join([*keys, *measures])} FROM {_filter_by_start(scan, start)}{group}"
 
 
 def witness_query(prepared: Prepared, path: str, start: Start) -> str:
     """Near rows and, under the names of the datasets, the row ids that were together in making them."""
     met = witness_columns(prepared)[1:]
     shown = [f"w{number} AS {column(name)}" for number, name in enumerate(met)]
-    return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_of(path, start)}"
+    return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_rows_of_start(path, start)}"
 
 
 def witness_columns(prepared: Prepared) -> list[str]:
     names = {far.space: far.name for far in prepared.far}
-    return ["out_rid", *apart([names[space] for space in prepared.body["met"]])]
+    return ["out_rid", *unique_column_names([names[space] for space in prepared.body["met"]])]
 
 
 def covered_ids(path: str, start: Start) -> str:
     """The far rows alone, distinct and in order."""
-    return f"SELECT DISTINCT far FROM {_of(path, start)} ORDER BY far"
+    return f"SELECT DISTINCT far FROM {_rows_of_start(path, start)} ORDER BY far"
 
 
 def selected_ids(path: str, start: Start, direction: str) -> str:
     """The far rows of prepared pairs, distinct and in order."""
     near, far = ("a", "b") if direction == "backward" else ("b", "a")
     rows = f"(SELECT {near} AS near, {far} AS far FROM {index_scan(path, near, start.rids)})"
-    return f"SELECT DISTINCT far FROM {_those(rows, start)} ORDER BY far"
+    return f"SELECT DISTINCT far FROM {_filter_by_start(rows, start)} ORDER BY far"
 
 
-def _of(path: str, start: Start) -> str:
+def _rows_of_start(path: str, start: Start) -> str:
     """The rows of a prepared file that belong to near rows."""
-    return _those(index_scan(path, "near", start.rids), start)
+    return _filter_by_start(index_scan(path, "near", start.rids), start)
 
 
 def _scan(path: str) -> str:
     return index_scan(path)
 
 
-def _those(scan: str, start: Start) -> str:
+def _filter_by_start(scan: str, start: Start) -> str:
     if start.rids is not None:
         if len(start.rids) == 1:
             return f"{scan} WHERE near = {start.rids[0]}"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.capture.workload import Declared
+from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.measures import Measure
+from lineage_service.plan.measures import MergeableMeasure
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -21,7 +21,7 @@ _PARTS = ("year", "quarter", "month", "day")
 _UNSURE = ("FLOAT", "DOUBLE")
 
 
-class _Other(Exception):
+class _NotGroupable(Exception):
     """Not a question of this kind."""
 
 
@@ -47,7 +47,7 @@ def grouped_select(
     tree: exp.Expr,
     relation: str,
     called: str,
-    question: Declared,
+    question: DeclaredQuestion,
     types: Mapping[str, str],
     shown: Sequence[str],
     columns: Mapping[str, str],
@@ -61,7 +61,7 @@ def grouped_select(
     lower = {name.lower(): kind for name, kind in columns.items()}
     try:
         return _Rewriter(relation, called.lower(), question, types, lower).select(tree.copy(), shown)
-    except _Other:
+    except _NotGroupable:
         return None
 
 
@@ -91,7 +91,7 @@ def _key(tree: Any, named: Callable[[Any], str | None], exp: Any) -> tuple[str, 
 class _Rewriter:
     relation: str
     called: str
-    question: Declared
+    question: DeclaredQuestion
     types: Mapping[str, str]
     columns: Mapping[str, str]
 
@@ -100,7 +100,7 @@ class _Rewriter:
 
         stars = [each for each in tree.find_all(exp.Star) if not isinstance(each.parent, exp.Count)]
         if len(shown) != len(tree.expressions) or stars:
-            raise _Other
+            raise _NotGroupable
         aliases = {each.alias.lower() for each in tree.expressions if each.alias}
         tree.set(
             "expressions",
@@ -114,7 +114,7 @@ class _Rewriter:
         # A name that is both an alias and a column means the one or the other, depending on where it stands.
         if group := tree.args.get("group"):
             if any(value for name, value in group.args.items() if name not in ("expressions", "all") and value):
-                raise _Other
+                raise _NotGroupable
             group.set("expressions", [self._entry(each, aliases) for each in group.expressions])
         if having := tree.args.get("having"):
             having.set("this", self.node(having.this, frozenset(aliases)))
@@ -139,7 +139,7 @@ class _Rewriter:
 
         if isinstance(tree, exp.Column) and len(tree.parts) == 1 and tree.name.lower() in aliases:
             if tree.name.lower() in self.columns:
-                raise _Other
+                raise _NotGroupable
             return tree
         key = _key(tree, self._column, exp)
         place = None if key is None else self._place(key)
@@ -148,7 +148,7 @@ class _Rewriter:
         if isinstance(tree, exp.AggFunc):
             return self._measure(tree)
         if isinstance(tree, exp.Column) or not isinstance(tree, _plain_nodes()):
-            raise _Other
+            raise _NotGroupable
         for name, value in list(tree.args.items()):
             if isinstance(value, exp.Expr) and not isinstance(value, exp.DataType | exp.Var | exp.Identifier):
                 tree.set(name, self.node(value, aliases))
@@ -182,30 +182,30 @@ class _Rewriter:
         distinct = isinstance(inner, exp.Distinct)
         if distinct:
             if len(inner.expressions) != 1:
-                raise _Other
+                raise _NotGroupable
             (inner,) = inner.expressions
         rows = function == "count" and not distinct and (isinstance(inner, exp.Star) or inner is None)
         argument = None if rows else _key(inner, self._column, exp)
         extra = [value for name, value in tree.args.items() if name not in ("this", "big_int") and value]
         if function is None or extra or (argument is None and not rows) or (argument and argument[0] != "column"):
-            raise _Other
+            raise _NotGroupable
         for number, measure in enumerate(self.question.measures):
             if measure.function == function and measure.distinct == distinct and self._is_of(measure, argument):
                 kind = self.types.get(str(measure.argument))
                 if kind in _UNSURE and function == "sum":
-                    raise _Other
+                    raise _NotGroupable
                 part = f"{self.relation}_m{number}"
-                combined: exp.Expr = sqlglot.parse_one(_combined(measure, part, kind), dialect="duckdb")
+                combined: exp.Expr = sqlglot.parse_one(_combine_parts(measure, part, kind), dialect="duckdb")
                 return combined
-        raise _Other
+        raise _NotGroupable
 
-    def _is_of(self, measure: Measure, argument: tuple[str, str] | None) -> bool:
+    def _is_of(self, measure: MergeableMeasure, argument: tuple[str, str] | None) -> bool:
         if measure.argument is None or argument is None:
             return measure.argument is None and argument is None
         return declared_key(measure.argument) == argument
 
 
-def _combined(measure: Measure, part: str, kind: str | None) -> str:
+def _combine_parts(measure: MergeableMeasure, part: str, kind: str | None) -> str:
     if measure.distinct:
         return f"COALESCE(LEN(LIST_DISTINCT(FLATTEN(LIST({part})))), 0)"
     if measure.function == "count":

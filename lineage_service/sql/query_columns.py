@@ -10,7 +10,7 @@ from typing import Any
 from lineage_service.plan.column_lineage import ColumnLineage, Read, SourceColumn, Value, value_of_tree
 from lineage_service.plan.expressions import ColumnRef
 from lineage_service.query.parsing import parse_one
-from lineage_service.sql.lineage_columns import aggregates
+from lineage_service.sql.lineage_columns import has_aggregate
 
 Marks = Mapping[str, Mapping[str, bool]]  # relation, column: whether it is personal data
 
@@ -25,7 +25,7 @@ def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage]
     try:
         tree = qualify(parse_one(sql), schema=schema, dialect="duckdb", quote_identifiers=False)
         found = _Reader(relations).scope(build_scope(tree))
-    except (SqlglotError, _Unknown, RecursionError, LookupError, ValueError):
+    except (SqlglotError, _UntraceableColumn, RecursionError, LookupError, ValueError):
         return None
     if len(found.columns) != width:
         return None
@@ -39,12 +39,12 @@ def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage]
     ]
 
 
-class _Unknown(Exception):
+class _UntraceableColumn(Exception):
     """Something whose columns cannot be followed."""
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SelectLineage:
     """A SELECT on the way: its columns in order, what influences its rows, and what those were told apart by."""
 
     columns: list[tuple[str, Value]]
@@ -59,77 +59,77 @@ class _Rows:
         for own, value in self.columns:
             if own.lower() == name.lower():
                 return value
-        raise _Unknown(name)
+        raise _UntraceableColumn(name)
 
 
 @dataclass
 class _Reader:
     relations: Marks
-    known: dict[int, _Rows] = field(default_factory=dict)  # of scopes, which live as long as this
+    known: dict[int, _SelectLineage] = field(default_factory=dict)  # of scopes, which live as long as this
 
-    def scope(self, scope: Any) -> _Rows:
+    def scope(self, scope: Any) -> _SelectLineage:
         if id(scope) not in self.known:
             self.known[id(scope)] = self._scope(scope)
         return self.known[id(scope)]
 
-    def _scope(self, scope: Any) -> _Rows:
+    def _scope(self, scope: Any) -> _SelectLineage:
         from sqlglot import exp
 
         tree = scope.expression if scope is not None else None
         if isinstance(tree, exp.SetOperation):
             if not isinstance(tree, exp.Union) or tree.args.get("by_name"):
-                raise _Unknown
+                raise _UntraceableColumn
             found = self._union([self.scope(each) for each in scope.set_operation_scopes])
-            return self._limited(tree, replace(found, grain=found.all) if tree.args.get("distinct") else found)
+            return self._apply_limit(tree, replace(found, grain=found.all) if tree.args.get("distinct") else found)
         if not isinstance(tree, exp.Select):
-            raise _Unknown
+            raise _UntraceableColumn
         return self._select(scope, tree)
 
-    def _union(self, branches: list[_Rows]) -> _Rows:
+    def _union(self, branches: list[_SelectLineage]) -> _SelectLineage:
         columns = []
         for values in zip(*(branch.columns for branch in branches), strict=True):
             reads = _unique(ref for _, value in values for ref in value.reads)
             touched = _unique(ref for _, value in values for ref in value.touched)
             columns.append((values[0][0], Value(reads, touched, any(value.marked for _, value in values))))
         rows, grain = (_unique(ref for branch in branches for ref in getattr(branch, of)) for of in ("rows", "grain"))
-        return _Rows(columns, rows, grain)
+        return _SelectLineage(columns, rows, grain)
 
-    def _select(self, scope: Any, tree: Any) -> _Rows:
+    def _select(self, scope: Any, tree: Any) -> _SelectLineage:
         from sqlglot import exp
 
         _refuse_what_hides_columns(tree)
         sources = {name: self._source(source) for name, (_, source) in scope.selected_sources.items()}
         shown: list[tuple[str, Value]] = []
 
-        def resolved(ref: ColumnRef) -> Value:
+        def resolve_column(ref: ColumnRef) -> Value:
             if len(ref.parts) == 1:  # an alias of this SELECT, as ORDER BY may name one
-                return _Rows(shown).value(ref.parts[0])
+                return _SelectLineage(shown).value(ref.parts[0])
             if ref.parts[0] not in sources:
-                raise _Unknown(ref)
+                raise _UntraceableColumn(ref)
             return sources[ref.parts[0]].value(ref.parts[1])
 
         rows = [ref for source in sources.values() for ref in source.rows]
         conditions = [tree.args.get("where"), *(join.args.get("on") for join in tree.args.get("joins") or ())]
-        rows += [ref for each in conditions if each is not None for ref in value_of_tree(each, resolved).all]
+        rows += [ref for each in conditions if each is not None for ref in value_of_tree(each, resolve_column).all]
         group = tree.args.get("group")
-        measures = [aggregates(each) for each in tree.selects]
+        measures = [has_aggregate(each) for each in tree.selects]
         keys: list[Any] = list(group.expressions) if group is not None else []
         if group is not None and group.args.get("all"):
             keys = [each for each, measure in zip(tree.selects, measures, strict=True) if not measure]
         copies = tuple(ref for source in sources.values() for ref in source.grain)
-        touched = tuple(ref for key in keys for ref in value_of_tree(key, resolved).all)
+        touched = tuple(ref for key in keys for ref in value_of_tree(key, resolve_column).all)
         for each, measure in zip(tree.selects, measures, strict=True):
-            value = value_of_tree(each.this if isinstance(each, exp.Alias) else each, resolved)
+            value = value_of_tree(each.this if isinstance(each, exp.Alias) else each, resolve_column)
             more = (*touched, *(copies if _counts_copies(each) else ())) if measure else ()
             shown.append((each.alias_or_name, Value(value.reads, _unique((*value.touched, *more)), value.marked)))
         if having := tree.args.get("having"):
-            rows += [*value_of_tree(having, resolved).all, *touched]
-        found = _Rows(shown, _unique(rows), touched if group is not None or any(measures) else copies)
+            rows += [*value_of_tree(having, resolve_column).all, *touched]
+        found = _SelectLineage(shown, _unique(rows), touched if group is not None or any(measures) else copies)
         if tree.args.get("distinct"):
             found = replace(found, grain=found.all)
-        return self._limited(tree, found, resolved)
+        return self._apply_limit(tree, found, resolve_column)
 
-    def _limited(self, tree: Any, found: _Rows, resolved: Any = None) -> _Rows:
+    def _apply_limit(self, tree: Any, found: _SelectLineage, resolved: Any = None) -> _SelectLineage:
         """A limit cuts by the order; an order alone changes no value."""
         if not (tree.args.get("limit") or tree.args.get("offset")):
             return found
@@ -137,18 +137,20 @@ class _Reader:
         by = value_of_tree(order, resolve).all if order is not None else ()
         return replace(found, rows=_unique((*found.rows, *by, *found.grain)))
 
-    def _source(self, source: Any) -> _Rows:
+    def _source(self, source: Any) -> _SelectLineage:
         from sqlglot import exp
 
         if isinstance(source, exp.Table):
             marks = self.relations[source.name]
-            return _Rows([(name, Value((SourceColumn(source.name, name),), (), pii)) for name, pii in marks.items()])
+            return _SelectLineage(
+                [(name, Value((SourceColumn(source.name, name),), (), pii)) for name, pii in marks.items()]
+            )
         if isinstance(source.expression, exp.Query) and not isinstance(source.expression, exp.Values):
             return self.scope(source)
         if any(source.expression.find_all(exp.Column)):
-            raise _Unknown
+            raise _UntraceableColumn
         alias = source.expression.args.get("alias")  # values of the text itself
-        return _Rows([(each.name, Value()) for each in (alias.columns if alias else ())])
+        return _SelectLineage([(each.name, Value()) for each in (alias.columns if alias else ())])
 
 
 def _counts_copies(item: Any) -> bool:
@@ -157,7 +159,7 @@ def _counts_copies(item: Any) -> bool:
 
     of_sets = (exp.Min, exp.Max, exp.ArgMin, exp.ArgMax, exp.ApproxDistinct)
     return any(
-        aggregates(node) and not isinstance(node, of_sets) and not isinstance(node.this, exp.Distinct)
+        has_aggregate(node) and not isinstance(node, of_sets) and not isinstance(node.this, exp.Distinct)
         for node in item.find_all(exp.AggFunc, exp.Anonymous)
     )
 
@@ -170,7 +172,7 @@ def _refuse_what_hides_columns(select: Any) -> None:
         for node in item.walk():
             star = isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
             if star or isinstance(node, exp.Columns | exp.Query | exp.Window):
-                raise _Unknown
+                raise _UntraceableColumn
 
 
 def _unique(refs: Iterable[SourceColumn]) -> Read:

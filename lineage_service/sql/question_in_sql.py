@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import Commit
 
-from lineage_service.errors import LineageError, QuestionError, listed
-from lineage_service.query.answer import Answer, Part, records
-from lineage_service.sql.execution import HINT, Limits, apart, cut
+from lineage_service.errors import LineageError, QuestionError, join_names
+from lineage_service.query.answer import Answer, AnswerPart, records
+from lineage_service.sql.execution import HINT, Limits, limit_rows, unique_column_names
 from lineage_service.sql.parse import read_question
-from lineage_service.sql.rewrite import PREFIX, Asking, Rewriting, Rewritten
-from lineage_service.sql.save import Saving, check_name
+from lineage_service.sql.rewrite import PREFIX, QueryContext, QuestionRewriter, RewrittenQuery
+from lineage_service.sql.save import QuerySaver, check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.query.session import Rows
+    from lineage_service.query.session import RowStream
 
 
 @dataclass(frozen=True)
-class Consumer:
+class SqlQuestions:
     """Asks questions in SQL over one home."""
 
-    asking: Asking
+    asking: QueryContext
 
     def query(self, text: str, limits: Limits, limit: int | None = None, *, reveal: bool = False) -> Answer:
         """The answer to a question; `limit` cuts it, and says how many rows more there are. Masked columns may be
         shown, as masks, and nothing else, unless it is to `reveal` them."""
         if limit is not None and limit < 0:
             raise QuestionError("a limit cannot be negative")
-        with _told_in_a_line(), self.asking.session.within(limits.seconds, HINT):
+        with _single_line_errors(), self.asking.session.within(limits.seconds, HINT):
             question = read_question(text)
-            rewritten = Rewriting(self.asking, question, _prefix(text), reveal).rewritten()
+            rewritten = QuestionRewriter(self.asking, question, _prefix(text), reveal).rewrite()
             if question.explain:
-                return _explained(rewritten)
+                return _explain_rewrite(rewritten)
             self.asking.ask.masks.note_hidden(rewritten.masks)
             return self._answer(rewritten, limits, limit)
 
@@ -54,20 +54,20 @@ class Consumer:
     ) -> str:
         """Makes a question's rows a dataset of that name, with their lineage; the id of its run. Masks are not data: a
         question that shows masked columns is only saved with their values, to `reveal` which must be asked for."""
-        with _told_in_a_line(), self.asking.session.within(limits.seconds, HINT):
+        with _single_line_errors(), self.asking.session.within(limits.seconds, HINT):
             check_name(name, workflows)
             question = read_question(text)
             if question.explain:
                 raise QuestionError("EXPLAIN cannot be saved")
-            rewritten = Rewriting(self.asking, question, _prefix(text), reveal).rewritten(rows=True)
+            rewritten = QuestionRewriter(self.asking, question, _prefix(text), reveal).rewrite(rows=True)
             if rewritten.masks:
                 raise QuestionError(
-                    f"the query cannot be saved: {listed(rewritten.masks)} would be kept as masks",
+                    f"the query cannot be saved: {join_names(rewritten.masks)} would be kept as masks",
                     hint="leave masked columns out; --reveal keeps their values, marked as before, and is logged",
                 )
-            return Saving(self.asking, question, rewritten, name).save(self.asking.ask.home, commit)
+            return QuerySaver(self.asking, question, rewritten, name).save(self.asking.ask.home, commit)
 
-    def _answer(self, rewritten: Rewritten, limits: Limits, limit: int | None) -> Answer:
+    def _answer(self, rewritten: RewrittenQuery, limits: Limits, limit: int | None) -> Answer:
         session = self.asking.session
         tables = self.asking.open(rewritten.relations)
         epoch = session.epoch
@@ -76,7 +76,7 @@ class Consumer:
         answer = Answer([], "records", notes)
         first = [session.rows(rewritten.sql, most=limits.rows)]
 
-        def again() -> Rows:
+        def again() -> RowStream:
             nonlocal epoch
             with session.within(limits.seconds, HINT):
                 session.allow(())
@@ -86,24 +86,26 @@ class Consumer:
                 return session.rows(rewritten.sql, most=limits.rows)
 
         def open_() -> pa.RecordBatchReader:
-            return cut(first.pop() if first else again(), limits, most, part, answer.notes)
+            return limit_rows(first.pop() if first else again(), limits, most, part, answer.notes)
 
         names = first[0].schema.names
-        part = Part(shown := apart(names), open_, masked=_masked(names, shown, rewritten.masks))
+        part = AnswerPart(
+            shown := unique_column_names(names), open_, masked=_shown_mask_names(names, shown, rewritten.masks)
+        )
         answer.parts.append(part)
         if tables:
             weakref.finalize(part, session.drop, tables)  # the answer may be read at any time until it is gone
         return answer
 
 
-def _masked(names: Sequence[str], shown: Sequence[str], masks: Sequence[str]) -> tuple[str, ...]:
+def _shown_mask_names(names: Sequence[str], shown: Sequence[str], masks: Sequence[str]) -> tuple[str, ...]:
     """The columns of an answer that are masks, by the names they are shown under."""
     hidden = {name.lower() for name in masks}
     return tuple(new for own, new in zip(names, shown, strict=True) if own.lower() in hidden)
 
 
 @contextmanager
-def _told_in_a_line() -> Iterator[None]:
+def _single_line_errors() -> Iterator[None]:
     """Errors of a question in one line each, whatever names it has; and of one that is too deep for Python."""
     try:
         yield
@@ -124,6 +126,6 @@ def _prefix(text: str) -> str:
     return prefix
 
 
-def _explained(rewritten: Rewritten) -> Answer:
+def _explain_rewrite(rewritten: RewrittenQuery) -> Answer:
     rows = [("rewritten", rewritten.sql), *(("chosen", each.told) for each in rewritten.relations.values())]
     return records(["part", "text"], rows)

@@ -10,12 +10,12 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError
 from lineage_service.query.ask import Questions
-from lineage_service.query.engine import reading_index
+from lineage_service.query.engine import translate_index_errors
 from lineage_service.query.files import index_files
 from lineage_service.query.graph import Direction, Place, Walk, Way
 from lineage_service.query.hop_sql import key_columns, stored_file
 from lineage_service.query.masks import NONE, refuse_masked, shown_columns
-from lineage_service.query.rows import FEW_OF_ALL, Wanted, all_rows, wanted_rows
+from lineage_service.query.rows import FEW_OF_ALL, RowQuery, select_all_rows, select_rids
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.sql.preparations import (
@@ -40,7 +40,7 @@ MOST_IDS = 100_000_000  # row ids that a question may hold
 
 
 @dataclass(frozen=True)
-class Relation:
+class SqlRelation:
     """Rows of a dataset as SQL: `_rid`, then its columns.
 
     paths: the files that it reads · tables: of ids (column b) that it joins, by name · dataset: whose rows they are
@@ -77,11 +77,11 @@ class Relations:
     reveal: bool = False
     told: bool = False
 
-    def dataset(self, name: str) -> Relation:
+    def dataset(self, name: str) -> SqlRelation:
         found = self.ask.find(name)
         scan = self.ask.scan(found)
-        wanted = all_rows(found, scan)
-        return self._of(found, wanted.query, scan.read, f"{name}: scan of all rows")
+        wanted = select_all_rows(found, scan)
+        return self._masked_relation(found, wanted.query, scan.read, f"{name}: scan of all rows")
 
     def start(
         self, datasets: Sequence[DatasetRecord], where: str | None, ids: pa.Array | None
@@ -99,30 +99,30 @@ class Relations:
 
     def lineage(
         self, starts: Sequence[tuple[DatasetRecord, Start]], direction: Direction, to: Sequence[str], called: str
-    ) -> Relation:
+    ) -> SqlRelation:
         """The rows that starts lead to: of one dataset, or of several, then with a first column `dataset`."""
         try:
-            reached: dict[tuple[str, str], list[Relation]] = {}
+            reached: dict[tuple[str, str], list[SqlRelation]] = {}
             records: dict[tuple[str, str], DatasetRecord] = {}
             notes: dict[str, None] = {}
             for found, start in starts:
                 walked, targets = self.ask.walk_to(found, direction, to)
-                notes |= dict.fromkeys(self.ask.not_told(found, walked, direction, targets, to))
+                notes |= dict.fromkeys(self.ask.omission_notes(found, walked, direction, targets, to))
                 for target in targets:
                     key = (target.run_id, target.space)
                     records[key] = target
-                    reached.setdefault(key, []).append(self._reached(walked, found, start, target, direction, called))
+                    reached.setdefault(key, []).append(self._from_walk(walked, found, start, target, direction, called))
         finally:
             for table in {start.table for _, start in starts if start.table is not None}:
                 self.ask.engine.drop(table)
-        each = {key: _merged(self, records[key], parts) for key, parts in reached.items()}
+        each = {key: _merge_relations(self, records[key], parts) for key, parts in reached.items()}
         if len(each) == 1 and len(to) == 1 and to[0] != "all":
             relation = next(iter(each.values()))
         else:
             relation = _side_by_side([(records[key].full_name, part) for key, part in each.items()], called)
         return replace(relation, notes=(*relation.notes, *notes))
 
-    def prepared(self, prepared: Prepared, start: Start, called: str) -> Relation:
+    def from_prepared(self, prepared: Prepared, start: Start, called: str) -> SqlRelation:
         """What was prepared for a declared question, for these near rows."""
         prepared.refuse_missing()
         question, far = prepared.question, prepared.far[0]
@@ -131,19 +131,19 @@ class Relations:
             return self.lineage([(prepared.near, start)], question.direction, names, called)
         path = self.ask.home.absolute(str(prepared.record.path))
         if question.kind == "selection":
-            return self._selected(prepared, path, start, called)
-        kept, tables = self.kept(start)
+            return self._from_prepared_pairs(prepared, path, start, called)
+        kept, tables = self.guarded_start(start)
         if question.kind == "witnesses":
             told = f"{called}: prepared witnesses ({prepared.record.rows:,} in all)"
             query = witness_query(prepared, path, kept)
-            return Relation(query, files_of(path), None, told, tables, columns=tuple(witness_columns(prepared)))
+            return SqlRelation(query, files_of(path), None, told, tables, columns=tuple(witness_columns(prepared)))
         if question.kind == "groups":
             told = f"{called}: prepared groups of {far.full_name} ({prepared.record.rows:,} in all)"
             place, held = groups_scan(prepared, path)
             self._refuse_marked(prepared)
             query = grouped_query(prepared, place, kept)
             given = tuple(name for name, _ in question.keys) + tuple(each.name for each in question.measures)
-            return Relation(query, files_of(path), None, told, tables, held=held, columns=given)
+            return SqlRelation(query, files_of(path), None, told, tables, held=held, columns=given)
         scan = self.ask.scan(far)
         types = [(each.name, each.type) for each in scan.version.columns]
         query = covered_query(prepared, path, kept, types)
@@ -160,19 +160,19 @@ class Relations:
             finally:
                 self.ask.engine.drop(table)
 
-        return self._of(far, query, files_of(path), told, tables, ids, columns=prepared.columns)
+        return self._masked_relation(far, query, files_of(path), told, tables, ids, columns=prepared.columns)
 
-    def _selected(self, prepared: Prepared, path: str, start: Start, called: str) -> Relation:
+    def _from_prepared_pairs(self, prepared: Prepared, path: str, start: Start, called: str) -> SqlRelation:
         far, direction = prepared.far[0], prepared.question.direction
         scan = self.ask.scan(far)
         found = self.ask.engine.id_array(selected_ids(path, start, direction))
         tables: dict[str, pa.Array] = {}
-        wanted = wanted_rows(far, scan, found, None, self._keeping(tables))
+        wanted = select_rids(far, scan, found, None, self._id_table_maker(tables))
         count = f"{len(found):,} of {scan.version.rows:,} rows of {far.full_name}"
         told = f"{called}: {count} from prepared pairs, {wanted.way}"
-        return self._of(far, wanted.query, scan.read, told, tables, lambda: found)
+        return self._masked_relation(far, wanted.query, scan.read, told, tables, lambda: found)
 
-    def _of(
+    def _masked_relation(
         self,
         dataset: DatasetRecord,
         query: str,
@@ -182,7 +182,7 @@ class Relations:
         ids: Callable[[], pa.Array] | None = None,
         notes: tuple[str, ...] = (),
         columns: Sequence[str] | None = None,
-    ) -> Relation:
+    ) -> SqlRelation:
         """Rows of a dataset that a query gives, masked: whatever SQL is written over them, that is what it reads."""
         scan, masked = self.ask.scan(dataset), self.ask.masks.over(dataset, reveal=self.reveal)
         names = [each.name for each in scan.version.columns if columns is None or each.name in columns]
@@ -195,7 +195,7 @@ class Relations:
             if self.told:
                 self._refuse_told(scan, hidden, dataset)
         masks = {name: f"column '{name}' of '{dataset.full_name}'" for name in hidden}
-        return Relation(query, paths, dataset, told, tables or {}, ids, notes, columns=(RID, *names), masked=masks)
+        return SqlRelation(query, paths, dataset, told, tables or {}, ids, notes, columns=(RID, *names), masked=masks)
 
     def _refuse_told(self, scan: VersionScan, hidden: Sequence[str], dataset: DatasetRecord) -> None:
         """The SQL names files, whose folders may be named after values."""
@@ -211,21 +211,21 @@ class Relations:
     def _refuse_marked(self, prepared: Prepared) -> None:
         """QuestionError where groups that were prepared show masked values of the rows in them."""
         far = prepared.far[0]
-        found = [name for name in prepared.carried if name in self.ask.masks.of(far)]
+        found = [name for name in prepared.exposed_columns if name in self.ask.masks.of(far)]
         if found:
             masked = self.ask.masks.over(far, reveal=self.reveal)
             what = f"workload('{prepared.question.name}') would tell its values"
             refuse_masked(found, masked, far.full_name, what)
 
-    def kept(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
+    def guarded_start(self, start: Start) -> tuple[Start, dict[str, pa.Array]]:
         """A start whose rows are many as a table of the guarded engine, which is to be made of these ids."""
         if start.table is None:
             return start, {}
-        name, ids = self.name(), self._array(start)
+        name, ids = self.name(), self._start_ids(start)
         self.ask.engine.drop(start.table)
         return Start(table=name), {name: ids}
 
-    def _keeping(self, tables: dict[str, pa.Array]) -> Callable[[pa.Array], str]:
+    def _id_table_maker(self, tables: dict[str, pa.Array]) -> Callable[[pa.Array], str]:
         def keep(rows: pa.Array) -> str:
             name = self.name()
             tables[name] = rows
@@ -233,36 +233,36 @@ class Relations:
 
         return keep
 
-    def _reached(
+    def _from_walk(
         self, walked: Walk, found: DatasetRecord, start: Start, target: DatasetRecord, direction: Direction, called: str
-    ) -> Relation:
+    ) -> SqlRelation:
         scan = self.ask.scan(target)
         place = Place(target.run_id, target.space)
-        ways = self.ask.toward(walked, place, direction, absence=False)
+        ways = self.ask.ways_toward(walked, place, direction, absence=False)
         notes: tuple[str, ...] = ()
         if not ways:
             side, result = (target, found) if direction == "backward" else (found, target)
             notes = (f"'{side.full_name}' only influences '{result.full_name}' by the absence of a match: no rows",)
         keyed = None
         if direction == "backward" and len(ways) == 1 and start.few and start.rids:
-            keyed = self.ask.by_key(ways[0], start.rids)
+            keyed = self.ask.key_scan(ways[0], start.rids)
             if self.told and self._are_masked(found, key_columns(ways[0]) or ()):
                 keyed = None  # its SQL spells out the keys
 
         def ids() -> pa.Array:
             return self._ids(walked, ways, start_again, place, direction)
 
-        start_again = start if start.table is None else Start(ids=self._array(start))
+        start_again = start if start.table is None else Start(ids=self._start_ids(start))
         tables: dict[str, pa.Array] = {}
-        wanted: Wanted | None = None
-        if keyed is not None and self._many(ways[0], start, scan) and (by_key := keyed()) is not None:
-            everything = all_rows(target, scan)  # refuses a source that has changed
-            wanted = Wanted(by_key, -1, in_order=everything.in_order, way="scan by key")
+        wanted: RowQuery | None = None
+        if keyed is not None and self._is_large_part(ways[0], start, scan) and (by_key := keyed()) is not None:
+            everything = select_all_rows(target, scan)  # refuses a source that has changed
+            wanted = RowQuery(by_key, -1, in_order=everything.in_order, way="scan by key")
         if wanted is None:
-            wanted = wanted_rows(target, scan, ids(), keyed, self._keeping(tables))
+            wanted = select_rids(target, scan, ids(), keyed, self._id_table_maker(tables))
         count = "many" if wanted.total < 0 else f"{wanted.total:,}"
         told = f"{called}: {count} of {scan.version.rows:,} rows of {target.full_name}, {wanted.way}"
-        return self._of(target, wanted.query, scan.read, told, tables, ids, notes)
+        return self._masked_relation(target, wanted.query, scan.read, told, tables, ids, notes)
 
     def _ids(self, walked: Walk, ways: Sequence[Way], start: Start, place: Place, direction: Direction) -> pa.Array:
         """The row ids that a start leads to, distinct and in order."""
@@ -270,7 +270,7 @@ class Relations:
             path = stored_file(ways[0].hop, direction)
             if path is not None:
                 near, far = ("a", "b") if direction == "backward" else ("b", "a")
-                with reading_index(self.ask.home.path):
+                with translate_index_errors(self.ask.home.path):
                     files = index_files(self.ask.home.absolute(path))
                     return self.ask.lookups.ids(files, near, far, start.rids[0])
         table = None
@@ -289,17 +289,17 @@ class Relations:
             raise QuestionError(f"more than {MOST_IDS:,} rows are reached, which a query cannot hold")
         return found
 
-    def _many(self, way: Way, start: Start, scan: VersionScan) -> bool:
+    def _is_large_part(self, way: Way, start: Start, scan: VersionScan) -> bool:
         """Whether the index says, without being read, that a large part of the source is behind these rows."""
         path = None if way.hop is None else stored_file(way.hop, "backward")
         if path is None or start.rids is None:
             return False
-        with reading_index(self.ask.home.path):
+        with translate_index_errors(self.ask.home.path):
             files = index_files(self.ask.home.absolute(path))
             certain = sum(self.ask.lookups.at_least(files, "a", "b", rid) for rid in start.rids)
         return certain >= max(MANY, FEW_OF_ALL * scan.version.rows)
 
-    def _array(self, start: Start) -> pa.Array:
+    def _start_ids(self, start: Start) -> pa.Array:
         return self.ask.engine.id_array(f"SELECT b FROM {start.table}")
 
     def _refuse_unknown(self, found: DatasetRecord, ids: pa.Array) -> None:
@@ -320,7 +320,7 @@ class Relations:
             )
 
 
-def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relation]) -> Relation:
+def _merge_relations(relations: Relations, target: DatasetRecord, parts: Sequence[SqlRelation]) -> SqlRelation:
     """The rows that several starts lead to, each once."""
     if len(parts) == 1:
         return parts[0]
@@ -332,18 +332,18 @@ def _merged(relations: Relations, target: DatasetRecord, parts: Sequence[Relatio
     ids = distinct.take(pc.array_sort_indices(distinct))
     scan = relations.ask.scan(target)
     tables: dict[str, pa.Array] = {}
-    wanted = wanted_rows(target, scan, ids, None, relations._keeping(tables))
+    wanted = select_rids(target, scan, ids, None, relations._id_table_maker(tables))
     told = f"{parts[0].told.partition(':')[0]}: {wanted.total:,} of {scan.version.rows:,} rows, {wanted.way}"
     notes = tuple(note for part in parts for note in part.notes)
-    return relations._of(target, wanted.query, scan.read, told, tables, lambda: ids, notes)
+    return relations._masked_relation(target, wanted.query, scan.read, told, tables, lambda: ids, notes)
 
 
-def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relation:
+def _side_by_side(parts: Sequence[tuple[str, SqlRelation]], called: str) -> SqlRelation:
     """Rows of several datasets in one relation: columns by name, null where a dataset has none of that name."""
     if not parts:
         raise QuestionError(f"{called} reaches no dataset")
     texts = [f"SELECT {literal(name)} AS dataset, * FROM ({part.query})" for name, part in parts]
-    return Relation(
+    return SqlRelation(
         " UNION ALL BY NAME ".join(texts),
         tuple(path for _, part in parts for path in part.paths),
         None,
@@ -351,12 +351,12 @@ def _side_by_side(parts: Sequence[tuple[str, Relation]], called: str) -> Relatio
         {name: ids for _, part in parts for name, ids in part.tables.items()},
         None,
         tuple(note for _, part in parts for note in part.notes),
-        columns=_by_name(parts),
+        columns=_union_columns(parts),
         masked={name: masked for _, part in reversed(parts) for name, masked in part.masked.items()},
     )
 
 
-def _by_name(parts: Sequence[tuple[str, Relation]]) -> tuple[str, ...]:
+def _union_columns(parts: Sequence[tuple[str, SqlRelation]]) -> tuple[str, ...]:
     """The columns of several relations, each once, whatever its case."""
     found = {name.lower(): name for _, part in reversed(parts) for name in part.columns}
     own = dict.fromkeys(name.lower() for _, part in parts for name in part.columns)

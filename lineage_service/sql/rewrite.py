@@ -18,20 +18,20 @@ from lineage_service.query.engine import UnknownColumn
 from lineage_service.query.graph import Direction
 from lineage_service.query.session import Session
 from lineage_service.sql.masking import shown_masks
-from lineage_service.sql.parse import BACKWARD, WORKLOAD, Call, Named, Question, Span, read_question
+from lineage_service.sql.parse import BACKWARD, WORKLOAD, DatasetReference, LineageCall, Question, Span, read_question
 from lineage_service.sql.permitted import SERIALIZE, check_allowed
 from lineage_service.sql.preparations import (
     Preparations,
     Prepared,
-    covering,
     empty_parts,
     files_of,
-    grouping,
+    find_covering,
+    find_groupings,
     groups_scan,
     parts_query,
 )
 from lineage_service.sql.prepared_groups import grouped_select, is_grouped
-from lineage_service.sql.relations import Relation, Relations
+from lineage_service.sql.relations import Relations, SqlRelation
 from lineage_service.sql.rid_origin import origin_of_rids
 from lineage_service.store.engine import column
 from lineage_service.store.scan import RID
@@ -44,18 +44,18 @@ MOST_CHECKED = 1000
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenQuery:
     """A question over relations: `named` has a name in the place of each of them, `sql` their SQL. `masks` are the
     columns of its answer that are masked."""
 
     named: str
     sql: str
-    relations: dict[str, Relation]
+    relations: dict[str, SqlRelation]
     masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Asking:
+class QueryContext:
     """Where questions are asked: over a home, with what its runs have prepared, and on a guarded engine."""
 
     ask: Questions
@@ -78,7 +78,7 @@ class Asking:
                 self.checked.clear()
             self.checked.add(key)
 
-    def shown_masks(self, named: str, relations: dict[str, Relation]) -> tuple[str, ...]:
+    def shown_masks(self, named: str, relations: dict[str, SqlRelation]) -> tuple[str, ...]:
         """The columns of an answer that are masks; QuestionError for SQL that does more with them than show them."""
         if not any(each.masked for each in relations.values()):
             return ()
@@ -90,15 +90,15 @@ class Asking:
             self.masks[key] = tuple(shown_masks(named, columns))
         return self.masks[key]
 
-    def described(self, sql: str) -> list[tuple[str, str]]:
+    def describe_columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of the columns that SQL gives."""
         return [(row[0], row[1]) for row in self.session.values(f"DESCRIBE {sql}")]
 
-    def open(self, relations: dict[str, Relation]) -> list[str]:
+    def open(self, relations: dict[str, SqlRelation]) -> list[str]:
         """Everything that relations read, in the guarded engine; the tables made for it."""
         self.session.allow([path for each in relations.values() for path in each.paths])
         for query in (query for each in relations.values() for query in each.held):
-            self.session.held(query)
+            self.session.held_table(query)
         made = {name: ids for each in relations.values() for name, ids in each.tables.items()}
         for name, ids in made.items():
             self.session.keep(name, ids)
@@ -106,7 +106,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class _Common:
+class _CommonDefinitions:
     """Definitions of common tables around a subquery, with names and with SQL in them."""
 
     names: tuple[str, ...] = ()
@@ -125,35 +125,39 @@ class _Arguments:
 
 
 @dataclass
-class Rewriting:
+class QuestionRewriter:
     """One question on its way, or one subquery of it."""
 
-    asking: Asking
+    asking: QueryContext
     question: Question
     prefix: str
     reveal: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
-    common: _Common = field(default_factory=_Common)
-    relations: dict[str, Relation] = field(default_factory=dict)
+    common: _CommonDefinitions = field(default_factory=_CommonDefinitions)
+    relations: dict[str, SqlRelation] = field(default_factory=dict)
     done: list[tuple[Span, str, str]] = field(default_factory=list)
 
-    def rewritten(self, *, rows: bool = False) -> Rewritten:
+    def rewrite(self, *, rows: bool = False) -> RewrittenQuery:
         """With `rows`, over rows of datasets even where their groups are there."""
         found = None if rows else self._from_groups()
         if found is None:
             self._replace_all()
-            found = Rewritten(self._text(1), self._text(2), self.relations)
+            found = RewrittenQuery(self._text(1), self._text(2), self.relations)
         self._check(found.named)
         return replace(found, masks=self.asking.shown_masks(found.named, found.relations))
 
     def _replace_all(self) -> None:
         for part in self.question.parts:
-            relation = self._relations.dataset(part.name) if isinstance(part, Named) else self._called(part)
-            name = self._named(relation)
+            relation = (
+                self._relations.dataset(part.name)
+                if isinstance(part, DatasetReference)
+                else self._relation_of_call(part)
+            )
+            name = self._register_relation(relation)
             alias = f" AS {column(part.alias)}" if part.alias else ""
             self.done.append((part.span, f"{name}{alias}", f"({relation.query}){alias}"))
 
-    def _named(self, relation: Relation) -> str:
+    def _register_relation(self, relation: SqlRelation) -> str:
         name = f"{self.prefix}{next(self.numbers)}"
         self.relations[name] = relation
         return name
@@ -179,7 +183,7 @@ class Rewriting:
 
     # --- lineage functions ------------------------------------------------------------------------------------
 
-    def _called(self, call: Call) -> Relation:
+    def _relation_of_call(self, call: LineageCall) -> SqlRelation:
         if call.function == WORKLOAD:
             return self._workload(call)
         arguments = self._arguments(call)
@@ -189,7 +193,7 @@ class Rewriting:
         read = self.question.columns_read
         whole = call.listed or call.named.lower() in self.question.names_alone
         if len(starts) == 1 and len(arguments.to) == 1:
-            prepared = covering(
+            prepared = find_covering(
                 self.asking.preparations.of_run(found[0].run_id),
                 found[0],
                 arguments.to[0],
@@ -197,10 +201,10 @@ class Rewriting:
                 None if whole else read,
             )
             if prepared is not None:
-                return self._relations.prepared(prepared, starts[0][1], self._told(call))
-        return self._relations.lineage(starts, direction, arguments.to, self._told(call))
+                return self._relations.from_prepared(prepared, starts[0][1], self._call_text(call))
+        return self._relations.lineage(starts, direction, arguments.to, self._call_text(call))
 
-    def _workload(self, call: Call) -> Relation:
+    def _workload(self, call: LineageCall) -> SqlRelation:
         first = call.arguments[0] if call.arguments else Span(0, 0)
         if isinstance(first, Span) or len(first) != 1 or len(call.arguments) > 2:
             raise QuestionError(
@@ -211,9 +215,9 @@ class Rewriting:
         near = prepared.near
         where, ids = self._start(call, call.arguments[1:], f"{near.full_name}@{near.run_id}")
         ((_, start),) = self._relations.start([near], where, ids)
-        return self._relations.prepared(prepared, start, self._told(call))
+        return self._relations.from_prepared(prepared, start, self._call_text(call))
 
-    def _arguments(self, call: Call) -> _Arguments:
+    def _arguments(self, call: LineageCall) -> _Arguments:
         if not 2 <= len(call.arguments) <= 3 or any(isinstance(each, Span) for each in call.arguments[:2]):
             raise QuestionError(
                 f"{call.written}(…) takes a dataset, a dataset to reach, and which rows to start from",
@@ -226,28 +230,28 @@ class Rewriting:
         return _Arguments(datasets, to, *self._start(call, rest, datasets[0]))
 
     def _start(
-        self, call: Call, rest: Sequence[tuple[str, ...] | Span], dataset: str
+        self, call: LineageCall, rest: Sequence[tuple[str, ...] | Span], dataset: str
     ) -> tuple[str | None, pa.Array | None]:
         """The predicate, or the row ids, that say where to start; neither: all rows."""
         if not rest:
             return None, None
         start = rest[0]
         if isinstance(start, Span):
-            return None, self._started(call, start, dataset)
+            return None, self._subquery_rids(call, start, dataset)
         if len(start) != 1:
             raise QuestionError(f"{call.written}(…) starts from one predicate or one subquery of rows")
         return start[0], None
 
-    def _told(self, call: Call) -> str:
+    def _call_text(self, call: LineageCall) -> str:
         text = " ".join(self.question.text[call.span.start : call.span.end].split())
         return text if len(text) <= 100 else f"{call.written}(…)"
 
     # --- rows to start from -----------------------------------------------------------------------------------
 
-    def _started(self, call: Call, span: Span, dataset: str) -> pa.Array:
+    def _subquery_rids(self, call: LineageCall, span: Span, dataset: str) -> pa.Array:
         """The row ids that a subquery gives; refused where they are known to be of another dataset."""
         before = [each for each in self.question.tables if each.span.end <= call.span.start]
-        common = _Common(
+        common = _CommonDefinitions(
             (*self.common.names, *(each.name for each in before)),
             (*self.common.named, *(self._text(1, each.span) for each in before)),
             (*self.common.sql, *(self._text(2, each.span) for each in before)),
@@ -258,7 +262,7 @@ class Rewriting:
             raise QuestionError("rows to start from are a SELECT, not EXPLAIN")
         # Its common tables read relations of the question around it.
         around = dict(self.relations)
-        below = Rewriting(self.asking, inner, self.prefix, self.reveal, self.numbers, common, around)
+        below = QuestionRewriter(self.asking, inner, self.prefix, self.reveal, self.numbers, common, around)
         below._replace_all()
         named = _with(common.named, below._text(1)) if common.named else below._text(1)
         below._check(named)
@@ -282,13 +286,13 @@ class Rewriting:
 
         names = {each.alias.lower() for each in self.question.tree.find_all(exp.CTE)} - {name.lower() for name in known}
         for part in inner.parts:
-            if isinstance(part, Named) and part.name.lower() in names:
+            if isinstance(part, DatasetReference) and part.name.lower() in names:
                 raise QuestionError(
                     f"rows to start from cannot read the common table '{part.name}' of an inner WITH",
                     hint="put it into the WITH at the beginning of the query",
                 )
 
-    def _ids(self, query: str, relations: dict[str, Relation], call: Call) -> pa.Array:
+    def _ids(self, query: str, relations: dict[str, SqlRelation], call: LineageCall) -> pa.Array:
         import pyarrow as pa
 
         tables = self.asking.open(relations)
@@ -313,18 +317,18 @@ class Rewriting:
 
     # --- groups that were prepared ----------------------------------------------------------------------------
 
-    def _from_groups(self) -> Rewritten | None:
+    def _from_groups(self) -> RewrittenQuery | None:
         """The question over partial measures, where just these groups were prepared."""
         if self.common.names or len(self.question.parts) != 1:
             return None
         (call,) = self.question.parts
-        if isinstance(call, Named) or call.function == WORKLOAD or call.listed:
+        if isinstance(call, DatasetReference) or call.function == WORKLOAD or call.listed:
             return None
         first, second = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else Span(0, 0)
         if isinstance(first, Span) or isinstance(second, Span) or len(first) != 1 or len(second) != 1:
             return None
         near = self.asking.ask.find(first[0])
-        candidates = grouping(self.asking.preparations.of_run(near.run_id), near, second[0], _direction(call))
+        candidates = find_groupings(self.asking.preparations.of_run(near.run_id), near, second[0], _direction(call))
         for prepared in candidates:
             if self._reads_masks(prepared.far[0]):
                 continue
@@ -334,17 +338,17 @@ class Rewriting:
                 continue
             where, ids = self._start(call, call.arguments[2:], first[0])
             ((_, start),) = self._relations.start([near], where, ids)
-            kept, tables = self._relations.kept(start)
+            kept, tables = self._relations.guarded_start(start)
             path = self.asking.ask.home.absolute(str(prepared.record.path))
             place, held = groups_scan(prepared, path)
             parts = parts_query(prepared, place, kept, name)
             if parts is None:
                 continue
-            told = f"{self._told(call)}: prepared groups of '{prepared.question.name}'"
-            relation = Relation(parts, files_of(path), None, told, tables, held=held)
+            told = f"{self._call_text(call)}: prepared groups of '{prepared.question.name}'"
+            relation = SqlRelation(parts, files_of(path), None, told, tables, held=held)
             self.relations[name] = relation
             next(self.numbers)
-            return Rewritten(select, f"WITH {name} AS ({relation.query}) {select}", self.relations)
+            return RewrittenQuery(select, f"WITH {name} AS ({relation.query}) {select}", self.relations)
         return None
 
     def _reads_masks(self, far: DatasetRecord) -> bool:
@@ -354,7 +358,7 @@ class Rewriting:
             return False
         return bool(self.asking.ask.masks.over(far, reveal=self.reveal))
 
-    def _select(self, call: Call, prepared: Prepared, name: str) -> str | None:
+    def _select(self, call: LineageCall, prepared: Prepared, name: str) -> str | None:
         """The SELECT over partial measures; found once for a text, wherever it starts from."""
         text = self.question.text
         key = (
@@ -368,15 +372,15 @@ class Rewriting:
         if key not in self.asking.selects:
             found = None
             if is_grouped(self.question.tree):
-                found = self._over_groups(call, prepared, name)
+                found = self._select_from_groups(call, prepared, name)
             if len(self.asking.selects) >= MOST_CHECKED:
                 self.asking.selects.clear()
             self.asking.selects[key] = found
         return self.asking.selects[key]
 
-    def _over_groups(self, call: Call, prepared: Prepared, name: str) -> str | None:
+    def _select_from_groups(self, call: LineageCall, prepared: Prepared, name: str) -> str | None:
         """The SELECT, where its columns have the names and types that the question would give them."""
-        shown = self._shown(call, prepared.far[0])
+        shown = self._result_columns(call, prepared.far[0])
         columns = {each.name: each.type for each in self.asking.ask.scan(prepared.far[0]).version.columns}
         names = [each for each, _ in shown]
         question, types = prepared.question, prepared.body["types"]
@@ -384,22 +388,22 @@ class Rewriting:
         if select is None:
             return None
         nothing = f"SELECT * FROM ({empty_parts(prepared, name)})"
-        found = self.asking.described(f"WITH {name} AS ({nothing}) {select}")
+        found = self.asking.describe_columns(f"WITH {name} AS ({nothing}) {select}")
         return select if found == shown else None
 
-    def _shown(self, call: Call, far: DatasetRecord) -> list[tuple[str, str]]:
+    def _result_columns(self, call: LineageCall, far: DatasetRecord) -> list[tuple[str, str]]:
         """Names and types of the columns that the question gives, found without reading a row."""
         alias = f" AS {column(call.alias)}" if call.alias else ""
         name = f"{self.prefix}0"
-        nothing = self.asking.ask.scan(far).nothing()
+        nothing = self.asking.ask.scan(far).select_no_rows()
         text = self.question.text
         named = f"{text[: call.span.start]}{name}{alias}{text[call.span.end :]}"
         self.asking.check(named, frozenset({name}))
         sql = f"{text[: call.span.start]}({nothing}){alias}{text[call.span.end :]}"
-        return self.asking.described(sql)
+        return self.asking.describe_columns(sql)
 
 
-def _direction(call: Call) -> Direction:
+def _direction(call: LineageCall) -> Direction:
     return "backward" if call.function == BACKWARD else "forward"
 
 

@@ -16,19 +16,19 @@ _UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
-class Origin:
+class RidOrigin:
     """The version whose rows they are, where that is known; and the relation, where its rows are given as they are."""
 
     version: str | None
     alone: str | None = None
 
 
-def origin_of_rids(named: str, versions: Mapping[str, str | None]) -> Origin:
+def origin_of_rids(named: str, versions: Mapping[str, str | None]) -> RidOrigin:
     """Of a SELECT over relations; `versions` tells whose rows each has."""
     tree = parse_one(named)
     found = _origins(tree, versions, {})
     version = next(iter(found)) if len(found) == 1 else None
-    return Origin(None if version == _UNKNOWN else version, _alone(tree, versions))
+    return RidOrigin(None if version == _UNKNOWN else version, _alone(tree, versions))
 
 
 def _alone(tree: exp.Expr, versions: Mapping[str, str | None]) -> str | None:

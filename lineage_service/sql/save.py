@@ -18,13 +18,13 @@ from lineage_service.errors import QuestionError
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.column_lineage import Read
 from lineage_service.spec.names import RESERVED
-from lineage_service.sql.execution import apart
-from lineage_service.sql.lineage_columns import Captured, Ids, captured
+from lineage_service.sql.execution import unique_column_names
+from lineage_service.sql.lineage_columns import IdColumn, QueryWithIds, add_id_columns
 from lineage_service.sql.parse import Question
 from lineage_service.sql.query_columns import query_columns
-from lineage_service.sql.rewrite import Asking, Rewritten
+from lineage_service.sql.rewrite import QueryContext, RewrittenQuery
 from lineage_service.store.engine import column
-from lineage_service.store.layout import HomeLayout, RunFolder, storing, working_folder
+from lineage_service.store.layout import HomeLayout, RunFolder, translate_disk_errors, working_folder
 from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.store.versions import Version
 from lineage_service.store.written import version_of_folder
@@ -65,18 +65,18 @@ class _Columns:
 
 
 @dataclass
-class Saving:
+class QuerySaver:
     """One question on its way to become a dataset."""
 
-    asking: Asking
+    asking: QueryContext
     question: Question
-    rewritten: Rewritten
+    rewritten: RewrittenQuery
     name: str
 
     def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
         """Writes and commits it; the id of its run."""
         with working_folder(home) as folder:
-            made = self.made(folder)
+            made = self.write_run(folder)
             remove_unreferenced(References(self.asking.ask.reader, home), made)
             folder.sync()
             folder.hand_over()
@@ -84,7 +84,7 @@ class Saving:
             folder.mark_committed()
             return folder.run_id
 
-    def made(self, folder: RunFolder) -> Commit:
+    def write_run(self, folder: RunFolder) -> Commit:
         """Writes it to a run's folder; what is to be committed."""
         started = datetime.now(UTC)
         columns = [
@@ -93,7 +93,7 @@ class Saving:
             if relation.dataset is not None
             for each in self.asking.ask.scan(relation.dataset).version.columns
         ]
-        traced = captured(self.rewritten.named, self._relations(), columns)
+        traced = add_id_columns(self.rewritten.named, self._relations(), columns)
         self.asking.check(traced.sql, frozenset(self.rewritten.relations))
         sources = self._sources(traced)
         tables = self.asking.open(self.rewritten.relations)
@@ -122,7 +122,7 @@ class Saving:
         named = ", ".join(f"{name} AS ({each.query})" for name, each in self.rewritten.relations.items())
         return f"WITH {named} SELECT * FROM ({sql}\n)" if named else sql
 
-    def _sources(self, traced: Captured) -> list[_Source]:
+    def _sources(self, traced: QueryWithIds) -> list[_Source]:
         found: dict[str, DatasetRecord] = {}
         for ids in traced.ids:
             record = self.rewritten.relations[ids.relation].dataset
@@ -137,15 +137,15 @@ class Saving:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def _refuse_other_rows(self, table: str, traced: Captured) -> None:
+    def _refuse_other_rows(self, table: str, traced: QueryWithIds) -> None:
         """The rows with ids must be the rows without: two readings of one text are compared here.
 
         Floating-point numbers are left out: their last digits depend on the order of a sum. So is what picks rows
         anew each time.
         """
-        if _is_unsteady(self.question):
+        if _is_nondeterministic(self.question):
             return
-        kinds = self.asking.described(self.rewritten.sql)
+        kinds = self.asking.describe_columns(self.rewritten.sql)
         own = [f"c{number}" for number, row in enumerate(kinds) if row[1] not in ("FLOAT", "DOUBLE")]
         names = ", ".join(f"c{number}" for number in range(len(kinds)))
         ids = ", ".join(each.name for each in traced.ids)
@@ -160,18 +160,18 @@ class Saving:
                 hint="order them fully, or leave out what differs",
             )
 
-    def _rows(self, table: str, traced: Captured, folder: RunFolder) -> Version:
+    def _rows(self, table: str, traced: QueryWithIds, folder: RunFolder) -> Version:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        names = apart([row[0] for row in self.asking.described(self.rewritten.sql)])
+        names = unique_column_names([row[0] for row in self.asking.describe_columns(self.rewritten.sql)])
         if any(name.lower() == "_rid" for name in names):
             raise QuestionError(
                 "the query cannot be saved: it gives a column _rid, which every dataset has of its own",
                 hint="leave it out, or give it another name",
             )
         hidden = {each.name for each in traced.ids}
-        kept = [row for row in self.asking.described(table) if row[0] not in hidden]
+        kept = [row for row in self.asking.describe_columns(table) if row[0] not in hidden]
         if len(kept) != len(names):
             raise QuestionError(
                 "the query cannot be saved with exact lineage: how many columns it has depends on what it reads",
@@ -187,7 +187,7 @@ class Saving:
             items.append(f"{value} AS {column(name)}")
             types.append((name, spark_type(wider)))
         target = folder.dataset(self.name)
-        with storing(folder.home.path):
+        with translate_disk_errors(folder.home.path):
             target.mkdir(parents=True)
             found = self._session.rows(f"SELECT {', '.join(items)} FROM {table} ORDER BY rowid", batch=ROW_GROUP)
             try:
@@ -217,7 +217,7 @@ class Saving:
         for name, relation in self.rewritten.relations.items():
             assert relation.dataset is not None
             own = self._marks(relation.dataset)
-            described = self.asking.described(relation.query)
+            described = self.asking.describe_columns(relation.query)
             marks[name] = {row[0]: own.get(row[0].lower(), False) for row in described}
             datasets[name] = names.get(relation.dataset.version_id, relation.dataset.name)
         found = query_columns(self.rewritten.named, marks, len(version.columns))
@@ -229,8 +229,8 @@ class Saving:
         records = [
             ColumnRecord(
                 "", self.name, number, each.name, each.type, each.pii,
-                None if found is None else _json(found[number].reads, datasets),
-                None if found is None else _json(found[number].influenced_by, datasets),
+                None if found is None else _column_refs_json(found[number].reads, datasets),
+                None if found is None else _column_refs_json(found[number].influenced_by, datasets),
             )
             for number, each in enumerate(marked.columns)
         ]  # fmt: skip
@@ -247,7 +247,7 @@ class Saving:
 
     # --- lineage ----------------------------------------------------------------------------------------------
 
-    def _hops(self, table: str, traced: Captured, source: _Source, folder: RunFolder) -> Iterable[HopRecord]:
+    def _hops(self, table: str, traced: QueryWithIds, source: _Source, folder: RunFolder) -> Iterable[HopRecord]:
         mine = [each for each in traced.ids if self._version(each) == source.record.version_id]
         parts = [
             f"SELECT rowid AS a, {f'unnest({each.name})' if each.listed else each.name} AS b FROM {table} "
@@ -258,7 +258,7 @@ class Saving:
         ends = (step_space(self.name), source_space(source.name))
         files: dict[str, Path] = {}
         rows = 0
-        with storing(folder.home.path):
+        with translate_disk_errors(folder.home.path):
             folder.index.mkdir(parents=True, exist_ok=True)
             for direction, order in (("backward", "a, b"), ("forward", "b, a")):
                 found = self._session.rows(f"SELECT a, b FROM ({pairs}) ORDER BY {order}", batch=ROW_GROUP)
@@ -273,7 +273,7 @@ class Saving:
                 folder.run_id, *ends, int(Role.OWN), "pairs", rows, size, inside["backward"], inside["forward"]
             )
 
-    def _version(self, ids: Ids) -> str | None:
+    def _version(self, ids: IdColumn) -> str | None:
         return self.rewritten.relations[ids.relation].version
 
     def _commit(
@@ -332,7 +332,7 @@ def spark_type(kind: str) -> str:
     return _SPARK_TYPES.get(kind, "")
 
 
-def _json(refs: Read, datasets: Mapping[str, str]) -> str:
+def _column_refs_json(refs: Read, datasets: Mapping[str, str]) -> str:
     """Columns of relations as columns of the datasets that they are of."""
     return json.dumps(list(dict.fromkeys((datasets[each.source], each.column) for each in refs)))
 
@@ -341,7 +341,7 @@ def _short(space: str) -> str:
     return Space(space).partition(":")[2]
 
 
-def _is_unsteady(question: Question) -> bool:
+def _is_nondeterministic(question: Question) -> bool:
     """Whether a query may pick other rows, or give other values, when it is asked again."""
     from sqlglot import exp
 

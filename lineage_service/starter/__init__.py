@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from lineage_service.errors import LineageError, StoreError, listed
+from lineage_service.errors import LineageError, StoreError, join_names
 
 DEFAULT_NAME = "bakery"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")  # as in spec/fields.py, which imports pydantic
@@ -67,7 +67,7 @@ def _refuse_what_is_there(folder: Path, files_: tuple[StarterFile, ...]) -> None
         taken.append("data")
     if taken:
         raise StoreError(
-            f"files are in the way in '{folder}': {listed(taken)}; nothing was written",
+            f"files are in the way in '{folder}': {join_names(taken)}; nothing was written",
             hint="choose another folder, as in: smoke-lineage init my_project",
         )
 

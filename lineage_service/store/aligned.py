@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lineage_service.capture.handles import Space, Table
 from lineage_service.store.checksums import parsed_note, read_note
-from lineage_service.store.tables import TableRows, table_json, table_of
+from lineage_service.store.tables import TableRows, table_from_json, table_json
 
 ALIGNED = "aligned.json"
 
@@ -50,7 +50,7 @@ class AlignedTables:
         if text is None:
             return None
         body = parsed_note(text, folder / ALIGNED)
-        tables = [table_of(each) for each in body["tables"]]
+        tables = [table_from_json(each) for each in body["tables"]]
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
         missing = {Space(space): str(why) for space, why in body["missing"].items()}
         asked = None if body["asked"] is None else frozenset(map(Space, body["asked"]))

@@ -22,17 +22,17 @@ def spark_type(kind: str) -> str | None:
     return f"decimal({decimal[1]},{decimal[2]})" if decimal else plain.get(kind)
 
 
-def read_alike(column: VersionColumn, footers: Sequence[Footer], *, rebased: bool) -> bool:
+def is_read_alike(column: VersionColumn, footers: Sequence[Footer], *, rebased: bool) -> bool:
     """Whether a column has the same values to whoever reads these files. `rebased`: days are counted by the old
     calendar, as Spark does for files of Spark 2, and for others where a setting says so."""
     if column.type == "date" and (rebased or any(footer.old_days for footer in footers)):
         return False
     if column.stored is None:
         return column.type in IN_FOLDERS
-    return all(_holds(column.type, footer.type_of(column.stored)) for footer in footers)
+    return all(_is_lossless(column.type, footer.type_of(column.stored)) for footer in footers)
 
 
-def _holds(wanted: str, kind: str | None) -> bool:
+def _is_lossless(wanted: str, kind: str | None) -> bool:
     if kind is None:
         return True  # the file lacks the column: all null
     own = spark_type(kind)

@@ -11,11 +11,11 @@ from lineage_catalog.engine import (
     DamagedCatalog,
     check_pages,
     connect,
-    hidden,
     may_exist,
     migrate,
     require_head,
     revision,
+    url_without_password,
 )
 from lineage_catalog.verified import VerifiedReader
 from sqlalchemy import Engine, Select
@@ -38,9 +38,9 @@ class HomeCatalog(VerifiedReader):
         unregister(self.home, self)
         super().close()
 
-    def noted(self, run_id: str) -> dict[str, str]:
+    def recorded_sums(self, run_id: str) -> dict[str, str]:
         with catalog_errors(self.home):
-            return super().noted(run_id)
+            return super().recorded_sums(run_id)
 
     def _rows(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]:
         with catalog_errors(self.home):
@@ -84,10 +84,10 @@ def missing_catalog(home: HomeLayout, url: str) -> LineageError:
         return StoreError(f"the home '{home.path}' is a file, not a folder", hint="choose another with --home")
     if home.runs.is_dir() and any(home.runs.iterdir()):
         return StoreError(
-            f"the home '{home.path}' has runs, but no catalog ({hidden(url)})",
+            f"the home '{home.path}' has runs, but no catalog ({url_without_password(url)})",
             hint=f"is it elsewhere (--catalog, SMOKE_CATALOG)? {_doctor(home)}",
         )
-    where = "" if str(home.path) in url else f" ({hidden(url)})"
+    where = "" if str(home.path) in url else f" ({url_without_password(url)})"
     return NotFound(
         f"there is no catalog in the home '{home.path}'{where}", hint="run a workflow first, or give --home"
     )

@@ -56,7 +56,7 @@ class Sums:
     def parts(self) -> range:
         return range(REST, len(self.groups))
 
-    def holding(self, rows: Iterable[int]) -> set[int]:
+    def groups_of_rows(self, rows: Iterable[int]) -> set[int]:
         """The row groups in which these rows of the file are."""
         if not self.groups:
             return set()
@@ -90,14 +90,14 @@ def noted_files(
     """The files of a run's folder with their sums, those of `known` as they were noted; without what is temporary, and
     what is below `without`."""
     before = {each.path: each for each in known}
-    inside = {str(path.relative_to(folder.path)): path for path in _lasting(folder, without)}
+    inside = {str(path.relative_to(folder.path)): path for path in _permanent_files(folder, without)}
     fresh = [name for name in inside if name not in before]
     with ThreadPoolExecutor(THREADS) as pool:
         made = dict(zip(fresh, pool.map(lambda name: sums_of(inside[name]).to_json(), fresh), strict=True))
     return [before.get(name) or FileRecord(name, made[name]) for name in sorted(inside)]
 
 
-def _lasting(folder: RunFolder, without: Path | None) -> Iterator[Path]:
+def _permanent_files(folder: RunFolder, without: Path | None) -> Iterator[Path]:
     for path in sorted(folder.path.rglob("*")):
         left_out = path.is_relative_to(folder.temporary) or (without is not None and path.is_relative_to(without))
         if path.is_file() and path.name not in NOT_NOTED and path.suffix != ".crc" and not left_out:
@@ -178,10 +178,10 @@ class _content:  # noqa: N801 (reads as a noun at its uses)
 # --- comparing ------------------------------------------------------------------------------------------------
 
 
-class Noted(Protocol):
+class ChecksumCatalog(Protocol):
     """Who knows the sums that were noted: the catalog of a home."""
 
-    def noted(self, run_id: str) -> dict[str, str]: ...
+    def recorded_sums(self, run_id: str) -> dict[str, str]: ...
 
 
 _State = tuple[int, int, int]  # of a file: when it was changed, size, number
@@ -197,7 +197,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Compared:
+class _VerifiedParts:
     """What of a file, in the state in which it was, is as noted; everything where nothing was noted."""
 
     state: _State
@@ -205,19 +205,19 @@ class _Compared:
     whole: bool = False
 
 
-_catalogs: dict[str, list[weakref.ref[Noted]]] = {}
+_catalogs: dict[str, list[weakref.ref[ChecksumCatalog]]] = {}
 _sums: dict[tuple[str, str], dict[str, Sums]] = {}
-_compared: dict[str, _Compared] = {}
+_compared: dict[str, _VerifiedParts] = {}
 _read_bounds: dict[tuple[str, str], tuple[_State | None, list[tuple[int, int]]]] = {}
 
 
-def register(home: HomeLayout, catalog: Noted) -> None:
+def register(home: HomeLayout, catalog: ChecksumCatalog) -> None:
     """From here on files of this home are compared with what this catalog noted, as long as it is in use."""
     alive = [each for each in _catalogs.get(str(home.path), ()) if each() is not None]
     _catalogs[str(home.path)] = [weakref.ref(catalog), *alive]
 
 
-def unregister(home: HomeLayout, catalog: Noted) -> None:
+def unregister(home: HomeLayout, catalog: ChecksumCatalog) -> None:
     """A catalog that was closed is not asked any more."""
     alive = [each for each in _catalogs.get(str(home.path), ()) if each() not in (None, catalog)]
     _catalogs[str(home.path)] = alive
@@ -243,17 +243,17 @@ def verify_groups(path: str, groups: Iterable[int] = ()) -> None:
 
 def verify_rows(path: str, rows: Iterable[int]) -> None:
     """Compares just the row groups in which these rows are, and what is around all of them."""
-    _verify(path, lambda sums: sums.holding(rows))
+    _verify(path, lambda sums: sums.groups_of_rows(rows))
 
 
 def verify_touched(path: str, touches: Callable[[int, int], bool]) -> None:
     """Compares just the row groups that are read: `touches` tells it of the rows from one number to before another."""
 
-    def touched(sums: Sums) -> Iterator[int]:
+    def groups_read(sums: Sums) -> Iterator[int]:
         ends = list(accumulate((rows for _, _, rows, _ in sums.groups), initial=0))
         return (number for number, (first, end) in enumerate(pairwise(ends)) if touches(first, end))
 
-    _verify(path, touched)
+    _verify(path, groups_read)
 
 
 def verify_values(path: str, column: str, values: Sequence[int]) -> list[tuple[int, int]] | None:
@@ -264,7 +264,7 @@ def verify_values(path: str, column: str, values: Sequence[int]) -> list[tuple[i
     """
     verify_groups(path)  # the statistics are believed from here on
     place = _place(path)
-    sums = None if place is None else _noted(place)
+    sums = None if place is None else _sums_of_file(place)
     bounds = None if sums is None or not sums.groups else _bounds(path, column)
     if sums is None or bounds is None or len(bounds) != len(sums.groups):
         verify(path)
@@ -315,7 +315,7 @@ def refuse_missing(folder: str, files: Iterable[str]) -> None:
     found = set(files)
     if not found.issuperset(noted_below(folder)):
         for path in sorted({*noted_below(folder, again=True)} - found):
-            raise damaged(path, str(getattr(_place(path), "home", "")))
+            raise damaged_file_error(path, str(getattr(_place(path), "home", "")))
 
 
 def noted_below(folder: str, *, again: bool = False) -> list[str]:
@@ -326,20 +326,20 @@ def noted_below(folder: str, *, again: bool = False) -> list[str]:
     inside = f"{place.path}/"
     known = _sums.get((place.home, place.run_id), {})
     if again or not any(path.startswith(inside) for path in known):
-        known = _sums[place.home, place.run_id] = _asked(place)
+        known = _sums[place.home, place.run_id] = _sums_of_run(place)
     return [f"{place.home}/runs/{place.run_id}/{path}" for path in known if path.startswith(inside)]
 
 
 def noted_before(folder: RunFolder, *parts: str) -> list[FileRecord]:
     """What is noted of a run's files below these folders of it."""
-    noted = _asked(_Place(str(folder.home.path), folder.run_id, ""))
+    noted = _sums_of_run(_Place(str(folder.home.path), folder.run_id, ""))
     return [FileRecord(path, sums.to_json()) for path, sums in noted.items() if path.partition("/")[0] in parts]
 
 
 def is_noted(path: str) -> bool:
     """Whether there are sums that the file can be compared with."""
     place = _place(path)
-    return place is not None and _noted(place) is not None
+    return place is not None and _sums_of_file(place) is not None
 
 
 def read_note(path: Path) -> str | None:
@@ -351,7 +351,7 @@ def read_note(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError):
         place = _place(str(path))
-        raise damaged(str(path), "" if place is None else place.home) from None
+        raise damaged_file_error(str(path), "" if place is None else place.home) from None
 
 
 def parsed_note(text: str, path: Path) -> dict[str, Any]:
@@ -362,11 +362,11 @@ def parsed_note(text: str, path: Path) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         place = _place(str(path))
-        raise damaged(str(path), "" if place is None else place.home)
+        raise damaged_file_error(str(path), "" if place is None else place.home)
     return found
 
 
-def damaged(path: str, home: str) -> DamagedFile:
+def damaged_file_error(path: str, home: str) -> DamagedFile:
     """What is told of a file that is not as it was written."""
     inside = path.removeprefix(f"{home}/") if home else path
     told = f"a file of the home '{home}' is missing or damaged: '{inside}'" if home else f"'{path}' is damaged"
@@ -384,24 +384,26 @@ def _verify(path: str, needed: Callable[[Sums], Iterable[int]] | None) -> None:
             return
     else:
         known = None
-    sums = _noted(place)
+    sums = _sums_of_file(place)
     if sums is None:
         if state is not None:
-            _compared[path] = _Compared(state, whole=True)
+            _compared[path] = _VerifiedParts(state, whole=True)
         return
     parts = set(sums.parts) if needed is None else {REST, *needed(sums)} & set(sums.parts)
     if known is not None and parts <= known.parts:
         return
     if not _is_same(path, sums, parts - (known.parts if known is not None else set())):
-        sums = _noted(place, again=True)  # lineage that was finished since has other files of the same name, or none
+        sums = _sums_of_file(
+            place, again=True
+        )  # lineage that was finished since has other files of the same name, or none
         if sums is None:
             return
         parts = set(sums.parts)
         if not _is_same(path, sums, parts):
-            raise damaged(path, place.home)
+            raise damaged_file_error(path, place.home)
     if state is not None:
         if known is None:
-            known = _compared[path] = _Compared(state)
+            known = _compared[path] = _VerifiedParts(state)
         known.parts |= parts
         known.whole = len(known.parts) == len(sums.parts)
 
@@ -433,18 +435,18 @@ def _place(path: str) -> _Place | None:
     return None
 
 
-def _noted(place: _Place, *, again: bool = False) -> Sums | None:
+def _sums_of_file(place: _Place, *, again: bool = False) -> Sums | None:
     """The sums of a file; what is not known yet may have been noted since."""
     key = place.home, place.run_id
     if again or place.path not in _sums.get(key, {}):
-        _sums[key] = _asked(place)
+        _sums[key] = _sums_of_run(place)
     return _sums[key].get(place.path)
 
 
-def _asked(place: _Place) -> dict[str, Sums]:
+def _sums_of_run(place: _Place) -> dict[str, Sums]:
     for each in _catalogs.get(place.home, ()):
         catalog = each()
-        noted = {} if catalog is None else catalog.noted(place.run_id)
+        noted = {} if catalog is None else catalog.recorded_sums(place.run_id)
         if noted:
             return {path: Sums.from_json(text) for path, text in noted.items()}
     return {}

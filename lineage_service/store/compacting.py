@@ -15,8 +15,8 @@ import numpy as np
 
 from lineage_service.errors import StoreError
 from lineage_service.store.checksums import verify
-from lineage_service.store.layout import storing
-from lineage_service.store.patching import CameFile, Ids, Patcher
+from lineage_service.store.layout import translate_disk_errors
+from lineage_service.store.patching import AddedFile, Ids, Patcher
 from lineage_service.store.versions import Version, VersionFile, file_state, parquet_footer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BATCH = 65_536
 _COLUMNS_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
 
-def compacted(version: Version, patcher: Patcher, target: Path) -> Version:
+def compact_version(version: Version, patcher: Patcher, target: Path) -> Version:
     """The version without any row in a file of the home that does not count; the same version where there is none.
 
     Files in folders that tell values apart stay apart. Small files that earlier changes brought are put together.
@@ -41,8 +41,8 @@ def compacted(version: Version, patcher: Patcher, target: Path) -> Version:
     groups: dict[tuple[tuple[str, str | None], ...], list[VersionFile]] = {}
     for file in anew:
         groups.setdefault(tuple(sorted(file.partitions.items())), []).append(file)
-    writing = _Writing(version, patcher, target)
-    with storing(patcher.folder.home.path):
+    writing = _CompactionWriter(version, patcher, target)
+    with translate_disk_errors(patcher.folder.home.path):
         target.mkdir(parents=True, exist_ok=True)
         files = [made for group in groups.values() for made in writing.files(group)]
         if not files and not stay:  # without rows there must still be columns
@@ -51,36 +51,36 @@ def compacted(version: Version, patcher: Patcher, target: Path) -> Version:
 
 
 @dataclass
-class _Writing:
+class _CompactionWriter:
     version: Version
     patcher: Patcher
     target: Path
     made: int = 0
 
-    def files(self, group: Iterable[VersionFile]) -> Iterator[CameFile]:
+    def files(self, group: Iterable[VersionFile]) -> Iterator[AddedFile]:
         """The rows that count of these files, in as few files as their types allow."""
-        open_: _Open | None = None
+        open_: _OpenFile | None = None
         for file in group:
-            positions, rids = self._counting(file)
+            positions, rids = self._live_rows(file)
             if not len(positions):
                 continue
             schema, batches = self._rows(file, positions)
             if open_ is not None and not open_.schema.equals(schema):
-                yield self._closed(open_)
+                yield self._close_file(open_)
                 open_ = None
             if open_ is None:
-                open_ = self._opened(schema, file.partitions)
+                open_ = self._open_file(schema, file.partitions)
             for batch in batches:
                 open_.writer.write_batch(batch, row_group_size=ROW_GROUP)
             open_.rids.append(rids)
         if open_ is not None:
-            yield self._closed(open_)
+            yield self._close_file(open_)
 
-    def empty(self, file: VersionFile) -> CameFile:
+    def empty(self, file: VersionFile) -> AddedFile:
         schema, _ = self._rows(file, np.array([], np.int64))
-        return self._closed(self._opened(schema, file.partitions))
+        return self._close_file(self._open_file(schema, file.partitions))
 
-    def _counting(self, file: VersionFile) -> tuple[Ids, Ids]:
+    def _live_rows(self, file: VersionFile) -> tuple[Ids, Ids]:
         """Positions of the rows that count, in order, and their rids."""
         if file.only is not None:
             positions, rids = self.patcher.positions(file.only), self.patcher.rids(file.only)
@@ -100,7 +100,7 @@ class _Writing:
         opened = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         wanted = {str(each.stored).lower() for each in self.version.columns if each.stored is not None}
         names = [name for name in opened.schema_arrow.names if name.lower() in wanted] or opened.schema_arrow.names[:1]
-        moments = _moments(opened)
+        moments = _int96_columns(opened)
         fields = [
             field.with_type(pa.timestamp("us", "UTC")) if field.name in moments else field
             for field in (opened.schema_arrow.field(name) for name in names)
@@ -118,15 +118,15 @@ class _Writing:
 
         return schema, batches()
 
-    def _opened(self, schema: pa.Schema, partitions: Mapping[str, str | None]) -> _Open:
+    def _open_file(self, schema: pa.Schema, partitions: Mapping[str, str | None]) -> _OpenFile:
         import pyarrow.parquet as pq
 
         paths = (self.target / f"stay-{number:05d}.parquet" for number in range(self.made, 1_000_000))
         path = next(path for path in paths if not path.exists())
         self.made += 1
-        return _Open(path, schema, pq.ParquetWriter(path, schema), dict(partitions), [])
+        return _OpenFile(path, schema, pq.ParquetWriter(path, schema), dict(partitions), [])
 
-    def _closed(self, open_: _Open) -> CameFile:
+    def _close_file(self, open_: _OpenFile) -> AddedFile:
         open_.writer.close()
         rids = np.concatenate([np.array([], np.int64), *open_.rids])
         state, footer = file_state(str(open_.path)), parquet_footer(str(open_.path))
@@ -143,11 +143,11 @@ class _Writing:
             open_.partitions,
             footer.is_odd(stored),
         )
-        return CameFile(file, np.arange(len(rids), dtype=np.int64), rids)
+        return AddedFile(file, np.arange(len(rids), dtype=np.int64), rids)
 
 
 @dataclass
-class _Open:
+class _OpenFile:
     """A file that is being written, and the rids of its rows so far."""
 
     path: Path
@@ -157,7 +157,7 @@ class _Open:
     rids: list[Ids]
 
 
-def _moments(opened: Any) -> set[str]:
+def _int96_columns(opened: Any) -> set[str]:
     """Columns that hold moments in the old form of 96 bits, which says nothing of a time zone and always means UTC."""
     columns = (opened.schema.column(number) for number in range(len(opened.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}

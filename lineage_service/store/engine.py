@@ -42,7 +42,7 @@ def column(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def own(name: str) -> str:
+def private_column(name: str) -> str:
     """A name, quoted, for a column of ours beside the user's: with a sign that stands for nothing, so nobody has it."""
     return f'"\ue000{name}"'
 
@@ -50,10 +50,10 @@ def own(name: str) -> str:
 def file_literal(path: str) -> str:
     """A file name for DuckDB to read. Whatever is named to it is compared with its checksums first."""
     verify(path)
-    return spelled(path)
+    return unverified_file_literal(path)
 
 
-def spelled(path: str) -> str:
+def unverified_file_literal(path: str) -> str:
     """A file name that DuckDB takes literally: it would read these characters as a glob. For files of which just the
     parts that are read were compared."""
     return literal("".join(f"[{char}]" if char in "*?[" else char for char in path))
@@ -74,7 +74,7 @@ def parquet_scan(
         bases = list(accumulate((footer.rows for footer in footers[:-1]), initial=0))
         if any(footer.is_odd(()) for footer in footers):
             return _scan_of_odd(files, footers, bases)
-    names = ", ".join(spelled(file) for file in files)
+    names = ", ".join(unverified_file_literal(file) for file in files)
     scan = (
         f"read_parquet([{names}], union_by_name = {'true' if len(files) > 1 else 'false'}, hive_partitioning = false)"
     )
@@ -88,7 +88,7 @@ def numbered_scan(file: str, names: Sequence[str]) -> tuple[str, dict[str, str]]
     """A scan whose columns are only numbered, so that none hides `file_row_number`; and each column's name in it.
     What is read of it was compared before."""
     numbers = [f"c{index}" for index in range(len(names))]
-    scan = f"read_parquet({spelled(file)}, hive_partitioning = false) t({', '.join(numbers)})"
+    scan = f"read_parquet({unverified_file_literal(file)}, hive_partitioning = false) t({', '.join(numbers)})"
     return scan, dict(zip(names, numbers, strict=True))
 
 

@@ -18,7 +18,7 @@ _SPACE = re.compile(f"[{SPACE}]*+")
 _STRING_END = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 
 
-def elements(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
+def element_lines(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
     """The lines on which the records begin, in portions; UnknownReading where the text is no such value.
 
     An object is one record, an array has one per element; what follows the value is not read.
@@ -38,20 +38,20 @@ def elements(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
                     escaped, within, at = end.group() == "\\", within if end.group() == "\\" else "", end.end()
                 continue
             if fresh:
-                at = _end(_SPACE, chunk, at)
+                at = _match_end(_SPACE, chunk, at)
                 if at == len(chunk):
                     break
                 line, counted = line + chunk.count("\n", counted, at), at
                 fresh = False
                 if depth == 1 and chunk[at] != "]":
                     found.append(line)
-                    at = _end(_ELEMENT, chunk, at)
+                    at = _match_end(_ELEMENT, chunk, at)
                 elif depth == 0 and chunk[at] != "[":
                     if chunk[at] != "{":
                         raise UnknownReading
                     yield [line]
                     return
-            at = _end(_TO_COMMA if depth == 1 else _TO_BRACKET, chunk, at)
+            at = _match_end(_TO_COMMA if depth == 1 else _TO_BRACKET, chunk, at)
             char, at = chunk[at : at + 1], at + 1
             if char and char in "[{":
                 depth += 1
@@ -71,7 +71,7 @@ def elements(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
         raise UnknownReading
 
 
-def _end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
     """Where the match of a pattern ends: here where there is none."""
     found = pattern.match(chunk, at)
     return found.end() if found else at

@@ -13,7 +13,7 @@ from lineage_service.errors import SourceError, WorkflowError, did_you_mean
 from lineage_service.plan.bounded_parsing import parse_statements
 from lineage_service.plan.schema import Column, ColumnError, Schema, csv_hint
 from lineage_service.spec.models import SourceSpec
-from lineage_service.store.alike import read_alike, spark_type
+from lineage_service.store.alike import is_read_alike, spark_type
 from lineage_service.store.listing import Listing, is_vast, listing
 from lineage_service.store.versions import Footer, Version, VersionColumn, parquet_footer
 
@@ -33,7 +33,7 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
     """
     if source.output is not None:
         version = version_of(source.output)
-        return renamed(
+        return apply_renames(
             [Column(each.name, each.type, alike=True, pii=each.pii) for each in version.columns], source.rename
         )
     if is_vast(str(source.path), folder):
@@ -44,29 +44,29 @@ def known_schema(source: SourceSpec, folder: Path, version_of: Callable[[str], V
         return UNKNOWN
     names = {column.name.lower() for column in columns}
     partitions = [Column(name) for name in found.partitions if name.lower() not in names]
-    return renamed([*columns, *partitions], source.rename)
+    return apply_renames([*columns, *partitions], source.rename)
 
 
 def _columns(source: SourceSpec, found: Listing) -> list[Column] | None:
     if source.schema_ is not None:
-        columns = _declared(source.schema_)
+        columns = _parse_ddl(source.schema_)
         if columns is None:
             return None
         if source.file_format != "parquet":  # a snapshot is written in the types that were declared
             return [replace(each, alike=True) for each in columns]
-        return _compared(columns, found.files[0])
+        return _mark_alike(columns, found.files[0])
     if source.file_format == "parquet":
-        return _from_footer(found.files[0]) if not _merges(source.reader_options) else None
+        return _from_footer(found.files[0]) if not _merges_schemas(source.reader_options) else None
     if source.file_format == "csv":
         return _from_header(found.files[0], source.reader_options)
     return None
 
 
-def _merges(options: Mapping[str, str]) -> bool:
+def _merges_schemas(options: Mapping[str, str]) -> bool:
     return any(key.lower() == "mergeschema" and value.lower() == "true" for key, value in options.items())
 
 
-def _declared(ddl: str) -> list[Column] | None:
+def _parse_ddl(ddl: str) -> list[Column] | None:
     """Names and types of a Spark DDL schema; None where it cannot be read here: Spark will tell."""
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
@@ -172,11 +172,11 @@ def _field_name(name: str) -> str:
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
-def _compared(columns: Sequence[Column], path: str) -> list[Column]:
+def _mark_alike(columns: Sequence[Column], path: str) -> list[Column]:
     """Declared columns, each with whether it is what the file says."""
     footers = [parquet_footer(path)]
     return [
-        replace(each, alike=read_alike(VersionColumn(each.name, each.type or "", each.name), footers, rebased=False))
+        replace(each, alike=is_read_alike(VersionColumn(each.name, each.type or "", each.name), footers, rebased=False))
         for each in columns
     ]
 
@@ -199,7 +199,7 @@ def _from_header(path: str, options: Mapping[str, str]) -> list[Column] | None:
     return [Column(name) for name in names]
 
 
-def refuse_unlike(files: Sequence[str], footers: Sequence[Footer]) -> None:
+def refuse_mixed_types(files: Sequence[str], footers: Sequence[Footer]) -> None:
     """SourceError where a file has no columns, or a column has one kind of type in one file and another in the next:
     Spark fails midway."""
     first: dict[str, tuple[str, str]] = {}
@@ -208,14 +208,14 @@ def refuse_unlike(files: Sequence[str], footers: Sequence[Footer]) -> None:
             raise SourceError(f"file '{file}' has no columns", hint="write it with columns, or leave it out")
         for name, kind in footer.types.items():
             known, where = first.setdefault(name.lower(), (kind, file))
-            if _family(known) != _family(kind):
+            if _type_family(known) != _type_family(kind):
                 raise SourceError(
                     f"column '{name}' is {known} in file '{where}' but {kind} in file '{file}'",
                     hint="write the files alike, or name only those that are",
                 )
 
 
-def _family(kind: str) -> str:
+def _type_family(kind: str) -> str:
     """Types of one family may be read as one another; whether they fit, Spark decides."""
     if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
         return "number"
@@ -226,7 +226,7 @@ def _family(kind: str) -> str:
     return kind.partition("<")[0]
 
 
-def renamed(columns: Sequence[Column], rename: Mapping[str, str]) -> Schema:
+def apply_renames(columns: Sequence[Column], rename: Mapping[str, str]) -> Schema:
     """The columns under the user's names. SourceError where there is none to rename, or two get one name."""
     by_old = {old.lower(): new for old, new in rename.items()}
     missing = [old for old in rename if old.lower() not in (column.name.lower() for column in columns)]

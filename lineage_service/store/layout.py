@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.errors import LineageError, StoreError
-from lineage_service.store.permissions import mask
+from lineage_service.store.permissions import permission_mask
 
 COMMITTED = ".committed"
 PUBLICATIONS = "publications.json"  # copies that a run has announced, until they are in their place
@@ -96,7 +96,7 @@ class RunFolder:
 
     def sync(self) -> None:
         """On the disk itself, not only in its cache: the catalog must never name what a power cut can take."""
-        with storing(self.home.path):
+        with translate_disk_errors(self.home.path):
             for folder, _, names in os.walk(self.path):
                 # What an index is still to be made of: lost with the power, it is noticed and captured again.
                 if Path(folder).is_relative_to(self.temporary) or Path(folder).parent.is_relative_to(self.lineage):
@@ -137,8 +137,8 @@ def new_run_id() -> str:
 def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
     """A new run's folder, locked while the run is at work; removed with all it holds when the run fails."""
     folder = home.run_folder(new_run_id())
-    with storing(home.path):
-        lock = _made_with_lock(folder)
+    with translate_disk_errors(home.path):
+        lock = _create_locked_folder(folder)
     try:
         yield folder
     except OSError as error:
@@ -155,9 +155,9 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
 
 
 @contextmanager
-def locked(folder: RunFolder, waiting: Callable[[], None]) -> Iterator[None]:
+def run_folder_lock(folder: RunFolder, waiting: Callable[[], None]) -> Iterator[None]:
     """The folder of a committed run, for whoever works on its lineage; `waiting` is called where another one does."""
-    with storing(folder.home.path):
+    with translate_disk_errors(folder.home.path):
         lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
@@ -176,13 +176,13 @@ def _remove_unless_known(folder: RunFolder) -> None:
         folder.remove()
 
 
-def _made_with_lock(folder: RunFolder) -> int:
+def _create_locked_folder(folder: RunFolder) -> int:
     """Makes the folder elsewhere and moves it to its place once it is locked, so that `gc` never sees it without."""
     begun = folder.home.spill / f"new-{folder.run_id}"
     try:
-        with sharing(folder.home):
+        with commit_lock(folder.home):
             # Nobody reaches what is written in it, whatever it is written with.
-            begun.mkdir(parents=True, mode=0o777 & ~mask())
+            begun.mkdir(parents=True, mode=0o777 & ~permission_mask())
             (begun / folder.temporary.name).mkdir()
             lock = os.open(begun / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -195,21 +195,21 @@ def _made_with_lock(folder: RunFolder) -> int:
 
 
 @contextmanager
-def sharing(home: HomeLayout) -> Iterator[None]:
+def commit_lock(home: HomeLayout) -> Iterator[None]:
     """While a commit is written: whoever removes files waits, and has removed what it will when this begins."""
     with _home_lock(home, fcntl.LOCK_SH):
         yield
 
 
 @contextmanager
-def sweeping(home: HomeLayout) -> Iterator[None]:
+def sweep_lock(home: HomeLayout) -> Iterator[None]:
     """While files are removed that no run needs: nobody commits a run that might need them."""
     with _home_lock(home, fcntl.LOCK_EX):
         yield
 
 
 @contextmanager
-def publishing(home: HomeLayout) -> Iterator[None]:
+def publish_lock(home: HomeLayout) -> Iterator[None]:
     """While published copies are replaced: one after the other, so that the latest is the one that stays."""
     with _home_lock(home, fcntl.LOCK_EX, PUBLISH_LOCK):
         yield
@@ -217,7 +217,7 @@ def publishing(home: HomeLayout) -> Iterator[None]:
 
 @contextmanager
 def _home_lock(home: HomeLayout, kind: int, name: str = SWEEP_LOCK) -> Iterator[None]:
-    with storing(home.path):
+    with translate_disk_errors(home.path):
         home.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(home.path / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -306,7 +306,7 @@ def _age(folder: Path) -> float:
 
 
 @contextmanager
-def storing(home: Path) -> Iterator[None]:
+def translate_disk_errors(home: Path) -> Iterator[None]:
     """Translates what a disk can answer into an error that says so."""
     try:
         yield

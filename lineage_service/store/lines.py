@@ -15,7 +15,7 @@ from lineage_service.store.patched import CAME
 from lineage_service.store.records import record_lines
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.text import UnknownReading
-from lineage_service.store.versions import Origin, Version, VersionFile, file_of, has_changed
+from lineage_service.store.versions import OriginalFile, Version, VersionFile, file_of, has_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def row_places(scan: VersionScan, rids: Sequence[int]) -> list[RowPlace | str]:
     version = scan.version
     if not version.is_patched:
         positions = [int(scan.position(rid) or 0) for rid in rids]
-        return [*places(version, positions, scan.absolute)]
+        return [*places_at(version, positions, scan.absolute)]
     found: dict[int, RowPlace | str] = {}
     copied: dict[int, dict[int, int]] = {}  # by the number of a copy: position, rid
     for rid in rids:
@@ -67,23 +67,23 @@ def row_places(scan: VersionScan, rids: Sequence[int]) -> list[RowPlace | str]:
             found[rid] = GIVEN if Path(file.path).name.startswith(CAME) else UNKNOWN
     for number, at in copied.items():
         copy = version.copies[number]
-        placed = _in_files(copy.origins, list(at), scan.absolute, copy.reading)
+        placed = _places_in_files(copy.origins, list(at), scan.absolute, copy.reading)
         found |= {at[position]: place for position, place in placed.items()}
     return [found[rid] for rid in rids]
 
 
-def places(version: Version, positions: Sequence[int], absolute: Callable[[str], str]) -> list[RowPlace]:
+def places_at(version: Version, positions: Sequence[int], absolute: Callable[[str], str]) -> list[RowPlace]:
     """The places of the rows at these positions of a version whose rids are positions."""
     original = bool(version.origins) and version.is_dense
     if original:
-        found = _in_files(version.origins, positions, absolute, version.reading)
+        found = _places_in_files(version.origins, positions, absolute, version.reading)
     else:
-        found = _in_files(version.files, positions, absolute, None)
+        found = _places_in_files(version.files, positions, absolute, None)
     return [found[position] for position in positions]
 
 
-def _in_files(
-    files: Sequence[VersionFile | Origin],
+def _places_in_files(
+    files: Sequence[VersionFile | OriginalFile],
     positions: Sequence[int],
     absolute: Callable[[str], str],
     reading: Mapping[str, str] | None,
@@ -98,7 +98,7 @@ def _in_files(
         path = absolute(file.path)
         changed = has_changed(file, path)
         rows = {position - file.base for position in held}
-        lines = _lines(reading, path, rows, file.rows) if reading is not None and not changed else {}
+        lines = _verified_lines(reading, path, rows, file.rows) if reading is not None and not changed else {}
         found |= {
             position: RowPlace(path, position - file.base, lines.get(position - file.base), changed)
             for position in held
@@ -106,7 +106,7 @@ def _in_files(
     return found
 
 
-def _lines(reading: Mapping[str, str], path: str, rows: Collection[int], expected: int) -> dict[int, int]:
+def _verified_lines(reading: Mapping[str, str], path: str, rows: Collection[int], expected: int) -> dict[int, int]:
     """The lines on which these records of an original file begin; none where its records are not told surely."""
     found: dict[int, int] = {}
     wanted, count = sorted(rows, reverse=True), 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from lineage_service.errors import SourceError, listed
+from lineage_service.errors import SourceError, join_names
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -32,7 +32,7 @@ class Listing:
         for part in Path(file).relative_to(self.base).parts[:-1]:
             name, equals, value = part.partition("=")
             if equals:
-                values[_plain(name)] = None if value == NULL_PARTITION else _plain(value)
+                values[_unescape(name)] = None if value == NULL_PARTITION else _unescape(value)
         return values
 
 
@@ -54,13 +54,13 @@ def listing(path: str, folder: Path) -> Listing:
     whole = Path(folder / given)
     try:
         if whole.is_file():
-            if _hidden(whole):
+            if _is_hidden(whole):
                 raise SourceError(f"Spark passes over '{whole}': its name begins with '{whole.name[0]}'")
-            return _made(whole.parent, [whole])
+            return _build_listing(whole.parent, [whole])
         if whole.is_dir():
-            return _made(whole, _walk(whole))
+            return _build_listing(whole, _walk(whole))
         if glob.has_magic(str(given)):
-            return _globbed(given, folder)
+            return _glob_listing(given, folder)
     except PermissionError as error:
         raise SourceError(f"cannot read '{path}': permission denied on '{error.filename}'") from None
     raise SourceError(_missing(path, whole), hint=_neighbours(whole))
@@ -80,24 +80,24 @@ def is_vast(path: str, folder: Path, most: int = 20_000) -> bool:
     return False
 
 
-def _globbed(pattern: Path, folder: Path) -> Listing:
+def _glob_listing(pattern: Path, folder: Path) -> Listing:
     """Only the pattern is one: the workflow's own folder may be called anything."""
     plain = next(index for index, part in enumerate(pattern.parts) if glob.has_magic(part))
     base = folder.joinpath(*pattern.parts[:plain])
     found: list[Path] = []
     for match in glob.iglob(str(pattern), root_dir=folder, recursive=True):  # noqa: PTH207 (Path.glob takes no absolute pattern)
         whole = folder / match
-        if not _hidden(whole):
+        if not _is_hidden(whole):
             found += _walk(whole) if whole.is_dir() else [whole]
     if not found:
         raise SourceError(f"no file matches '{folder / pattern}'", hint=_neighbours(base / "x"))
-    return _made(base, found)
+    return _build_listing(base, found)
 
 
 def _walk(folder: Path) -> list[Path]:
     files: list[Path] = []
     for entry in folder.iterdir():
-        if _hidden(entry):
+        if _is_hidden(entry):
             continue
         if entry.is_dir():
             files += _walk(entry) if "=" in entry.name else []
@@ -106,37 +106,39 @@ def _walk(folder: Path) -> list[Path]:
     return files
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     return path.name.startswith((".", "_")) and not (path.is_dir() and "=" in path.name)
 
 
-def _made(base: Path, files: list[Path]) -> Listing:
+def _build_listing(base: Path, files: list[Path]) -> Listing:
     if not files:
-        raise SourceError(f"folder '{base}' holds no data files", hint=_entered(base))
+        raise SourceError(f"folder '{base}' holds no data files", hint=_subfolder_hint(base))
     given, base = base.absolute(), base.absolute()
     if ".." in base.parts:  # Spark would take it away with the part before it, which is another folder behind a link
         base = base.resolve()
     paths = sorted({str(base / file.absolute().relative_to(given)) for file in files})
     columns: dict[tuple[str, ...], str] = {}
     for path in paths:
-        names = tuple(_plain(part.partition("=")[0]) for part in Path(path).relative_to(base).parts[:-1] if "=" in part)
+        names = tuple(
+            _unescape(part.partition("=")[0]) for part in Path(path).relative_to(base).parts[:-1] if "=" in part
+        )
         columns.setdefault(names, path)
     if len(columns) > 1:
         raise SourceError(
             f"files below '{base}' are partitioned in unlike ways: "
-            + listed([f"'{path}' by ({', '.join(names)})" for names, path in columns.items()], most=3)
+            + join_names([f"'{path}' by ({', '.join(names)})" for names, path in columns.items()], most=3)
         )
     (partitions,) = columns
     return Listing(str(base), tuple(paths), partitions)
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     """A partition's name or value as Spark reads it: each %XX is one character, never part of a UTF-8 one."""
     return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
-def _entered(folder: Path) -> str | None:
-    plain = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry))
+def _subfolder_hint(folder: Path) -> str | None:
+    plain = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not _is_hidden(entry))
     if not plain:
         return None
     return f"only folders called column=value are entered; for others use a glob, as in '{plain[0]}/*'"
@@ -151,4 +153,4 @@ def _neighbours(whole: Path) -> str | None:
     if not folder.is_dir():
         return f"there is no folder '{folder}'"
     names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    return f"'{folder}' holds: {listed(names, most=8)}"
+    return f"'{folder}' holds: {join_names(names, most=8)}"

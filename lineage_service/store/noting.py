@@ -13,12 +13,12 @@ from sqlalchemy import Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_service.store.checksums import noted_files
-from lineage_service.store.layout import HomeLayout, storing
+from lineage_service.store.layout import HomeLayout, translate_disk_errors
 
 
 def with_noted_files(commit: Commit, home: HomeLayout) -> Commit:
     """The commit with the files that its run's folder now holds."""
-    with storing(home.path):
+    with translate_disk_errors(home.path):
         return replace(commit, files=tuple(noted_files(home.run_folder(commit.run.id))))
 
 

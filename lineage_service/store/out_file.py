@@ -8,7 +8,7 @@ from pathlib import Path
 from lineage_service.errors import LineageError
 
 
-def checked_out_file(out: Path) -> tuple[Path, bool]:
+def check_out_file(out: Path) -> tuple[Path, bool]:
     """The file that `out` means (links stay links), and whether it is a device. LineageError for a file that cannot be
     written; missing folders are not made, since a wrong folder is more often mistyped than new."""
     try:

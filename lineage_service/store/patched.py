@@ -28,8 +28,8 @@ class PatchedRids:
     absolute: Callable[[str], str]
 
     def holds(self, rid: int) -> bool:
-        return rid in self._given or any(
-            file.only is None and file.base <= rid < file.base + file.rows and rid not in self._gone
+        return rid in self._assigned_rids or any(
+            file.only is None and file.base <= rid < file.base + file.rows and rid not in self._removed_rids
             for file in self.files
         )
 
@@ -44,16 +44,16 @@ class PatchedRids:
                 at = rows.column(AT).filter(pc.equal(rows.column(AS), rid))
                 if len(at):
                     return number, int(at[0].as_py())
-            elif file.base <= rid < file.base + file.rows and rid not in self._gone:
+            elif file.base <= rid < file.base + file.rows and rid not in self._removed_rids:
                 return number, rid - file.base
         return None
 
     @cached_property
-    def _given(self) -> frozenset[int]:
+    def _assigned_rids(self) -> frozenset[int]:
         return frozenset(rid for file in self.files if file.only for rid in self._column(file.only, AS))
 
     @cached_property
-    def _gone(self) -> frozenset[int]:
+    def _removed_rids(self) -> frozenset[int]:
         return frozenset(at + file.base for file in self.files if file.without for at in self._column(file.without, AT))
 
     def _column(self, path: str, name: str) -> list[int]:

@@ -14,7 +14,7 @@ VARIABLE = "SMOKE_UMASK"
 PRIVATE = 0o077
 
 
-def mask() -> int:
+def permission_mask() -> int:
     """The permissions that files and folders do not get: those of group and others, or what SMOKE_UMASK says, in octal
     as of the command umask."""
     given = os.environ.get(VARIABLE, "").strip()
@@ -32,7 +32,7 @@ def mask() -> int:
 def make_private(*paths: Path) -> None:
     """Takes permissions from files, and from folders with all that is below them. What belongs to somebody else, or is
     gone by now, is left as it is."""
-    removed = mask()
+    removed = permission_mask()
     for top in paths:
         for path in _below(top):
             with suppress(OSError):
@@ -43,7 +43,7 @@ def make_private(*paths: Path) -> None:
 
 def is_private(path: Path) -> bool:
     """Whether a file or folder gives nobody more than it should."""
-    return not stat.S_IMODE(path.stat().st_mode) & mask()
+    return not stat.S_IMODE(path.stat().st_mode) & permission_mask()
 
 
 def _below(top: Path) -> Iterator[Path]:

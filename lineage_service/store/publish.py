@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import LineageError, Problem, RunError, StoreError, WorkflowError
-from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, storing
+from lineage_service.store.layout import PUBLICATIONS, HomeLayout, RunFolder, translate_disk_errors
 from lineage_service.store.listing import is_elsewhere, local_path
 from lineage_service.store.notes import note_body, note_text
 from lineage_service.store.published_folder import (
     foreign_file,
+    foreign_file_message,
     read_mark,
-    replacing,
-    told_foreign,
+    translate_replace_errors,
     write_mark,
     writing_beside,
 )
@@ -126,7 +126,7 @@ def _refused_by_place(target: Path) -> tuple[str, str] | None:
             return told, "name a folder that is not in it"
     foreign = foreign_file(target)
     if foreign is not None:
-        return told_foreign(target, foreign), f"move '{foreign}' elsewhere, or name another folder"
+        return foreign_file_message(target, foreign), f"move '{foreign}' elsewhere, or name another folder"
     return None
 
 
@@ -137,19 +137,19 @@ def _refused_by_sources(target: Path, loaded: LoadedWorkflow) -> tuple[str, str]
         if isinstance(source, BrokenSource) or source.path is None:
             continue
         given = loaded.path.parent.absolute() / source.path
-        if _meets(given, target) or _meets(_resolved(given), target):
+        if _overlaps(given, target) or _overlaps(_resolve_links(given), target):
             return f"cannot publish to '{target}': source '{name}' is read from there", "name another folder"
     return None
 
 
-def _resolved(path: Path) -> Path:
+def _resolve_links(path: Path) -> Path:
     """A path without links up to its first pattern."""
     parts = list(path.parts)
     plain = next((number for number, part in enumerate(parts) if any(each in part for each in "*?[{")), len(parts))
     return Path(os.path.realpath(Path(*parts[:plain]))).joinpath(*parts[plain:])
 
 
-def _meets(source: Path, target: Path) -> bool:
+def _overlaps(source: Path, target: Path) -> bool:
     """Whether one of the two is, or is inside, the other; a source may be a pattern."""
     for own, other in zip(source.parts, target.parts, strict=False):
         if own == "**":
@@ -179,14 +179,14 @@ def refuse_foreign_copy(target: Path) -> None:
     published to places that are refused now, and what lies there has to go."""
     foreign = foreign_file(target)
     if foreign is not None:
-        raise RunError(told_foreign(target, foreign), hint=f"move '{foreign}' elsewhere; nothing was changed")
+        raise RunError(foreign_file_message(target, foreign), hint=f"move '{foreign}' elsewhere; nothing was changed")
 
 
 # --- the note in the run's folder -----------------------------------------------------------------------------
 
 
 @contextmanager
-def announced(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterator[list[Publication]]:
+def announce_publications(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterator[list[Publication]]:
     """Notes what a run is going to publish, before any of it is written; where the run fails before its commit, the
     copies are removed. Meanwhile nobody takes them for left over."""
     found = [
@@ -231,7 +231,7 @@ def make_parents(publication: Publication, made: list[Path] | None = None) -> No
 def mark_complete(folder: RunFolder, workflow: str, publications: Sequence[Publication]) -> None:
     """The copies are written: from here on they only have to be put in place."""
     for each in publications:
-        with replacing(each.target):
+        with translate_replace_errors(each.target):
             write_mark(each.waiting, folder.run_id, workflow, each.output)
 
 
@@ -240,7 +240,7 @@ def _write_note(folder: RunFolder, publications: Sequence[Publication]) -> None:
         {"output": each.output, "step": each.step, "target": str(each.target), "waiting": str(each.waiting)}
         for each in publications
     ]
-    with storing(folder.home.path):
+    with translate_disk_errors(folder.home.path):
         fresh = folder.path / f"{PUBLICATIONS}.new"
         fresh.write_text(note_text(body), encoding="utf-8")
         fresh.replace(folder.path / PUBLICATIONS)
@@ -264,12 +264,12 @@ def noted_publications(folder: RunFolder) -> list[Publication] | None:
 def withdraw(folder: RunFolder) -> None:
     """Removes the copies that a run announced, and then the note: it will not be committed, or must not be shown."""
     for each in noted_publications(folder) or ():
-        with replacing(each.target):
+        with translate_replace_errors(each.target):
             if each.waiting.exists():
                 shutil.rmtree(each.waiting)
     forget_note(folder)
 
 
 def forget_note(folder: RunFolder) -> None:
-    with storing(folder.home.path):
+    with translate_disk_errors(folder.home.path):
         (folder.path / PUBLICATIONS).unlink(missing_ok=True)

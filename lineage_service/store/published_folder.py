@@ -129,7 +129,7 @@ def remove_copy(folder: Path) -> bool:
     mark = read_mark(folder)
     if mark is None:
         return not folder.exists()
-    with replacing(folder):
+    with translate_replace_errors(folder):
         for path in list(_files(folder)):
             if path.name != MARK and not path.is_symlink() and _is_ours(mark, str(path.relative_to(folder)), path):
                 path.unlink()
@@ -145,7 +145,7 @@ def remove_copy(folder: Path) -> bool:
 def put_in_place(target: Path, waiting: Path | None) -> None:
     """The waiting copy in the place of the old one, whatever an earlier try has done of it; None: the old one goes.
     StoreError where it cannot be done, or where somebody else's files are in the way; nothing is lost then."""
-    with replacing(target):
+    with translate_replace_errors(target):
         if target.exists() and (waiting is None or waiting.exists()):
             refuse_foreign(target)
             if waiting is not None or read_mark(target) is not None:
@@ -162,7 +162,7 @@ def put_in_place(target: Path, waiting: Path | None) -> None:
 
 def remove_replaced(target: Path) -> None:
     """Removes the copies that the published one has replaced."""
-    with replacing(target):
+    with translate_replace_errors(target):
         for path in copies_beside(target):
             if path.suffix == ".old":
                 shutil.rmtree(path)
@@ -172,7 +172,7 @@ def put_back(target: Path) -> None:
     """The copy before the one that was to be put in place, where that is gone: better than none."""
     old = [path for path in copies_beside(target) if path.suffix == ".old" and read_mark(path) is not None]
     if old and not target.exists():
-        with replacing(target):
+        with translate_replace_errors(target):
             max(old, key=lambda path: path.stat().st_mtime_ns).rename(target)
 
 
@@ -189,10 +189,12 @@ def refuse_foreign(target: Path) -> None:
     """StoreError where a folder holds what we did not write."""
     foreign = foreign_file(target)
     if foreign is not None:
-        raise StoreError(told_foreign(target, foreign), hint=f"move '{foreign}' elsewhere, or name another folder")
+        raise StoreError(
+            foreign_file_message(target, foreign), hint=f"move '{foreign}' elsewhere, or name another folder"
+        )
 
 
-def told_foreign(target: Path, foreign: str) -> str:
+def foreign_file_message(target: Path, foreign: str) -> str:
     return f"cannot publish to '{target}': it holds '{foreign}', which smoke-lineage did not write"
 
 
@@ -206,7 +208,7 @@ def copies_beside(target: Path) -> list[Path]:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[None]:
+def translate_replace_errors(target: Path) -> Iterator[None]:
     """Around whatever changes a published copy: what the disk answers is a StoreError."""
     try:
         yield

@@ -24,14 +24,14 @@ def quoted_records(chunks: Iterable[str], reading: Mapping[str, str]) -> Iterato
                 if whole:
                     if whole.end() > at + 1:
                         found.append(line)
-                    line += _ends(chunk, at, whole.end())
+                    line += _count_line_ends(chunk, at, whole.end())
                     at = whole.end()
                     continue
                 if style.begins_record(chunk[at]):
                     found.append(line)
             before = at
             state, at = style.step(state, chunk, at)
-            line += _ends(chunk, before, at)
+            line += _count_line_ends(chunk, before, at)
         yield found
 
 
@@ -47,8 +47,8 @@ def _with_one_end(chunks: Iterable[str]) -> Iterator[str]:
         text, held = held + chunk, ""
         if text.endswith("\r"):
             text, held = text[:-1], "\r"  # the line feed of a pair may be still to come
-        yield _marked(text, kind := kind or _first_end(text + held))
-    yield _marked(held, kind or held)
+        yield _normalize_line_ends(text, kind := kind or _first_end(text + held))
+    yield _normalize_line_ends(held, kind or held)
 
 
 def _first_end(text: str) -> str:
@@ -56,7 +56,7 @@ def _first_end(text: str) -> str:
     return found[0] if found else ""
 
 
-def _marked(text: str, kind: str) -> str:
+def _normalize_line_ends(text: str, kind: str) -> str:
     if "\x1e" in text or _OTHER_END in text:
         raise UnknownReading
     if kind == "\n" and "\r" not in text:
@@ -67,7 +67,7 @@ def _marked(text: str, kind: str) -> str:
     return text.replace("\x1e", "\n")
 
 
-def _ends(text: str, start: int, end: int) -> int:
+def _count_line_ends(text: str, start: int, end: int) -> int:
     return text.count("\n", start, end) + text.count(_OTHER_END, start, end)
 
 
@@ -104,9 +104,9 @@ class _CsvStyle:
 
     def begins_record(self, char: str) -> bool:
         """Whether it is neither an empty line nor a comment that begins here."""
-        return char not in ("\n", self.comment) and not self._skipped(char)
+        return char not in ("\n", self.comment) and not self._is_leading_space(char)
 
-    def _skipped(self, char: str) -> bool:
+    def _is_leading_space(self, char: str) -> bool:
         return self.trims and char <= " " and char not in (self.separator, self.quote, "\n")
 
     def step(self, state: int, chunk: str, at: int) -> tuple[int, int]:
@@ -136,7 +136,7 @@ class _CsvStyle:
             return (_BEHIND if char <= " " else _PLAIN), at + 1
         if state == _BEGIN and char == self.comment:
             return _COMMENT, at + 1
-        if self._skipped(char):
+        if self._is_leading_space(char):
             return state, at + 1
         return (_QUOTED if char == self.quote else _PLAIN), at + 1
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, TextIO
 
 from lineage_service.store import text as original
-from lineage_service.store.json_elements import SPACE, elements
+from lineage_service.store.json_elements import SPACE, element_lines
 from lineage_service.store.quoted_csv import quoted_records
 from lineage_service.store.text import UnknownReading, is_true
 
@@ -24,7 +24,7 @@ def record_lines(path: str, reading: Mapping[str, str]) -> Iterator[Sequence[int
     UnknownReading, also in the midst of it, where they cannot be told; OSError, EOFError or zlib.error where the file
     cannot be read.
     """
-    with original.unpacked(path) as raw:
+    with original.open_decompressed(path) as raw:
         if reading["format"] == "csv":
             portions = _csv_records(raw, reading)
             yield from _without_first(portions) if is_true(reading, "header") else portions
@@ -36,7 +36,7 @@ def record_lines(path: str, reading: Mapping[str, str]) -> Iterator[Sequence[int
 
 def _csv_records(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
     if is_true(reading, "multiline"):
-        return quoted_records(original.decoded(raw, reading, universal=False), reading)
+        return quoted_records(original.decode_chunks(raw, reading, universal=False), reading)
     return _csv_lines(raw, reading)
 
 
@@ -44,7 +44,7 @@ def _json_records(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequenc
     if is_true(reading, "allowcomments"):
         raise UnknownReading
     if is_true(reading, "multiline"):
-        return elements(original.decoded(raw, reading, universal=True))
+        return element_lines(original.decode_chunks(raw, reading, universal=True))
     return _json_lines(raw, reading)
 
 
@@ -56,7 +56,7 @@ def _without_first(portions: Iterator[Sequence[int]]) -> Iterator[Sequence[int]]
 
 
 def _csv_lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
-    comment = original.as_bytes_are(reading.get("comment", ""), reading)
+    comment = original.as_latin1(reading.get("comment", ""), reading)
     for numbers, lines in _lines(raw, reading):
         yield [
             number
@@ -73,7 +73,7 @@ def _json_lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[
             if line.startswith("{"):
                 found.append(number)
             elif text := line.strip(SPACE):
-                count = sum(map(len, elements([text]))) if text.startswith("[") else 1
+                count = sum(map(len, element_lines([text]))) if text.startswith("[") else 1
                 found += [number] * count
         yield found
 
@@ -84,21 +84,21 @@ def _lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[tuple[Sequence
     plain = original.keeps_ascii(codec)
     if separator is None and not plain:
         raise UnknownReading  # Spark would cut such characters in two
-    with original.text_of(raw, "latin-1" if plain else codec, universal=separator is None) as text:
+    with original.text_stream(raw, "latin-1" if plain else codec, universal=separator is None) as text:
         if plain:
-            original.skip_mark(text)
+            original.skip_byte_order_mark(text)
         if separator is None:
             while lines := text.readlines(original.CHUNK):
                 yield range(number, number + len(lines)), lines
                 number += len(lines)
             return
-        separator = original.as_bytes_are(separator, reading) if plain else separator
+        separator = original.as_latin1(separator, reading) if plain else separator
         for pieces in _pieces(text, separator):
             numbers = []
             for piece in pieces:
                 blank = len(piece) - len(piece.lstrip(CONTROLS))
-                numbers.append(number + _newlines(piece[:blank]))
-                number += _newlines(piece + separator)
+                numbers.append(number + _count_newlines(piece[:blank]))
+                number += _count_newlines(piece + separator)
             yield numbers, pieces
 
 
@@ -115,5 +115,5 @@ def _pieces(text: TextIO, separator: str) -> Iterator[list[str]]:
     yield ["".join(rest)]
 
 
-def _newlines(text: str) -> int:
+def _count_newlines(text: str) -> int:
     return text.count("\n") + text.count("\r") - text.count("\r\n")

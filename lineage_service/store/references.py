@@ -53,27 +53,31 @@ class References:
         folder = self.home.run_folder(run.id)
         found = [Reference(self.home.relative(folder.path / name), "note") for name in NOTES]
         for dataset in self.reader.datasets(run.id):
-            parts = self._of_version(dataset.version_id, dataset.full_name)
+            parts = self._cached_version_references(dataset.version_id, dataset.full_name)
             found += [each for each in parts if each.what != "data" or dataset.version_id not in without]
         for hop in self.reader.hops(run.id):
-            found += _of_hop(hop)
-        for made in self.reader.prepared(run.id):
+            found += _hop_references(hop)
+        for made in self.reader.prepared_questions(run.id):
             found += [] if made.path is None else [Reference(made.path, "prepared", made.name)]
-        return list(dict.fromkeys([*found, *self._of_tables(run, folder)]))
+        return list(dict.fromkeys([*found, *self._table_references(run, folder)]))
 
     def of_commit(self, commit: Commit) -> list[Reference]:
         """What a run that is about to be committed will be read from."""
         found: list[Reference] = []
         for version in commit.versions:
-            found += _of_version(Version.from_json(version.id, version.body), version.id)
+            found += _version_references(Version.from_json(version.id, version.body), version.id)
         own = {version.id for version in commit.versions}
         for dataset in commit.datasets:
-            found += self._of_version(dataset.version_id, dataset.full_name) if dataset.version_id not in own else ()
+            found += (
+                self._cached_version_references(dataset.version_id, dataset.full_name)
+                if dataset.version_id not in own
+                else ()
+            )
         for hop in commit.hops:
-            found += _of_hop(hop)
+            found += _hop_references(hop)
         for subject in commit.subjects:
-            found += _of_subjects(subject)
-        return list(dict.fromkeys([*found, *self._of_tables(commit.run, self.home.run_folder(commit.run.id))]))
+            found += _subject_references(subject)
+        return list(dict.fromkeys([*found, *self._table_references(commit.run, self.home.run_folder(commit.run.id))]))
 
     def files_of_runs(self, runs: Iterable[RunRecord], *, without: Collection[str] = ()) -> set[str]:
         """The files inside the home that any of these runs needs, relative to it."""
@@ -108,27 +112,27 @@ class References:
             return False
         return not any(whole.iterdir()) if whole.is_dir() else not whole.is_file()
 
-    def _of_version(self, version_id: str, name: str) -> tuple[Reference, ...]:
+    def _cached_version_references(self, version_id: str, name: str) -> tuple[Reference, ...]:
         if version_id not in self._versions:
             record = self.reader.version(version_id)
             if record is None:
-                raise _damaged(f"'{name}'")
+                raise _unknown_needs_error(f"'{name}'")
             try:
-                found = [*_of_version(Version.from_json(record.id, record.body), name)]
+                found = [*_version_references(Version.from_json(record.id, record.body), name)]
                 for subject in self.reader.subjects(version_id):
-                    found += _of_subjects(subject)
+                    found += _subject_references(subject)
             except (ValueError, KeyError, TypeError) as error:
-                raise _damaged(f"'{name}'") from error
+                raise _unknown_needs_error(f"'{name}'") from error
             self._versions[version_id] = tuple(found)
         return self._versions[version_id]
 
-    def _of_tables(self, run: RunRecord, folder: RunFolder) -> Iterator[Reference]:
+    def _table_references(self, run: RunRecord, folder: RunFolder) -> Iterator[Reference]:
         """Lineage tables: those beside the index, and those that an index, or a question, is still to be made of."""
         try:
             aligned = AlignedTables.load(folder.index)
             waiting = LineageTables.load(folder)
         except (ValueError, KeyError, TypeError, OSError) as error:
-            raise _damaged(f"the lineage of run '{run.id}'", "a note in the run's folder") from error
+            raise _unknown_needs_error(f"the lineage of run '{run.id}'", "a note in the run's folder") from error
         if aligned is not None:
             yield Reference(self.home.relative(folder.index / ALIGNED), "lineage", run.id)
             for space, rows in aligned.rows.items():
@@ -142,7 +146,7 @@ class References:
             yield from (Reference(path, "lineage", space) for path in rows.files)
 
 
-def _of_version(version: Version, name: str) -> Iterator[Reference]:
+def _version_references(version: Version, name: str) -> Iterator[Reference]:
     for file in version.files:
         if version.expired is None:
             yield Reference(file.path, "data", name)
@@ -151,24 +155,24 @@ def _of_version(version: Version, name: str) -> Iterator[Reference]:
         yield Reference(version.positions, "positions", name)
 
 
-def _of_hop(hop: HopRecord) -> Iterator[Reference]:
+def _hop_references(hop: HopRecord) -> Iterator[Reference]:
     of = f"{hop.from_space} {hop.to_space}"
     yield from (Reference(path, "index", of) for path in (hop.backward, hop.forward) if path is not None)
     try:
         masks = json.loads(hop.body).get("without", ()) if hop.body is not None else ()
     except (ValueError, AttributeError) as error:
-        raise _damaged(f"the lineage of run '{hop.run_id}'") from error
+        raise _unknown_needs_error(f"the lineage of run '{hop.run_id}'") from error
     yield from (Reference(path, "positions", of) for path in masks)
 
 
-def _of_subjects(record: SubjectRecord) -> Iterator[Reference]:
+def _subject_references(record: SubjectRecord) -> Iterator[Reference]:
     """The files that tell which rows of a version are whose."""
     for layer in json.loads(record.body)["layers"]:
         paths = (layer["persons"], layer["rows"], *layer.get("without", ()))
         yield from (Reference(path, "subjects", record.kind) for path in paths)
 
 
-def _damaged(what: str, where: str = "the catalog") -> StoreError:
+def _unknown_needs_error(what: str, where: str = "the catalog") -> StoreError:
     return StoreError(
         f"what {where} holds of {what} is damaged: nobody can say which files are needed",
         hint="nothing was removed; `smoke-lineage doctor` looks closer",

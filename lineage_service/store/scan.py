@@ -11,7 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lineage_service.store.checksums import verify, verify_rows, verify_touched
-from lineage_service.store.engine import column, file_literal, literal, numbered_scan, own, parquet_scan, spelled
+from lineage_service.store.engine import (
+    column,
+    file_literal,
+    literal,
+    numbered_scan,
+    parquet_scan,
+    private_column,
+    unverified_file_literal,
+)
 from lineage_service.store.patched import AS, AT, PatchedRids
 from lineage_service.store.versions import Version, VersionFile, file_of, parquet_footer
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RID = "_rid"
-_AT, _AS = own("at"), own("as")
+_AT, _AS = private_column("at"), private_column("as")
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,11 @@ class VersionScan:
         """Where the row of a rid is found; None where there is none. Of a patched version it is the rid itself."""
         if not self.version.is_patched:
             return self.version.rids.position(rid)
-        return rid if self._patched.holds(rid) else None
+        return rid if self._patched_rids.holds(rid) else None
 
     def file_and_row(self, rid: int) -> tuple[int, int] | None:
         """Of a patched version: the number of the file that a row is in, and its position there."""
-        return self._patched.place(rid)
+        return self._patched_rids.place(rid)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
@@ -47,16 +55,16 @@ class VersionScan:
         return (*self.paths, *(self.absolute(side) for side in sides))
 
     @cached_property
-    def _patched(self) -> PatchedRids:
+    def _patched_rids(self) -> PatchedRids:
         return PatchedRids(self.version.files, self.absolute)
 
     def select(self, columns: Sequence[str] | None = None) -> str:
         """All rows: the given columns (all without), then `_rid`."""
         if not self.version.files:
-            return self._nothing(columns)
+            return self._select_no_rows(columns)
         files = self.version.files
         if self.version.is_patched or any(file.odd for file in files):
-            parts = [self._one_file(index, columns) for index in range(len(self.paths))]
+            parts = [self._select_file(index, columns) for index in range(len(self.paths))]
             return self._with_gaps(" UNION ALL ".join(parts))
         scan, position = parquet_scan(self.paths, [file.base for file in files])
         return self._with_gaps(f"SELECT {self._columns(columns, files)}{position} AS {RID} FROM {scan}")
@@ -71,7 +79,9 @@ class VersionScan:
             for index, file in enumerate(self.version.files):
                 if files is not None and index not in files:
                     continue
-                here = positions if file.only else [each - file.base for each in positions if self._in(file, each)]
+                here = (
+                    positions if file.only else [each - file.base for each in positions if self._covers_rid(file, each)]
+                )
                 if here:
                     by_file[index] = list(here)
         else:
@@ -79,18 +89,20 @@ class VersionScan:
                 index = file_of(self.version.files, position)
                 by_file.setdefault(index, []).append(position - self.version.files[index].base)
         if not by_file:
-            return self._nothing(columns)
+            return self._select_no_rows(columns)
         return self._with_gaps(
             " UNION ALL ".join(
-                self._one_file(index, columns, f" WHERE {self._place(index)} IN ({', '.join(map(str, rows))})", rows)
+                self._select_file(
+                    index, columns, f" WHERE {self._row_key(index)} IN ({', '.join(map(str, rows))})", rows
+                )
                 for index, rows in by_file.items()
             )
         )
 
-    def _in(self, file: VersionFile, rid: int) -> bool:
+    def _covers_rid(self, file: VersionFile, rid: int) -> bool:
         return file.base <= rid < file.base + file.rows
 
-    def _place(self, index: int) -> str:
+    def _row_key(self, index: int) -> str:
         """What tells the rows of a file apart: their positions in it, or the rids that they were given."""
         return f"only_rows.{_AS}" if self.version.files[index].only else "file_row_number"
 
@@ -112,7 +124,7 @@ class VersionScan:
         text = f"SELECT {column(name)} AS b, {position} AS {RID} FROM {scan} WHERE {column(name)} IS NOT NULL{where}"
         return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
 
-    def carried(self, names: Sequence[str], positions: Sequence[int] | None = None) -> str:
+    def select_handles(self, names: Sequence[str], positions: Sequence[int] | None = None) -> str:
         """Columns of our own beside each row's `_rid`; of these positions only, where any are given."""
         columns = "".join(f"{column(name)}, " for name in names)
         if not self.version.files:
@@ -132,7 +144,7 @@ class VersionScan:
             return False
         for index in files:
             file = self.version.files[index]
-            verify_rows(self.paths[index], [each - file.base for each in positions if self._in(file, each)])
+            verify_rows(self.paths[index], [each - file.base for each in positions if self._covers_rid(file, each)])
         return True
 
     def select_joined(
@@ -151,15 +163,17 @@ class VersionScan:
             if touches is None or file.only:
                 verify(self.paths[index])
             else:
-                verify_touched(self.paths[index], _shifted(touches, file.base))
+                verify_touched(self.paths[index], _offset_range_test(touches, file.base))
             here = f"SELECT b - {file.base} AS b FROM {table} WHERE b >= {file.base} AND b < {file.base + file.rows}"
             here = f"SELECT b FROM {table}" if file.only else here
             parts.append(
-                self._one_file(index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = {self._place(index)}", ())
+                self._select_file(
+                    index, columns, f" SEMI JOIN ({here}) wanted ON wanted.b = {self._row_key(index)}", ()
+                )
             )
-        return self._with_gaps(" UNION ALL ".join(parts)) if parts else self._nothing(columns)
+        return self._with_gaps(" UNION ALL ".join(parts)) if parts else self._select_no_rows(columns)
 
-    def _one_file(
+    def _select_file(
         self, index: int, columns: Sequence[str] | None, only: str = "", rows: Sequence[int] | None = None
     ) -> str:
         """Rows of one file; `only` is what follows its scan, `rows` are those that it then reads."""
@@ -168,7 +182,7 @@ class VersionScan:
             verify(self.paths[index])
         else:
             verify_rows(self.paths[index], rows)
-        scan, names = f"read_parquet({spelled(self.paths[index])}, hive_partitioning = false)", None
+        scan, names = f"read_parquet({unverified_file_literal(self.paths[index])}, hive_partitioning = false)", None
         if file.odd:
             scan, names = numbered_scan(self.paths[index], list(parquet_footer(self.paths[index]).types))
         chosen, rid = self._columns(columns, [file], names), f"(file_row_number + {file.base})"
@@ -195,7 +209,7 @@ class VersionScan:
                 value = column(each.stored) if inside is None else inside.get(each.stored.lower(), "NULL")
             # Text stays as the file has it: a cast would spell out the bytes of what is not marked as text there.
             as_is = each.type == "string" and each.stored is not None and value != "NULL"
-            parts.append(f"{value if as_is else _typed(value, each.type)} AS {column(each.name)}, ")
+            parts.append(f"{value if as_is else _cast_expression(value, each.type)} AS {column(each.name)}, ")
         return "".join(parts)
 
     def _with_gaps(self, select: str) -> str:
@@ -244,14 +258,14 @@ class VersionScan:
 
     def given_rids(self, index: int) -> pa.Array:
         """The rids that the rows of a file were given, where they are not their positions."""
-        return self._patched.column(str(self.version.files[index].only), AS)
+        return self._patched_rids.column(str(self.version.files[index].only), AS)
 
     def removed_rids(self, index: int) -> pa.Array:
         """The rids of rows of a file that went."""
         import pyarrow.compute as pc
 
         file = self.version.files[index]
-        return pc.add(self._patched.column(str(file.without), AT), file.base)
+        return pc.add(self._patched_rids.column(str(file.without), AT), file.base)
 
     def _rids_of(self, file: VersionFile) -> str:
         if file.only:
@@ -273,17 +287,17 @@ class VersionScan:
                 shown.append(nan if floating else name)
         return f"SELECT {', '.join(shown)} FROM ({query})"
 
-    def nothing(self) -> str:
+    def select_no_rows(self) -> str:
         """No rows, with all columns and their types; no file is read."""
-        return self._nothing(None)
+        return self._select_no_rows(None)
 
-    def _nothing(self, columns: Sequence[str] | None) -> str:
+    def _select_no_rows(self, columns: Sequence[str] | None) -> str:
         names = [each for each in self.version.columns if columns is None or each.name in columns]
-        parts = "".join(f"{_typed('NULL', each.type)} AS {column(each.name)}, " for each in names)
+        parts = "".join(f"{_cast_expression('NULL', each.type)} AS {column(each.name)}, " for each in names)
         return f"SELECT {parts}CAST(NULL AS BIGINT) AS {RID} WHERE false"
 
 
-def _shifted(touches: Callable[[int, int], bool], base: int) -> Callable[[int, int], bool]:
+def _offset_range_test(touches: Callable[[int, int], bool], base: int) -> Callable[[int, int], bool]:
     return lambda first, end: touches(first + base, end + base)
 
 
@@ -295,7 +309,7 @@ def _folder_value(values: Sequence[str | None]) -> str:
     return f"([{', '.join(texts)}])[(file_index + 1)::BIGINT]"
 
 
-def _typed(value: str, spark_type: str) -> str:
+def _cast_expression(value: str, spark_type: str) -> str:
     """A value in the type that Spark gives it; where that has no name here, as the file has it."""
     kind = duckdb_type(spark_type)
     return value if kind is None else f"CAST({value} AS {kind})"

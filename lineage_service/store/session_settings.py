@@ -9,17 +9,17 @@ import json
 from collections.abc import Mapping
 
 from lineage_service.store.checksums import parsed_note, read_note
-from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.layout import RunFolder, translate_disk_errors
 
 FILE = "settings.json"
 
 
-def keep_settings(folder: RunFolder, conf: Mapping[str, str]) -> None:
-    with storing(folder.home.path):
+def save_settings(folder: RunFolder, conf: Mapping[str, str]) -> None:
+    with translate_disk_errors(folder.home.path):
         (folder.path / FILE).write_text(json.dumps(dict(conf)), encoding="utf-8")
 
 
-def kept_settings(folder: RunFolder) -> dict[str, str] | None:
+def load_settings(folder: RunFolder) -> dict[str, str] | None:
     """The settings of a run; None for one that was made before they were kept."""
     text = read_note(folder.path / FILE)
     return None if text is None else dict(parsed_note(text, folder.path / FILE))

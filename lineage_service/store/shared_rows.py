@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from lineage_service.store.checksums import verify
 from lineage_service.store.patched import AS, AT, CAME
 from lineage_service.store.patching import Ids, Patcher
-from lineage_service.store.versions import Correction, Origin, Version, VersionFile, true_path
+from lineage_service.store.versions import Correction, OriginalFile, Version, VersionFile, true_path
 
 Absolute = Callable[[str], str]
 # Options that decide where a record begins and ends, or whether it counts. Without `multiline` a record is a line.
@@ -52,7 +52,7 @@ class RecordFile:
 
 
 @dataclass(frozen=True)
-class Runs:
+class PairRanges:
     """Pairs of numbers (x, y) as runs: x = first, first + 1, … goes with y = first + shift, … ; sorted by x."""
 
     first: Ids
@@ -60,7 +60,7 @@ class Runs:
     shift: Ids
 
     @classmethod
-    def of_pairs(cls, x: Ids, y: Ids) -> Runs:
+    def of_pairs(cls, x: Ids, y: Ids) -> PairRanges:
         if not len(x):
             return cls(_ids(), _ids(), _ids())
         order = np.argsort(x, kind="stable")
@@ -71,7 +71,7 @@ class Runs:
         return cls(x[begins], x[ends - 1] + 1, y[begins] - x[begins])
 
     @classmethod
-    def joined(cls, parts: Iterable[Runs]) -> Runs:
+    def merge(cls, parts: Iterable[PairRanges]) -> PairRanges:
         """All of them, sorted; runs that continue each other become one."""
         found = [each for each in parts if len(each.first)]
         if not found:
@@ -93,10 +93,10 @@ class Runs:
         return x, x + np.repeat(self.shift, lengths)
 
     @property
-    def inverse(self) -> Runs:
-        return Runs.joined([Runs(self.first + self.shift, self.end + self.shift, -self.shift)])
+    def inverse(self) -> PairRanges:
+        return PairRanges.merge([PairRanges(self.first + self.shift, self.end + self.shift, -self.shift)])
 
-    def then(self, other: Runs) -> Runs:
+    def compose(self, other: PairRanges) -> PairRanges:
         """Pairs (x, z) of pairs (x, y) of these and (y, z) of the others."""
         y = self.inverse
         found: list[tuple[int, int, int]] = []
@@ -111,20 +111,20 @@ class Runs:
             else:
                 its += 1
         columns = np.array(found, np.int64).reshape(len(found), 3).T
-        return Runs.joined([Runs(columns[0], columns[1], columns[2])])
+        return PairRanges.merge([PairRanges(columns[0], columns[1], columns[2])])
 
     @property
-    def targets(self) -> Runs:
+    def targets(self) -> PairRanges:
         """Every y, with itself."""
-        return Runs.joined([Runs(self.first + self.shift, self.end + self.shift, self.shift * 0)])
+        return PairRanges.merge([PairRanges(self.first + self.shift, self.end + self.shift, self.shift * 0)])
 
-    def without(self, y: Ids) -> Runs:
+    def without(self, y: Ids) -> PairRanges:
         """The pairs that do not have one of these y."""
         mine = self.pairs()
         stay = ~np.isin(mine[1], y)
-        return self if stay.all() else Runs.of_pairs(mine[0][stay], mine[1][stay])
+        return self if stay.all() else PairRanges.of_pairs(mine[0][stay], mine[1][stay])
 
-    def applied(self, x: Ids) -> Ids:
+    def translate(self, x: Ids) -> Ids:
         """The y of these x, of those that have one."""
         at = np.searchsorted(self.first, x, side="right") - 1
         inside = (at >= 0) & (x < self.end[np.maximum(at, 0)]) if len(self.first) else np.zeros(len(x), bool)
@@ -140,7 +140,7 @@ class Runs:
 class SharedRows:
     """Which rids of one version are which of another. `all`: every rid is the same row in both."""
 
-    runs: Runs
+    runs: PairRanges
     all: bool = False
 
     @cached_property
@@ -149,18 +149,18 @@ class SharedRows:
 
     def rid(self, rid: int) -> int | None:
         """The rid that a row of the one has in the other; None where it does not hold it."""
-        found = self.applied(np.array([rid], np.int64))
+        found = self.translate(np.array([rid], np.int64))
         return int(found[0]) if len(found) else None
 
-    def applied(self, rids: Ids) -> Ids:
+    def translate(self, rids: Ids) -> Ids:
         """The rids that rows of the one have in the other, as far as it holds them."""
-        return rids if self.all else np.sort(self.runs.applied(rids))
+        return rids if self.all else np.sort(self.runs.translate(rids))
 
 
-SAME = SharedRows(Runs(_empty := np.array([], np.int64), _empty, _empty), all=True)
+SAME = SharedRows(PairRanges(_empty := np.array([], np.int64), _empty, _empty), all=True)
 
 
-Records = Mapping[RecordFile, Runs]
+Records = Mapping[RecordFile, PairRanges]
 
 
 def shared_records(one: tuple[Version, Records], other: tuple[Version, Records]) -> SharedRows | None:
@@ -173,40 +173,40 @@ def shared_records(one: tuple[Version, Records], other: tuple[Version, Records])
             shift = a.shift[0]
             whole.append((a.first[0] + shift, a.end[0] + shift, b.shift[0] - shift))
         else:
-            parts.append(a.inverse.then(b))
+            parts.append(a.inverse.compose(b))
     columns = np.array(whole, np.int64).reshape(len(whole), 3).T
-    runs = Runs.joined([*parts, Runs(columns[0], columns[1], columns[2])])
+    runs = PairRanges.merge([*parts, PairRanges(columns[0], columns[1], columns[2])])
     if not len(runs.first):
         return None
     same = not runs.shift.any() and len(runs) == first.rows == second.rows
     return SharedRows(runs, all=same)
 
 
-def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
     """Per file of records, which of its records are which rows: runs of (position in the file, rid)."""
     if version.kind == "output":
         return {}
-    found = _of_copy(version, absolute) if version.origins else _of_files(version, absolute)
+    found = _records_of_copy(version, absolute) if version.origins else _records_of_files(version, absolute)
     if not version.corrections:
         return found
-    corrected = _corrected(version, absolute)
+    corrected = _corrected_by_file(version, absolute)
     rids = np.concatenate([_ids(), *(runs.pairs()[1] for runs in corrected.values())])
     others = {file: left for file, runs in found.items() if len(left := runs.without(rids))}
     return {**others, **corrected}
 
 
-def _of_files(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
-    found: dict[RecordFile, list[Runs]] = {}
-    for file, runs in _positions(version, absolute):
+def _records_of_files(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
+    found: dict[RecordFile, list[PairRanges]] = {}
+    for file, runs in _live_positions(version, absolute):
         # A file in the home holds rows that were given to a refresh; its path tells it from all others.
         found.setdefault(_record_file(file, {"format": "parquet"}), []).append(runs)
-    return {file: Runs.joined(parts) for file, parts in found.items()}
+    return {file: PairRanges.merge(parts) for file, parts in found.items()}
 
 
-def _corrected(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+def _corrected_by_file(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
     """Of each file the records that were corrected, as far as the version still has the rows."""
-    held = Runs.joined(runs.targets for _, runs in _positions(version, absolute))
-    found = {_corrected_file(each): _runs_of(each).then(held) for each in version.corrections}
+    held = PairRanges.merge(runs.targets for _, runs in _live_positions(version, absolute))
+    found = {_corrected_file(each): _runs_of(each).compose(held) for each in version.corrections}
     return {file: runs for file, runs in found.items() if len(runs)}
 
 
@@ -217,7 +217,7 @@ def corrections_of(before: Version, came: Ids, mark: str, absolute: Absolute) ->
         positions, rids = runs.pairs()
         some = np.isin(rids, came)
         if some.any():
-            chosen = Runs.of_pairs(positions[some], rids[some])
+            chosen = PairRanges.of_pairs(positions[some], rids[some])
             again = hashlib.sha256(f"{file.corrected} {mark}".encode()).hexdigest()[:32]
             listed = zip(chosen.first.tolist(), chosen.end.tolist(), chosen.shift.tolist(), strict=True)
             found.append(
@@ -226,10 +226,10 @@ def corrections_of(before: Version, came: Ids, mark: str, absolute: Absolute) ->
     return tuple(found)
 
 
-def corrected_records(version: Version, file: VersionFile | Origin) -> Runs:
+def corrected_records(version: Version, file: VersionFile | OriginalFile) -> PairRanges:
     """The records of a file that a version has under corrected values: runs of (position in the file, rid)."""
     state = true_path(file), file.size, file.mtime_ns, file.fingerprint
-    return Runs.joined(
+    return PairRanges.merge(
         _runs_of(each)
         for each in version.corrections
         if (each.path, each.size, each.mtime_ns, each.fingerprint) == state
@@ -240,30 +240,32 @@ def _corrected_file(each: Correction) -> RecordFile:
     return RecordFile(each.path, each.size, each.mtime_ns, each.fingerprint, each.framing, each.mark)
 
 
-def _runs_of(correction: Correction) -> Runs:
+def _runs_of(correction: Correction) -> PairRanges:
     columns = np.array(correction.runs, np.int64).reshape(len(correction.runs), 3).T
-    return Runs.joined([Runs(columns[0], columns[1], columns[2])])
+    return PairRanges.merge([PairRanges(columns[0], columns[1], columns[2])])
 
 
-def record_numbers(version: Version, absolute: Absolute) -> Runs:
+def record_numbers(version: Version, absolute: Absolute) -> PairRanges:
     """Of a copy: the number of each row among the records of all its original files, as runs of (number, rid)."""
     if version.positions is not None:
         # What was given to a refresh is no record of an original; what was corrected still is.
-        copied = [runs for file, runs in _positions(version, absolute) if not Path(file.path).name.startswith(CAME)]
-        parts = [runs.pairs()[1] for runs in (*copied, *_corrected(version, absolute).values())]
+        copied = [
+            runs for file, runs in _live_positions(version, absolute) if not Path(file.path).name.startswith(CAME)
+        ]
+        parts = [runs.pairs()[1] for runs in (*copied, *_corrected_by_file(version, absolute).values())]
         rids = np.unique(np.concatenate([_ids(), *parts]))
-        held = Runs.of_pairs(rids, rids)
-        return Runs.of_pairs(*_columns(absolute(version.positions))).then(held)
+        held = PairRanges.of_pairs(rids, rids)
+        return PairRanges.of_pairs(*_columns(absolute(version.positions))).compose(held)
     if version.is_dense:
-        return _run(0, version.rows, 0)
+        return _single_range(0, version.rows, 0)
     numbers = []
     for copy in version.copies:
         if copy.origins == version.origins and copy.reading == version.reading:
-            for file, runs in _positions(version, absolute):
+            for file, runs in _live_positions(version, absolute):
                 if file.path in copy.bases:
                     base = copy.bases[file.path]
-                    numbers.append(Runs(runs.first + base, runs.end + base, runs.shift - base))
-    return Runs.joined(numbers)
+                    numbers.append(PairRanges(runs.first + base, runs.end + base, runs.shift - base))
+    return PairRanges.merge(numbers)
 
 
 def with_record_numbers(patcher: Patcher, before: Version, after: Version, gone: Ids) -> Version:
@@ -273,41 +275,41 @@ def with_record_numbers(patcher: Patcher, before: Version, after: Version, gone:
     return patcher.with_positions(after, numbers[stay], rids[stay])
 
 
-def _of_copy(version: Version, absolute: Absolute) -> dict[RecordFile, Runs]:
+def _records_of_copy(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
     numbers, found = record_numbers(version, absolute), {}
     for origin in version.origins:
-        inside = _run(0, origin.rows, origin.base).then(numbers)
+        inside = _single_range(0, origin.rows, origin.base).compose(numbers)
         if len(inside.first):
             found[_record_file(origin, version.reading)] = inside
-    for file, runs in _positions(version, absolute):
+    for file, runs in _live_positions(version, absolute):
         if Path(file.path).name.startswith(CAME):  # rows that were given to a refresh have no original
             found.setdefault(_record_file(file, {"format": "home"}), runs)
     return found
 
 
-def _positions(version: Version, absolute: Absolute) -> Iterable[tuple[VersionFile, Runs]]:
+def _live_positions(version: Version, absolute: Absolute) -> Iterable[tuple[VersionFile, PairRanges]]:
     """Of each file of a version the rows that count: runs of (position in the file, rid)."""
     first = 0
     for file in version.files:
         if file.only is not None:
-            yield file, Runs.of_pairs(*_columns(absolute(file.only)))
+            yield file, PairRanges.of_pairs(*_columns(absolute(file.only)))
         elif file.without is not None:
             gone = _column(absolute(file.without), AT)
             places = np.setdiff1d(np.arange(file.rows, dtype=np.int64), gone)
-            yield file, Runs.of_pairs(places, places + file.base)
+            yield file, PairRanges.of_pairs(places, places + file.base)
         elif version.gaps:
             segments = np.array(version.rids.segments, np.int64)
             begins, ahead = segments[:, 0], segments[:, 1]
             ends = np.append(begins[1:], version.rows)
             low, high = np.maximum(begins, first), np.minimum(ends, first + file.rows)
             some = low < high
-            yield file, Runs((low - first)[some], (high - first)[some], (ahead + first)[some])
+            yield file, PairRanges((low - first)[some], (high - first)[some], (ahead + first)[some])
         else:
-            yield file, _run(0, file.rows, file.base)
+            yield file, _single_range(0, file.rows, file.base)
         first += file.rows
 
 
-def _record_file(file: VersionFile | Origin, reading: Mapping[str, str]) -> RecordFile:
+def _record_file(file: VersionFile | OriginalFile, reading: Mapping[str, str]) -> RecordFile:
     return RecordFile(true_path(file), file.size, file.mtime_ns, file.fingerprint, framing(reading))
 
 
@@ -333,9 +335,9 @@ def framing(reading: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return (("format", reading["format"]), *sorted(kept.items()))
 
 
-def _run(first: int, rows: int, shift: int) -> Runs:
+def _single_range(first: int, rows: int, shift: int) -> PairRanges:
     some = 1 if rows else 0
-    return Runs(_ids(first)[:some], _ids(first + rows)[:some], _ids(shift)[:some])
+    return PairRanges(_ids(first)[:some], _ids(first + rows)[:some], _ids(shift)[:some])
 
 
 def _ids(*numbers: int) -> Ids:

@@ -17,7 +17,7 @@ from pathlib import Path
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit
 
-from lineage_service.errors import RunError, StoreError, listed
+from lineage_service.errors import RunError, StoreError, join_names
 from lineage_service.store.layout import (
     COMMITTED,
     PUBLICATIONS,
@@ -39,7 +39,7 @@ class LostFiles(RunError):
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """folders: how many something was removed from · files and bytes that were removed · left: folders of runs that
     are at work or of another catalog."""
 
@@ -57,7 +57,7 @@ def sweep(
     without: Collection[str] = (),
     only: Collection[str] | None = None,
     spill: bool = True,
-) -> Swept:
+) -> SweepResult:
     """Removes what no held run needs from the folders of runs that the catalog knows, or that nobody does.
 
     A run at work is left alone, and one that another catalog has. `without`: held runs that do not count. `only`: the
@@ -79,7 +79,7 @@ def sweep(
     failed = {run.id for run in held if run.status == "failed"}
     touched = files = size = 0
     left = []
-    own = sharer(home, reader)
+    own = catalog_mark(home, reader)
     for folder in folders:
         if only is not None and folder.name not in only:
             continue
@@ -99,10 +99,10 @@ def sweep(
             touched += 1
             if not dry_run:
                 shutil.rmtree(folder, ignore_errors=True)
-    return Swept(touched, files, size, tuple(left))
+    return SweepResult(touched, files, size, tuple(left))
 
 
-def sharer(home: HomeLayout, reader: CatalogReader) -> str:
+def catalog_mark(home: HomeLayout, reader: CatalogReader) -> str:
     """What stands in the mark of a folder for this catalog, without its name or password."""
     database = reader.engine.url.database or ""
     where = home.relative(database) if reader.engine.dialect.name == "sqlite" else str(reader.engine.url)
@@ -179,7 +179,7 @@ def refuse_lost_files(home: HomeLayout, reader: CatalogReader, commit: Commit) -
         references = References(reader, home)
         lost = [each.path for each in references.missing(references.of_commit(commit))]
     if lost:
-        told = listed([f"'{each}'" for each in lost], 3)
+        told = join_names([f"'{each}'" for each in lost], 3)
         raise LostFiles(
             f"the run could not be committed: what it shares with earlier runs is gone since it began: {told}",
             hint="nothing was changed; do it again",

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from lineage_service.capture.direct import Direct
+from lineage_service.capture.direct import DirectLookup
 from lineage_service.capture.handles import Handle, Role, Space, Table
-from lineage_service.capture.workload import Declared, Workload
+from lineage_service.capture.workload import DeclaredQuestion, Workload
 from lineage_service.store.checksums import parsed_note, read_note
 from lineage_service.store.layout import RunFolder
 
@@ -43,7 +43,7 @@ class TableRows:
     where: str | None = None
     nested: str | None = None
     carrier: str | None = None
-    direct: Direct | None = None
+    direct: DirectLookup | None = None
     framed: bool = False
     within: str | None = None
 
@@ -54,7 +54,7 @@ class TableRows:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> TableRows:
-        direct = Direct.from_json(body["direct"]) if body.get("direct") else None
+        direct = DirectLookup.from_json(body["direct"]) if body.get("direct") else None
         plain = {key: body.get(key) for key in ("id", "check", "where", "nested", "carrier", "within")}
         return cls(
             body["kind"], tuple(body.get("files", ())), handles=tuple(body.get("handles", ())), direct=direct,
@@ -105,8 +105,8 @@ class LineageTables:
             return None
         body = parsed_note(text, folder.lineage / MANIFEST)
         rows = {Space(space): TableRows.from_json(each) for space, each in body["rows"].items()}
-        tables = tuple(table_of(each) for each in body["tables"])
-        workload = Workload(tuple(Declared.from_json(each) for each in body.get("workload", ())))
+        tables = tuple(table_from_json(each) for each in body["tables"])
+        workload = Workload(tuple(DeclaredQuestion.from_json(each) for each in body.get("workload", ())))
         return cls(body["prefix"], body["salt"], tables, rows, body.get("conf", {}), workload)
 
 
@@ -123,7 +123,7 @@ def table_json(table: Table) -> dict[str, Any]:
     }
 
 
-def table_of(body: dict[str, Any]) -> Table:
+def table_from_json(body: dict[str, Any]) -> Table:
     handles = tuple(Handle(Space(space), Role(role)) for space, role in body["handles"])
     everything = Space(body["everything"]) if body["everything"] else None
     return Table(

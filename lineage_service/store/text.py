@@ -25,7 +25,7 @@ class UnknownReading(Exception):
     """The file is read in a way whose records cannot be told here."""
 
 
-def unpacked(path: str) -> BinaryIO:
+def open_decompressed(path: str) -> BinaryIO:
     """The plain bytes of a file; Hadoop goes by the suffix too."""
     if path.endswith(_UNREAD):
         raise UnknownReading
@@ -52,30 +52,30 @@ def keeps_ascii(codec: str) -> bool:
     return ascii_bytes.decode(codec, "replace") == ascii_bytes.decode("ascii")
 
 
-def as_bytes_are(text: str, reading: Mapping[str, str]) -> str:
+def as_latin1(text: str, reading: Mapping[str, str]) -> str:
     """A piece of text as it looks in a file whose bytes are taken for characters."""
     return text.encode(declared_encoding(reading), "replace").decode("latin-1")
 
 
-def skip_mark(text: TextIO) -> None:
+def skip_byte_order_mark(text: TextIO) -> None:
     """Takes away a UTF-8 mark at the beginning, as Hadoop does before any decoding."""
     if text.read(3) != codecs.BOM_UTF8.decode("latin-1"):
         text.seek(0)
 
 
-def decoded(raw: BinaryIO, reading: Mapping[str, str], *, universal: bool) -> Iterator[str]:
+def decode_chunks(raw: BinaryIO, reading: Mapping[str, str], *, universal: bool) -> Iterator[str]:
     """The text of a file that is decoded as a whole: a mark at its beginning counts more than what is declared."""
     head = raw.read(4)
     raw.seek(0)
     codec = next((codec for mark, codec in _BOMS if head.startswith(mark)), declared_encoding(reading))
     if reading["format"] == "json" and "encoding" not in reading and "charset" not in reading and 0 in head[:2]:
         codec = "utf-16-be" if head[0] == 0 else "utf-16-le"  # as Jackson finds out
-    with text_of(raw, codec, universal=universal) as text:
+    with text_stream(raw, codec, universal=universal) as text:
         while chunk := text.read(CHUNK):
             yield chunk
 
 
-def text_of(raw: BinaryIO, codec: str, *, universal: bool) -> TextIO:
+def text_stream(raw: BinaryIO, codec: str, *, universal: bool) -> TextIO:
     return io.TextIOWrapper(raw, encoding=codec, errors="replace", newline=None if universal else "")
 
 

@@ -26,7 +26,7 @@ from lineage_service.store.layout import (
     RunFolder,
     is_at_work,
     is_marked_by_another,
-    publishing,
+    publish_lock,
     try_lock,
 )
 from lineage_service.store.publish import Publication, forget_note, noted_publications, target_path, withdraw
@@ -37,13 +37,13 @@ from lineage_service.store.published_folder import (
     put_in_place,
     read_mark,
     remove_replaced,
-    replacing,
+    translate_replace_errors,
 )
-from lineage_service.store.sweeping import sharer
+from lineage_service.store.sweeping import catalog_mark
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedPublications:
     """What was done about copies that a killed run left: put in place, removed; what could not be."""
 
     published: tuple[Path, ...] = ()
@@ -55,10 +55,10 @@ def publish(home: HomeLayout, reader: CatalogReader, run_id: str) -> list[Proble
     """Puts the copies of a committed run in place. What cannot be is told, and tried again by whoever comes next."""
     folder = home.run_folder(run_id)
     problems: list[Problem] = []
-    with publishing(home):
+    with publish_lock(home):
         for each in noted_publications(folder) or ():
             try:
-                _put(reader, run_id, each)
+                _publish_copy(reader, run_id, each)
             except LineageError as error:
                 again = command(home.path, "index", catalog=home.catalog)
                 told = f"run '{run_id}' is committed, but output '{each.output}' is not published"
@@ -70,12 +70,12 @@ def publish(home: HomeLayout, reader: CatalogReader, run_id: str) -> list[Proble
     return problems
 
 
-def _put(reader: CatalogReader, run_id: str, publication: Publication) -> None:
+def _publish_copy(reader: CatalogReader, run_id: str, publication: Publication) -> None:
     mark = read_mark(publication.target)
     if mark is not None and mark.run == run_id:
         remove_replaced(publication.target)  # it was put in place already
     elif mark is not None and mark.run is not None and _is_newer(reader, mark.run, run_id):
-        with replacing(publication.target):
+        with translate_replace_errors(publication.target):
             if publication.waiting.exists():
                 shutil.rmtree(publication.waiting)
     elif publication.waiting.exists():
@@ -94,15 +94,15 @@ def _is_newer(reader: CatalogReader, run_id: str, than: str) -> bool:
     return found is not None and found.id in order and than in order and order.index(found.id) < order.index(than)
 
 
-def finish_publications(home: HomeLayout, reader: CatalogReader) -> Finished:
+def finish_publications(home: HomeLayout, reader: CatalogReader) -> FinishedPublications:
     """Finishes what runs that are no longer at work have announced: put in place where they are committed, else
     removed. In the order of commits, so that the newest copy is the one that stays."""
     published: list[Path] = []
     removed: list[Path] = []
     problems: list[Problem] = []
-    own = sharer(home, reader)
+    own = catalog_mark(home, reader)
     order = {run.id: number for number, run in enumerate(reversed(reader.runs()))}
-    for folder in sorted(_with_notes(home), key=lambda each: (order.get(each.run_id, -1), each.run_id)):
+    for folder in sorted(_announcing_folders(home), key=lambda each: (order.get(each.run_id, -1), each.run_id)):
         lock = try_lock(folder.path)
         if lock is None:
             continue
@@ -115,33 +115,33 @@ def finish_publications(home: HomeLayout, reader: CatalogReader) -> Finished:
                 problems += (found := publish(home, reader, folder.run_id))
                 published += [] if found else [each.target for each in noted]
             elif run is not None or not is_marked_by_another(folder.path, own):
-                with publishing(home):
+                with publish_lock(home):
                     withdraw(folder)
                 removed += [each.waiting for each in noted]
         except LineageError as error:
             problems += error.problems
         finally:
             os.close(lock)
-    return Finished(tuple(published), tuple(removed), tuple(problems))
+    return FinishedPublications(tuple(published), tuple(removed), tuple(problems))
 
 
-def _with_notes(home: HomeLayout) -> list[RunFolder]:
+def _announcing_folders(home: HomeLayout) -> list[RunFolder]:
     if not home.runs.is_dir():
         return []
     return [home.run_folder(each.name) for each in home.runs.iterdir() if (each / PUBLICATIONS).exists()]
 
 
-def waiting_runs(home: HomeLayout, reader: CatalogReader) -> Iterator[tuple[str, Publication]]:
+def unpublished_copies(home: HomeLayout, reader: CatalogReader) -> Iterator[tuple[str, Publication]]:
     """Copies that committed runs have announced, are not at work on, and have not put in place: run and copy."""
     committed = {run.id for run in reader.runs()}
-    for folder in _with_notes(home):
+    for folder in _announcing_folders(home):
         if folder.run_id in committed and not is_at_work(folder.path):
             yield from ((folder.run_id, each) for each in noted_publications(folder) or ())
 
 
-def withdrawn(home: HomeLayout, reader: CatalogReader) -> Iterator[Path]:
+def interrupted_copies(home: HomeLayout, reader: CatalogReader) -> Iterator[Path]:
     """Copies of runs that were interrupted before their commit."""
-    for folder in _with_notes(home):
+    for folder in _announcing_folders(home):
         run = reader.run(folder.run_id)
         if (run is None or run.status != "committed") and not is_at_work(folder.path):
             yield from (each.waiting for each in noted_publications(folder) or () if each.waiting.exists())
@@ -164,7 +164,7 @@ def published_targets(reader: CatalogReader) -> list[Path]:
     return list(dict.fromkeys(target for target in targets if target is not None))
 
 
-def left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Path]) -> list[Path]:
+def orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: list[Path]) -> list[Path]:
     """Copies beside these published ones that nobody will put in place or remove: not those of runs at work, of runs
     that are committed and could not publish yet, or of erasures that are to be finished."""
     if not any(copies_beside(target) for target in targets):
@@ -173,7 +173,7 @@ def left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Path]) ->
         erasures = [json.loads(each.body) for each in unfinished_erasures(connection)]
     awaited = {Path(waiting) for body in erasures for _, waiting, _ in body.get("publications", ()) if waiting}
     places = {Path(target) for body in erasures for target, _, _ in body.get("publications", ())}
-    for folder in _with_notes(home):
+    for folder in _announcing_folders(home):
         for each in noted_publications(folder) or ():
             awaited.add(each.waiting)
             places.add(each.target)
@@ -187,16 +187,16 @@ def left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Path]) ->
     return found
 
 
-def clear_left_beside(home: HomeLayout, reader: CatalogReader, targets: list[Path] | None = None) -> list[Path]:
+def remove_orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: list[Path] | None = None) -> list[Path]:
     """Removes copies that killed runs have left beside published ones, by their names; those that were removed."""
     removed: list[Path] = []
     targets = published_targets(reader) if targets is None else targets
-    if left_beside(home, reader, targets):
-        with publishing(home):
-            left = left_beside(home, reader, targets)
+    if orphaned_copies(home, reader, targets):
+        with publish_lock(home):
+            left = orphaned_copies(home, reader, targets)
             for target in targets:
                 _restore(target, [path for path in copies_beside(target) if path in left])
-            for path in left_beside(home, reader, targets):
+            for path in orphaned_copies(home, reader, targets):
                 with suppress(OSError):
                     shutil.rmtree(path)
                     removed.append(path)
@@ -210,5 +210,5 @@ def _restore(target: Path, beside: list[Path]) -> None:
     new = [path for path, mark in marks.items() if path.suffix == ".new" and mark is not None and mark.run is None]
     old = [path for path, mark in marks.items() if path.suffix == ".old" and mark is not None]
     if (new or old) and not target.exists():
-        with replacing(target):
+        with translate_replace_errors(target):
             max(new or old, key=lambda path: path.stat().st_mtime_ns).rename(target)

@@ -65,7 +65,7 @@ class VersionFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OriginalFile:
     """One original file that a snapshot was made of: what it looked like, and the positions its records got."""
 
     path: str
@@ -98,11 +98,11 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class SnapshotCopy:
     """A copy of original files in the home that a patched version still has files of: the originals, how they were
     read, and the position at which each file of the copy begins."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[OriginalFile, ...]
     reading: dict[str, str]
     bases: dict[str, int]
 
@@ -143,11 +143,11 @@ class Version:
     files: tuple[VersionFile, ...]
     columns: tuple[VersionColumn, ...]
     gaps: tuple[tuple[int, int], ...] = ()
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[OriginalFile, ...] = ()
     reading: dict[str, str] = field(default_factory=dict)
     top: int = 0
     expired: str | None = None
-    copies: tuple[Copied, ...] = ()
+    copies: tuple[SnapshotCopy, ...] = ()
     positions: str | None = None
     corrections: tuple[Correction, ...] = ()
 
@@ -159,7 +159,7 @@ class Version:
     def read_files(self) -> frozenset[tuple[str, str]]:
         """Path and fingerprint of every file that rows were read from or given in. Two versions of sources that have
         none in common share no row."""
-        files: list[VersionFile | Origin] = [*self.files, *self.origins]
+        files: list[VersionFile | OriginalFile] = [*self.files, *self.origins]
         corrected = [(each.path, each.fingerprint) for each in self.corrections]
         return frozenset([*((true_path(each), each.fingerprint) for each in files), *corrected])
 
@@ -207,12 +207,14 @@ class Version:
             tuple(VersionFile(**file) for file in body["files"]),
             tuple(VersionColumn(**column) for column in body["columns"]),
             tuple((position, skipped) for position, skipped in body["gaps"]),
-            tuple(Origin(**origin) for origin in body.get("origins", ())),
+            tuple(OriginalFile(**origin) for origin in body.get("origins", ())),
             body.get("reading", {}),
             body.get("top", 0),
             body.get("expired"),
             tuple(
-                Copied(tuple(Origin(**origin) for origin in each["origins"]), each["reading"], each["bases"])
+                SnapshotCopy(
+                    tuple(OriginalFile(**origin) for origin in each["origins"]), each["reading"], each["bases"]
+                )
                 for each in body.get("copies", ())
             ),
             body.get("positions"),
@@ -220,14 +222,14 @@ class Version:
         )
 
 
-def true_path(file: VersionFile | Origin) -> str:
+def true_path(file: VersionFile | OriginalFile) -> str:
     """The path that tells a file from others: without links, as they were when it was read, else as they are now."""
     if file.real is None and Path(file.path).is_absolute():
         return os.path.realpath(file.path)
     return file.real or file.path
 
 
-def file_of(files: Sequence[VersionFile | Origin], position: int) -> int:
+def file_of(files: Sequence[VersionFile | OriginalFile], position: int) -> int:
     """The number of the file that holds this position, which must be one of theirs."""
     index = bisect_right(files, position, key=lambda file: file.base) - 1
     while not files[index].rows:  # an empty file shares its base with the one behind it
@@ -262,7 +264,7 @@ def file_state(path: str) -> FileState:
     return FileState(path, stat.st_size, stat.st_mtime_ns, digest, real if real != path else "")
 
 
-def has_changed(file: VersionFile | Origin, path: str) -> bool:
+def has_changed(file: VersionFile | OriginalFile, path: str) -> bool:
     """Whether the file of a user is no longer what it was when its version was made. One in the home does not change:
     it is as it was written, or damaged."""
     if isinstance(file, VersionFile) and file.is_ours:

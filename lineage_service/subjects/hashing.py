@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from lineage_service.store.engine import literal
 from lineage_service.store.scan import duckdb_type
-from lineage_service.subjects.key import tagged
+from lineage_service.subjects.key import kind_prefix
 
 _FRACTIONS = ("decimal(", "double", "float")
 
 
-def canonical(value: str, spark_type: str) -> str:
+def canonical_text(value: str, spark_type: str) -> str:
     """The text of a value of a type; null stays null: it is nobody's."""
     text = f"CAST({value} AS VARCHAR)"
     if not spark_type.startswith(_FRACTIONS):
@@ -21,13 +21,13 @@ def canonical(value: str, spark_type: str) -> str:
     return f"CASE WHEN {text} LIKE '%.%' THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
 
 
-def canonical_of_text(spark_type: str) -> str:
+def canonical_input(spark_type: str) -> str:
     """The same of a value that a user typed, bound as the one parameter; null where it is none of the type."""
     kind = duckdb_type(spark_type)
-    return canonical("?" if kind in (None, "VARCHAR") else f"TRY_CAST(? AS {kind})", spark_type)
+    return canonical_text("?" if kind in (None, "VARCHAR") else f"TRY_CAST(? AS {kind})", spark_type)
 
 
-def hashed(kind: str, text: str) -> str:
+def keyed_hash(kind: str, text: str) -> str:
     """The keyed hash of canonical text, as `Key.subject` makes it; the pads of the key are bound, the outer first."""
-    inner = f"unhex(sha256(?::BLOB || encode({literal(tagged(kind))} || {text})))"
+    inner = f"unhex(sha256(?::BLOB || encode({literal(kind_prefix(kind))} || {text})))"
     return f"unhex(sha256(?::BLOB || {inner}))[1:16]"

@@ -18,11 +18,11 @@ from lineage_catalog.records import SubjectRecord
 from lineage_service.errors import SourceError
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.store.engine import column, file_literal
-from lineage_service.store.layout import RunFolder, storing
+from lineage_service.store.layout import RunFolder, translate_disk_errors
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.versions import has_changed
-from lineage_service.subjects.hashing import canonical, hashed
-from lineage_service.subjects.key import Key
+from lineage_service.subjects.hashing import canonical_text, keyed_hash
+from lineage_service.subjects.key import HomeKey
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,7 +31,7 @@ PERSONS_GROUP = 8_192  # rows of a row group: a look-up decodes one
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredSubject:
     """What a source says of its rows: this column identifies a person of this kind."""
 
     source: str
@@ -55,12 +55,12 @@ def layers_of(record: SubjectRecord) -> list[Layer]:
     ]
 
 
-def body_of(layers: Sequence[Layer]) -> str:
+def layers_json(layers: Sequence[Layer]) -> str:
     return json.dumps({"layers": [{"persons": e.persons, "rows": e.rows, "without": list(e.without)} for e in layers]})
 
 
-def declared_subjects(name: str, subject: Mapping[str, str] | None) -> list[Declared]:
-    return [Declared(name, kind, column_name) for kind, column_name in (subject or {}).items()]
+def declared_subjects(name: str, subject: Mapping[str, str] | None) -> list[DeclaredSubject]:
+    return [DeclaredSubject(name, kind, column_name) for kind, column_name in (subject or {}).items()]
 
 
 @dataclass
@@ -69,28 +69,28 @@ class SubjectIndex:
 
     connection: DuckDBPyConnection
     folder: RunFolder
-    key: Key
+    key: HomeKey
     _made: int = field(default=0)
 
-    def of_version(self, declared: Declared, scan: VersionScan) -> SubjectRecord:
+    def of_version(self, declared: DeclaredSubject, scan: VersionScan) -> SubjectRecord:
         """The index of all rows of a version. SourceError where its files change meanwhile."""
         self._refuse_changed(declared, scan)
-        found = self.of_rows(declared, scan, scan.select([self._stored(declared, scan)]))
+        found = self.of_rows(declared, scan, scan.select([self._column_name(declared, scan)]))
         self._refuse_changed(declared, scan)
         return found
 
-    def of_rows(self, declared: Declared, scan: VersionScan, rows: str) -> SubjectRecord:
+    def of_rows(self, declared: DeclaredSubject, scan: VersionScan, rows: str) -> SubjectRecord:
         """The index of the rows that a query gives: the person's column, and `_rid`."""
-        name = self._stored(declared, scan)
+        name = self._column_name(declared, scan)
         kind = next(each.type for each in scan.version.columns if each.name == name)
-        text = canonical(column(name), kind)
+        text = canonical_text(column(name), kind)
         table = f"subjects_{self._made}"
         self.connection.execute(
             f"CREATE TEMP TABLE {table} AS SELECT {text} AS text, {RID} AS rid FROM ({rows}) WHERE {text} IS NOT NULL"
         )
         persons = f"persons_{self._made}"
         self.connection.execute(
-            f"CREATE TEMP TABLE {persons} AS SELECT text, {hashed(declared.kind, 'text')} AS hash "
+            f"CREATE TEMP TABLE {persons} AS SELECT text, {keyed_hash(declared.kind, 'text')} AS hash "
             f"FROM (SELECT DISTINCT text FROM {table})",
             [*self.key.pads],
         )
@@ -98,7 +98,7 @@ class SubjectIndex:
             f"CREATE TEMP TABLE {persons}_numbered AS "
             f"SELECT text, hash, row_number() OVER (ORDER BY hash) - 1 AS person FROM {persons}"
         )
-        layer = self._written(
+        layer = self._write_layer(
             f"SELECT hash, person FROM {persons}_numbered ORDER BY hash",
             f"SELECT p.person AS a, t.rid AS b FROM {table} t JOIN {persons}_numbered p USING (text) ORDER BY a, b",
         )
@@ -106,12 +106,18 @@ class SubjectIndex:
         for each in (table, persons, f"{persons}_numbered"):
             self.connection.execute(f"DROP TABLE {each}")
         return SubjectRecord(
-            scan.version.id, declared.kind, declared.column, self.folder.run_id, self.key.id, *count, body_of([layer])
+            scan.version.id,
+            declared.kind,
+            declared.column,
+            self.folder.run_id,
+            self.key.id,
+            *count,
+            layers_json([layer]),
         )
 
-    def without(self, record: SubjectRecord, version_id: str, rids: str, absolute: Any) -> SubjectRecord:
+    def restrict_to(self, record: SubjectRecord, version_id: str, rids: str, absolute: Any) -> SubjectRecord:
         """The index of a version that has only these rids (a query, column b) of another: all layers in one."""
-        found = owners(layers_of(record), absolute)
+        found = owners_query(layers_of(record), absolute)
         table = f"subjects_{self._made}"
         self.connection.execute(
             f"CREATE TEMP TABLE {table} AS SELECT o.hash, o.rid FROM ({found}) o SEMI JOIN ({rids}) r ON r.b = o.rid"
@@ -120,7 +126,7 @@ class SubjectIndex:
             f"SELECT hash, row_number() OVER (ORDER BY hash) - 1 AS person FROM (SELECT DISTINCT hash FROM {table})"
         )
         self.connection.execute(f"CREATE TEMP TABLE {table}_persons AS {persons}")
-        layer = self._written(
+        layer = self._write_layer(
             f"SELECT hash, person FROM {table}_persons ORDER BY hash",
             f"SELECT p.person AS a, t.rid AS b FROM {table} t JOIN {table}_persons p USING (hash) ORDER BY a, b",
         )
@@ -128,14 +134,14 @@ class SubjectIndex:
         for each in (table, f"{table}_persons"):
             self.connection.execute(f"DROP TABLE {each}")
         return SubjectRecord(
-            version_id, record.kind, record.column, self.folder.run_id, record.key_id, *count, body_of([layer])
+            version_id, record.kind, record.column, self.folder.run_id, record.key_id, *count, layers_json([layer])
         )
 
-    def _written(self, persons: str, rows: str) -> Layer:
+    def _write_layer(self, persons: str, rows: str) -> Layer:
         import pyarrow.parquet as pq
 
         base = self.folder.path / "subjects"
-        with storing(self.folder.home.path):
+        with translate_disk_errors(self.folder.home.path):
             base.mkdir(parents=True, exist_ok=True)
             while (base / f"{self._made}.persons.parquet").exists():
                 self._made += 1
@@ -151,7 +157,7 @@ class SubjectIndex:
     def _count(self, table: str) -> int:
         return int(self.connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
 
-    def _stored(self, declared: Declared, scan: VersionScan) -> str:
+    def _column_name(self, declared: DeclaredSubject, scan: VersionScan) -> str:
         names = [each.name for each in scan.version.columns]
         found = next((name for name in names if name.lower() == declared.column.lower()), None)
         if found is None:
@@ -161,7 +167,7 @@ class SubjectIndex:
             )
         return found
 
-    def _refuse_changed(self, declared: Declared, scan: VersionScan) -> None:
+    def _refuse_changed(self, declared: DeclaredSubject, scan: VersionScan) -> None:
         if scan.version.kind != "source":
             return
         for file, path in zip(scan.version.files, scan.paths, strict=True):
@@ -172,7 +178,7 @@ class SubjectIndex:
                 )
 
 
-def owners(layers: Sequence[Layer], absolute: Any, hashes: str | None = None) -> str:
+def owners_query(layers: Sequence[Layer], absolute: Any, hashes: str | None = None) -> str:
     """A query of whose each row is: hash, rid; of these persons only (a list of values of a column `hash`)."""
     parts = []
     for layer in layers:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lineage_service.errors import StoreError
-from lineage_service.store.layout import HomeLayout, storing
+from lineage_service.store.layout import HomeLayout, translate_disk_errors
 
 VARIABLE = "SMOKE_AUDIT_KEY"
 NAME = "audit.key"
@@ -21,7 +21,7 @@ SIZE = 32
 
 
 @dataclass(frozen=True)
-class Key:
+class HomeKey:
     """A secret; `id` tells it from others without telling it."""
 
     secret: bytes = field(repr=False)
@@ -32,7 +32,7 @@ class Key:
 
     def subject(self, kind: str, value: str) -> bytes:
         """The hash of a person: 16 bytes. `value` is canonical text (hashing.py, which makes the same in SQL)."""
-        return hmac.new(self.secret, f"{tagged(kind)}{value}".encode(), hashlib.sha256).digest()[:16]
+        return hmac.new(self.secret, f"{kind_prefix(kind)}{value}".encode(), hashlib.sha256).digest()[:16]
 
     @property
     def pads(self) -> tuple[bytes, bytes]:
@@ -49,19 +49,19 @@ class Key:
         return hmac.new(self.secret, text, hashlib.sha256).hexdigest()
 
 
-def tagged(kind: str) -> str:
+def kind_prefix(kind: str) -> str:
     """What stands before a value, so that persons of two kinds never have one hash."""
     return f"{len(kind)}:{kind}:"
 
 
-def existing_key(home: HomeLayout) -> Key | None:
+def existing_key(home: HomeLayout) -> HomeKey | None:
     """The key of a home; None where it has none yet."""
     given = os.environ.get(VARIABLE)
     if given:
-        return Key(_decoded(given, f"the environment variable {VARIABLE}"))
+        return HomeKey(_decode_secret(given, f"the environment variable {VARIABLE}"))
     path = home.path / NAME
     try:
-        return Key(_decoded(path.read_text(encoding="ascii"), f"the file '{path}'"))
+        return HomeKey(_decode_secret(path.read_text(encoding="ascii"), f"the file '{path}'"))
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def existing_key(home: HomeLayout) -> Key | None:
         raise StoreError(f"cannot read the key '{path}': {(error.strerror or 'unreadable').lower()}") from error
 
 
-def readable_key(home: HomeLayout) -> Key | None:
+def readable_key(home: HomeLayout) -> HomeKey | None:
     """The key of a home; None where it has none, or none that can be read."""
     try:
         return existing_key(home)
@@ -78,7 +78,7 @@ def readable_key(home: HomeLayout) -> Key | None:
         return None
 
 
-def home_key(home: HomeLayout) -> Key:
+def home_key(home: HomeLayout) -> HomeKey:
     """The key of a home, made where it never had one. StoreError where it is lost: with a new one nobody would find
     the persons again that were noted, or erased, with the old one."""
     found = existing_key(home)
@@ -91,7 +91,7 @@ def home_key(home: HomeLayout) -> Key:
         return found
     path = home.path / NAME
     begun = path.with_name(f".{NAME}.{secrets.token_hex(6)}")
-    with storing(home.path):
+    with translate_disk_errors(home.path):
         home.path.mkdir(parents=True, exist_ok=True)
         handle = os.open(begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
@@ -102,7 +102,7 @@ def home_key(home: HomeLayout) -> Key:
         with suppress(FileExistsError):  # of two first runs at once one makes it
             os.link(begun, path)
         begun.unlink()
-    return Key(_decoded(path.read_text(encoding="ascii"), f"the file '{path}'"))
+    return HomeKey(_decode_secret(path.read_text(encoding="ascii"), f"the file '{path}'"))
 
 
 def lost_key(home: HomeLayout) -> StoreError:
@@ -114,7 +114,7 @@ def lost_key(home: HomeLayout) -> StoreError:
     )
 
 
-def _decoded(text: str, where: str) -> bytes:
+def _decode_secret(text: str, where: str) -> bytes:
     try:
         secret = bytes.fromhex(text.strip())
     except ValueError:

@@ -11,26 +11,26 @@ from lineage_service.store.engine import open_duckdb
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.scan import VersionScan
 from lineage_service.store.versions import Version
-from lineage_service.subjects.index import Declared, SubjectIndex
-from lineage_service.subjects.key import Key, home_key
+from lineage_service.subjects.index import DeclaredSubject, SubjectIndex
+from lineage_service.subjects.key import HomeKey, home_key
 
 Known = Callable[[str], Sequence[SubjectRecord]]  # what was noted of a version before
 
 
-def known_index(declared: Declared, version: Version, known: Known, key: Key) -> SubjectRecord | None:
+def existing_index(declared: DeclaredSubject, version: Version, known: Known, key: HomeKey) -> SubjectRecord | None:
     """The index that a version has already, made with this key."""
     same = (each for each in known(version.id) if (each.kind, each.column) == (declared.kind, declared.column))
     return next((each for each in same if each.key_id == key.id), None)
 
 
-def noted_subjects(
-    folder: RunFolder, declared: Sequence[Declared], versions: Mapping[str, Version], known: Known
+def index_sources(
+    folder: RunFolder, declared: Sequence[DeclaredSubject], versions: Mapping[str, Version], known: Known
 ) -> tuple[SubjectRecord, ...]:
     """The subject indexes of the sources' versions (by space), except for those that are `known`."""
     if not declared:
         return ()
     key = home_key(folder.home)
-    wanted = [each for each in declared if known_index(each, versions[f"source:{each.source}"], known, key) is None]
+    wanted = [each for each in declared if existing_index(each, versions[f"source:{each.source}"], known, key) is None]
     if not wanted:
         return ()
     made: dict[tuple[str, str, str], SubjectRecord] = {}

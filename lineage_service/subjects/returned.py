@@ -15,30 +15,30 @@ from lineage_catalog.records import SubjectRecord
 
 from lineage_service.errors import Position, Problem, RunError, StoreError
 from lineage_service.spec.models import SourceSpec
-from lineage_service.spec.yaml_tree import Marks
-from lineage_service.store.compacting import compacted
+from lineage_service.spec.yaml_tree import YamlPositions
+from lineage_service.store.compacting import compact_version
 from lineage_service.store.engine import column, open_duckdb
 from lineage_service.store.layout import HomeLayout, RunFolder
 from lineage_service.store.patching import Ids, Patcher
 from lineage_service.store.scan import RID, VersionScan
 from lineage_service.store.shared_rows import with_record_numbers
 from lineage_service.store.versions import Version
-from lineage_service.subjects.hashing import canonical, hashed
-from lineage_service.subjects.index import Declared, SubjectIndex, declared_subjects, layers_of, owners
-from lineage_service.subjects.key import VARIABLE, Key, existing_key, home_key, lost_key
-from lineage_service.subjects.noted import Known, known_index, scan_of
+from lineage_service.subjects.hashing import canonical_text, keyed_hash
+from lineage_service.subjects.index import DeclaredSubject, SubjectIndex, declared_subjects, layers_of, owners_query
+from lineage_service.subjects.key import VARIABLE, HomeKey, existing_key, home_key, lost_key
+from lineage_service.subjects.noted import Known, existing_index, scan_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def is_held(spec: SourceSpec) -> bool:
+def is_on_legal_hold(spec: SourceSpec) -> bool:
     """Whether a legal hold lets nobody be erased from a source today."""
     hold = spec.legal_hold
     return hold is not None and (hold.until is None or str(hold.until) >= datetime.now(UTC).date().isoformat())
 
 
-def problem_of(name: str, on_erased: str, persons: int, rows: int, at: Position | None = None) -> Problem:
+def reappearance_problem(name: str, on_erased: str, persons: int, rows: int, at: Position | None = None) -> Problem:
     """What is told of erased persons who are in a source again."""
     who = "a person who was erased is" if persons == 1 else f"{persons:,} persons who were erased are"
     what = {"fail": "", "warn": ", and read all the same", "drop": ", and left out"}[on_erased]
@@ -49,15 +49,20 @@ def problem_of(name: str, on_erased: str, persons: int, rows: int, at: Position 
     return Problem(told, at, hint, "error" if on_erased == "fail" else "warning")
 
 
-def returned_rows(
-    connection: DuckDBPyConnection, key: Key, declared: Declared, scan: VersionScan, came: Ids, erased: Collection[str]
+def rows_of_erased(
+    connection: DuckDBPyConnection,
+    key: HomeKey,
+    declared: DeclaredSubject,
+    scan: VersionScan,
+    came: Ids,
+    erased: Collection[str],
 ) -> tuple[Ids, int]:
     """Of rows that came into a source: those of erased persons, and how many persons they are."""
     own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
     if own is None or not len(came) or not erased:
         return came[:0], 0
     wanted = ", ".join(f"unhex('{each}')" for each in sorted(erased))
-    text = hashed(declared.kind, canonical(column(own.name), own.type))
+    text = keyed_hash(declared.kind, canonical_text(column(own.name), own.type))
     connection.register("rows_that_came", pa.table({"b": pa.array(came, pa.int64())}))
     try:
         rows = connection.execute(
@@ -70,7 +75,7 @@ def returned_rows(
     return np.unique(np.array([row[0] for row in rows], np.int64)), len({bytes(row[1]) for row in rows})
 
 
-def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> Key:
+def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> HomeKey:
     """The home's key. StoreError where persons were erased under one that is lost: they could come back without being
     seen."""
     if erased and existing_key(home) is None:
@@ -86,22 +91,22 @@ def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> Key:
 
 
 @dataclass
-class Returned:
+class ErasedPersonCheck:
     """Looks for erased persons in the sources of one run, and does as each source says."""
 
     folder: RunFolder
     known: Known
     erased: Callable[[str], Mapping[str, str]]  # hashes of a kind, with the ids of their keys
-    marks: Marks
+    marks: YamlPositions
     records: list[SubjectRecord] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def kept(self, specs: Mapping[str, SourceSpec], versions: Mapping[str, Version]) -> dict[str, Version]:
+    def versions_to_read(self, specs: Mapping[str, SourceSpec], versions: Mapping[str, Version]) -> dict[str, Version]:
         """The versions to read, by source. RunError, with all of them, where a source says `on_erased: fail`."""
         kept, failed = dict(versions), list[Problem]()
         for name, spec in specs.items():
             declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
-            if not declared or is_held(spec):
+            if not declared or is_on_legal_hold(spec):
                 continue
             for each in declared:
                 key_of_erased(self.folder.home, self.erased(each.kind))
@@ -110,7 +115,7 @@ class Returned:
             if not persons:
                 self.records += made
                 continue
-            problem = problem_of(name, spec.on_erased, persons, len(rids), self.marks.at("sources", name))
+            problem = reappearance_problem(name, spec.on_erased, persons, len(rids), self.marks.at("sources", name))
             if spec.on_erased == "fail":
                 failed.append(problem)
                 continue
@@ -119,16 +124,16 @@ class Returned:
                 self.records += made
                 continue
             kept[name] = self._without(name, versions[name], rids)
-            self.records += [self._reduced(each, kept[name]) for each in made]
+            self.records += [self._index_of_remaining(each, kept[name]) for each in made]
             self._remove([file.path for file in versions[name].files], [file.path for file in kept[name].files])
             self._remove([path for each in made for layer in layers_of(each) for path in (layer.persons, layer.rows)])
         if failed:
             raise RunError(failed)
         return kept
 
-    def _index(self, declared: Declared, version: Version) -> SubjectRecord:
+    def _index(self, declared: DeclaredSubject, version: Version) -> SubjectRecord:
         key = home_key(self.folder.home)
-        found = known_index(declared, version, self.known, key)
+        found = existing_index(declared, version, self.known, key)
         if found is not None:
             return found
         with open_duckdb(self.folder.temporary / "spill") as connection:
@@ -141,7 +146,7 @@ class Returned:
         with open_duckdb(self.folder.temporary / "spill") as connection:
             for record in records:
                 hashes = ", ".join(f"unhex('{each}')" for each in sorted(self.erased(record.kind)))
-                query = owners(layers_of(record), self.folder.home.absolute, hashes)
+                query = owners_query(layers_of(record), self.folder.home.absolute, hashes)
                 rows = connection.execute(query).fetchall()
                 persons += len({row[0] for row in rows})
                 parts.append(np.array([row[1] for row in rows], np.int64))
@@ -149,18 +154,18 @@ class Returned:
 
     def _without(self, name: str, version: Version, rids: Ids) -> Version:
         patcher = Patcher(self.folder)
-        patched = patcher.patched(version, rids, [])
+        patched = patcher.patch_version(version, rids, [])
         marks = f"{version.id} without {hashlib.sha256(rids.tobytes()).hexdigest()}"
         # The same files without the same rows are the same version, whoever reads them.
         patched = replace(patched, id=hashlib.sha256(marks.encode()).hexdigest()[:32])
-        kept = compacted(patched, patcher, self.folder.snapshot(name))
+        kept = compact_version(patched, patcher, self.folder.snapshot(name))
         return with_record_numbers(patcher, version, kept, rids) if kept.origins else kept
 
-    def _reduced(self, record: SubjectRecord, version: Version) -> SubjectRecord:
+    def _index_of_remaining(self, record: SubjectRecord, version: Version) -> SubjectRecord:
         with open_duckdb(self.folder.temporary / "spill") as connection:
             index = SubjectIndex(connection, self.folder, home_key(self.folder.home))
             rids = scan_of(self.folder, version).all_rids()
-            return index.without(record, version.id, rids, self.folder.home.absolute)
+            return index.restrict_to(record, version.id, rids, self.folder.home.absolute)
 
     def _remove(self, paths: Sequence[str], used: Sequence[str] = ()) -> None:
         """Files of this run, made on the way, that hold what is left out."""

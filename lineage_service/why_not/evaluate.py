@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.capture.chance import NONE, Chance, chance_of
+from lineage_service.capture.chance import NONE, Nondeterminism, nondeterminism_of
 from lineage_service.capture.handles import Role, Space, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan, instrument
-from lineage_service.capture.missing_rows import chance_without
+from lineage_service.capture.missing_rows import nondeterminism_without_rows
 from lineage_service.capture.reasons import reasons_of
-from lineage_service.capture.relaxed import Relaxed, partner_columns, relaxations
+from lineage_service.capture.relaxed import RelaxedSide, partner_columns, relaxations
 from lineage_service.capture.strategies import Choice
-from lineage_service.capture.ways import Edge, Ways, contributing, ways_through
-from lineage_service.capture.workload import line_to_add
+from lineage_service.capture.ways import PathEdge, RowPaths, contributing_nodes, find_row_paths
+from lineage_service.capture.workload import workload_entry
 from lineage_service.errors import QuestionError, RunError, WorkflowError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
@@ -40,32 +40,32 @@ from lineage_service.settings import IndexOptions
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.checksums import verify
 from lineage_service.store.scan import VersionScan
-from lineage_service.store.session_settings import kept_settings
+from lineage_service.store.session_settings import load_settings
 from lineage_service.store.versions import Version
-from lineage_service.why_not.handover import handed_over, spark_rows
-from lineage_service.why_not.question import Asked, cut_plan
+from lineage_service.why_not.handover import copy_to_duckdb, copy_to_spark
+from lineage_service.why_not.question import WhyNotQuestion, cut_plan
 from lineage_service.why_not.result import StepLoss
-from lineage_service.why_not.tally import Tally
+from lineage_service.why_not.tally import LossCounter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.spark.evaluation import Evaluation, Reach
+    from lineage_service.spark.evaluation import Evaluation, RowProvenance
     from lineage_service.spark.relation import Relation
 
 
 @dataclass
-class Evaluated:
+class RunEvaluation:
     """What was found out, and how to tell it. `tables` are the engine's, and go with the question; `notes` say what
     could not be found out. Examples are masked unless they are to `reveal` personal data; `marked` are
     their columns that show some. `missing` says, by node, why rows of it could not be read."""
 
     engine: QueryEngine
-    asked: Asked
-    ways: Ways
-    tally: Tally
+    asked: WhyNotQuestion
+    ways: RowPaths
+    tally: LossCounter
     stage: Evaluation
-    reach: Reach
+    reach: RowProvenance
     folder: Path
     sources: Mapping[str, Relation]
     stages: Stages
@@ -76,7 +76,7 @@ class Evaluated:
     missing: Mapping[str, str | None] = field(default_factory=dict)
     _lost: str = ""
 
-    def arrived(self) -> str:
+    def arrived_rids(self) -> str:
         """The rows that are in the output, where no index tells."""
         found = self.tally.behind.get(self.asked.target)
         if found is None:
@@ -84,11 +84,11 @@ class Evaluated:
             raise QuestionError(
                 f"what becomes of these rows at step '{blocked.node.step}' cannot be told: {blocked.reason}",
                 hint=f"keep its rows, `lineage: {{keep: [{blocked.chance}]}}`, and the lineage, "
-                f"`workload: {line_to_add('forward', self.asked.source.name, self.asked.to.name)}`, and run again",
+                f"`workload: {workload_entry('forward', self.asked.source.name, self.asked.to.name)}`, and run again",
             )
         return found
 
-    def peers(self) -> int:
+    def count_peers(self) -> int:
         """How many are in the output only as rows that a window read for others, where no index tells."""
         from lineage_service.spark.columns import col
 
@@ -96,15 +96,15 @@ class Evaluated:
         given = self.stage.computed[self.asked.target]
         carried = next(each.carried for each in self.ways.plan.nodes if each.node.id == self.asked.target)
         rows = everything.rows(given.frame, list(enumerate(carried)))
-        table = self._kept(rows.select(col(self.reach.rid).alias("rid")).distinct(), "peers")
+        table = self._copy_to_engine(rows.select(col(self.reach.rid).alias("rid")).distinct(), "peers")
         return self.engine.scalar(f"SELECT count(*) FROM {table}") - self.engine.scalar(
-            f"SELECT count(*) FROM {self.arrived()}"
+            f"SELECT count(*) FROM {self.arrived_rids()}"
         )
 
-    def told(self, arrived: str, limit: int) -> list[StepLoss]:
-        return [each for _, each in self.told_of(self.tally.lost(arrived), limit)]
+    def step_losses(self, arrived: str, limit: int) -> list[StepLoss]:
+        return [each for _, each in self.losses_by_edge(self.tally.lost_rows(arrived), limit)]
 
-    def told_of(self, lost: str, limit: int) -> list[tuple[Edge, StepLoss]]:
+    def losses_by_edge(self, lost: str, limit: int) -> list[tuple[PathEdge, StepLoss]]:
         """What ends at each edge of the rows in a table (rid, edge): those that are lost, and the last of their edges,
         where that is one of these."""
         self._lost = lost
@@ -118,48 +118,49 @@ class Evaluated:
             (edge, self._with_examples(edge, step, limit)) for edge, step in zip(self.ways.edges, steps, strict=True)
         ]
 
-    def listed(self, limit: int | None) -> pa.Table:
-        return self.tally.listed(self._lost, limit)
+    def lost_rows_with_reasons(self, limit: int | None) -> pa.Table:
+        return self.tally.lost_rows_with_reasons(self._lost, limit)
 
     # --- partners ---------------------------------------------------------------------------------------------
 
     def _find_partners(self) -> None:
         """Of rows that found no partner: at which step, if any, one was lost."""
-        from lineage_service.spark.partners import partner_rows, plainly_lowered
+        from lineage_service.spark.partners import partner_rows, plain_lowering
 
         asked_for = [edge for edge in self.ways.edges if self._lacks_partners(edge)]
         if not asked_for:
             return
-        lowered = plainly_lowered(self.asked.plan, self.sources, self.stage)
-        ended = self._handed_over(
+        lowered = plain_lowering(self.asked.plan, self.sources, self.stage)
+        ended = self._copy_to_spark(
             " UNION ALL ".join(
-                f"SELECT {edge.number} AS edge, rid FROM ({self.tally.ended(edge, self._lost)})" for edge in asked_for
+                f"SELECT {edge.number} AS edge, rid FROM ({self.tally.ended_rows(edge, self._lost)})"
+                for edge in asked_for
             ),
             "ended",
         )
         found: Any = None
-        let_go = {edge.number: self._relaxed(edge) for edge in asked_for}
+        let_go = {edge.number: self._relaxations(edge) for edge in asked_for}
         for edge in asked_for:
             for number, relaxed in enumerate(let_go[edge.number]):
                 rows = partner_rows(edge, number, relaxed, ended, self.reach, lowered)
                 found = rows if found is None else found.unionByName(rows)
         if found is not None:
-            kept = self._kept(found, "partners", "looking for partners that were lost")
+            kept = self._copy_to_engine(found, "partners", "looking for partners that were lost")
             self.tally.partners = f"(SELECT edge, rid, min(k) AS k FROM {kept} GROUP BY edge, rid)"
             self.tally.let_go = {number: [each.step for each in steps] for number, steps in let_go.items()}
 
-    def _lacks_partners(self, edge: Edge) -> bool:
+    def _lacks_partners(self, edge: PathEdge) -> bool:
         if edge.state != "evaluated" or not isinstance(edge.node, Join | Intersect):
             return False
         if isinstance(edge.node, Join) and edge.node.how == "anti":
             return False
-        return bool(self.engine.scalar(f"SELECT count(*) FROM ({self.tally.ended(edge, self._lost)})"))
+        return bool(self.engine.scalar(f"SELECT count(*) FROM ({self.tally.ended_rows(edge, self._lost)})"))
 
-    def _relaxed(self, edge: Edge) -> list[Relaxed]:
+    def _relaxations(self, edge: PathEdge) -> list[RelaxedSide]:
         """The other side with steps let go; only what can be evaluated again, from sources that are what they were."""
         node = edge.node
         assert isinstance(node, Join | Intersect)
-        other = _original(self.asked.plan, node).inputs[1 - edge.place]
+        other = _uncut_node(self.asked.plan, node).inputs[1 - edge.place]
         found = []
         for relaxed in relaxations(other, partner_columns(node, 1 - edge.place)):
             sources = {each.step for each in nodes_below(relaxed.node) if isinstance(each, Source)}
@@ -170,7 +171,7 @@ class Evaluated:
 
     # --- examples ---------------------------------------------------------------------------------------------
 
-    def _with_examples(self, edge: Edge, step: StepLoss, limit: int) -> StepLoss:
+    def _with_examples(self, edge: PathEdge, step: StepLoss, limit: int) -> StepLoss:
         if not step.reasons or not limit or self.missing.get(edge.below.node.id) is not None:
             return step  # what is computed of some of the rows is not what the run computed
         if isinstance(edge.node, Limit):
@@ -182,12 +183,12 @@ class Evaluated:
                     "AND n IS NOT NULL"
                 )
             )
-            return _exemplified(step, {rid: {"rank": rank} for rid, rank in ranks.items()})
+            return _with_example_values(step, {rid: {"rank": rank} for rid, rank in ranks.items()})
         if isinstance(edge.node, Filter) and isinstance(edge.node.input, Aggregate):
-            return _exemplified(step, self._groups(edge, edge.node, edge.node.input, step))
+            return _with_example_values(step, self._groups(edge, edge.node, edge.node.input, step))
         return step
 
-    def _groups(self, edge: Edge, node: Filter, groups: Aggregate, step: StepLoss) -> dict[int, dict[str, Any]]:
+    def _groups(self, edge: PathEdge, node: Filter, groups: Aggregate, step: StepLoss) -> dict[int, dict[str, Any]]:
         """Of each row that is shown, the group that was dropped: its keys, and measures that the predicate reads."""
         from lineage_service.spark.columns import col
 
@@ -203,14 +204,14 @@ class Evaluated:
             *[col(self.stage.names.handle(index)) for index in range(below.handles)],
         )
         rows = self.reach.rows(frame, list(enumerate(edge.below.handles)), list(places.values()))
-        table = self._kept(
+        table = self._copy_to_engine(
             rows.filter(col(self.reach.rid).isin(rids)).withColumnRenamed(self.reach.rid, "rid"), "groups"
         )
-        marks = column_lineage(_original(self.asked.plan, groups))
+        marks = column_lineage(_uncut_node(self.asked.plan, groups))
         masked = {name for name in (*keys, *read) if marks[name].pii}
         self.marked += sorted(masked)
 
-        def shown(name: str, row: dict[str, Any]) -> Any:
+        def masked_value(name: str, row: dict[str, Any]) -> Any:
             value = row[places[name]]
             return masked_item(value) if name in masked and not self.reveal else value
 
@@ -220,8 +221,8 @@ class Evaluated:
             found.setdefault(
                 row["rid"],
                 {
-                    "group": {name: shown(name, row) for name in keys},
-                    "values": {name: shown(name, row) for name in read},
+                    "group": {name: masked_value(name, row) for name in keys},
+                    "values": {name: masked_value(name, row) for name in read},
                     **hidden,
                 },
             )
@@ -229,18 +230,18 @@ class Evaluated:
 
     # --- between the engines ----------------------------------------------------------------------------------
 
-    def _kept(self, frame: Any, label: str, told: str = "looking at what was dropped") -> str:
+    def _copy_to_engine(self, frame: Any, label: str, told: str = "looking at what was dropped") -> str:
         """Rows of Spark's as a table of the engine."""
-        table = spark_rows(self.engine, self.stage, frame, self.folder, label, self.stages, told)
+        table = copy_to_duckdb(self.engine, self.stage, frame, self.folder, label, self.stages, told)
         self.tables.append(table)
         return table
 
-    def _handed_over(self, query: str, label: str) -> Any:
-        return handed_over(self.engine, self.stage, query, self.folder, label)
+    def _copy_to_spark(self, query: str, label: str) -> Any:
+        return copy_to_spark(self.engine, self.stage, query, self.folder, label)
 
 
-def evaluated(
-    asked: Asked,
+def evaluate_run(
+    asked: WhyNotQuestion,
     engine: QueryEngine,
     rows: str,
     pairs: Mapping[str, str],
@@ -250,7 +251,7 @@ def evaluated(
     *,
     reveal: bool = False,
     given: Mapping[Space, str] | None = None,
-) -> Evaluated:
+) -> RunEvaluation:
     """`rows` is a table of the rows asked for, `pairs` are those of the datasets on the way whose lineage is known.
     `given` are pairs of the sources that they start from, where those hold rows that were made of the ones asked for.
 
@@ -258,11 +259,11 @@ def evaluated(
     """
     given = given or {}
     plan = cut_plan(asked, frozenset(pairs))
-    instrumented = _instrumented(plan)
-    stage, relations, plain, gone = _opened(asked, instrumented, engine, rows, given, folder, stages)
-    from lineage_service.spark.evaluation import Reach, evaluate_plan
+    instrumented = _stage_every_breaker(plan)
+    stage, relations, plain, gone = _open_inputs(asked, instrumented, engine, rows, given, folder, stages)
+    from lineage_service.spark.evaluation import RowProvenance, evaluate_plan
     from lineage_service.spark.faults import executing
-    from lineage_service.spark.lost import is_decided
+    from lineage_service.spark.lost import is_order_total
 
     with stages.stage("evaluating the steps again"):
         evaluate_plan(instrumented, relations, stage, stage.names)
@@ -272,33 +273,33 @@ def evaluated(
             return False  # what it gave is known, whatever its order leaves open
         told = f"looking at the order of '{node.step}'"
         with stages.stage(told), executing(None, f"step '{node.step}'", asked.home.path):
-            return is_decided(node, stage.read[node.input.id])
+            return is_order_total(node, stage.read[node.input.id])
 
-    computed: dict[str, Chance] = {}
-    read: dict[str, Chance] = {}
+    computed: dict[str, Nondeterminism] = {}
+    read: dict[str, Nondeterminism] = {}
     missing: dict[str, str | None] = {}
     for each in instrumented.nodes:
-        found = chance_of(each.node, [read[below.node.id] for below in each.inputs], is_ordered)
+        found = nondeterminism_of(each.node, [read[below.node.id] for below in each.inputs], is_ordered)
         lacking = [missing[below.node.id] for below in each.inputs]
-        leads = [any(one.id in asked.starts for one in contributing(below.node)) for below in each.inputs]
-        computed[each.node.id], missing[each.node.id] = chance_without(each.node, found, lacking, leads)
+        leads = [any(one.id in asked.starts for one in contributing_nodes(below.node)) for below in each.inputs]
+        computed[each.node.id], missing[each.node.id] = nondeterminism_without_rows(each.node, found, lacking, leads)
         if isinstance(each.node, Source):
             missing[each.node.id] = gone.get(each.node.step)
         written = each.is_dataset and each.node.step in pairs
         read[each.node.id] = NONE if written else computed[each.node.id]
         if written:
             missing[each.node.id] = None
-    ways = ways_through(instrumented, asked.spaces, asked.target, frozenset(pairs), computed, read)
+    ways = find_row_paths(instrumented, asked.spaces, asked.target, frozenset(pairs), computed, read)
     everything = engine.scalar(f"SELECT count(*) FROM {rows}") == asked.versions[asked.source.space].rows
-    wanted = None if everything else handed_over(engine, stage, f"SELECT b AS rid FROM {rows}", folder, "asked")
+    wanted = None if everything else copy_to_spark(engine, stage, f"SELECT b AS rid FROM {rows}", folder, "asked")
     known: dict[Space, Any] = {
-        step_space(step): handed_over(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"pairs-{step}")
+        step_space(step): copy_to_spark(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"pairs-{step}")
         for step, table in pairs.items()
     }
     for number, (space, table) in enumerate(given.items()):
-        known[space] = handed_over(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"given-{number}")
+        known[space] = copy_to_spark(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"given-{number}")
     start = None if given else source_space(asked.start)
-    reach = Reach(stage, instrumented, start, wanted, known)
+    reach = RowProvenance(stage, instrumented, start, wanted, known)
     reasons = {
         edge.number: reasons_of(edge, read[edge.below.node.id])
         for edge in ways.edges
@@ -306,9 +307,9 @@ def evaluated(
     }
     verdicts = _verdicts(engine, stage, reach, ways, read, folder, stages)
     tables.append(verdicts)
-    tally = Tally(engine, ways, rows, pairs, verdicts, reasons, tables, given=given)
+    tally = LossCounter(engine, ways, rows, pairs, verdicts, reasons, tables, given=given)
     tally.count()
-    return Evaluated(
+    return RunEvaluation(
         engine, asked, ways, tally, stage, reach, folder, plain, stages, tables, reveal=reveal, missing=missing
     )
 
@@ -316,25 +317,25 @@ def evaluated(
 # --- the plan -----------------------------------------------------------------------------------------------------
 
 
-def _instrumented(plan: Plan) -> InstrumentedPlan:
+def _stage_every_breaker(plan: Plan) -> InstrumentedPlan:
     """Every breaker staged: the one way that is always sound, and that leaves members at once."""
     staged = Choice("stage", "evaluated for a question")
     return instrument(plan, "stage", chosen={node.id: staged for node in plan.nodes()})
 
 
-def _original(plan: Plan, node: Node) -> Node:
+def _uncut_node(plan: Plan, node: Node) -> Node:
     return next(each for step in plan.steps.values() for each in nodes_below(step) if each.id == node.id)
 
 
-def _chances(node: Node) -> dict[str, Chance]:
+def _chances(node: Node) -> dict[str, Nondeterminism]:
     """What is left to chance of a node and those below it, where no order is looked at."""
-    found: dict[str, Chance] = {}
+    found: dict[str, Nondeterminism] = {}
 
     def visit(each: Node) -> None:
         if each.id not in found:
             for below in each.inputs:
                 visit(below)
-            found[each.id] = chance_of(each, [found[below.id] for below in each.inputs], lambda _: False)
+            found[each.id] = nondeterminism_of(each, [found[below.id] for below in each.inputs], lambda _: False)
 
     visit(node)
     return found
@@ -343,8 +344,8 @@ def _chances(node: Node) -> dict[str, Chance]:
 # --- Spark --------------------------------------------------------------------------------------------------------
 
 
-def _opened(
-    asked: Asked,
+def _open_inputs(
+    asked: WhyNotQuestion,
     plan: InstrumentedPlan,
     engine: QueryEngine,
     rows: str,
@@ -375,17 +376,17 @@ def _opened(
         gone[name] = changed_error(full, asked.run.id, paths).problems[0].message
     with stages.stage("starting Spark"):
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
-        from lineage_service.spark.columns import Names
+        from lineage_service.spark.columns import CaptureColumnNames
         from lineage_service.spark.evaluation import Evaluation
         from lineage_service.spark.session import session_under, spark_session
         from lineage_service.spark.sources import SourceOpener
         from lineage_service.spark.staging import new_salt
 
         options, run_folder = IndexOptions(), asked.home.run_folder(asked.run.id)
-        settings = kept_settings(run_folder)
+        settings = load_settings(run_folder)
         # Expressions must mean what they meant to the run.
         spark = session_under(spark_session(options.master, options.remote, options.conf), settings or {})
-    names = Names.apart_from(name for node in asked.plan.nodes() for name in node.schema.names)
+    names = CaptureColumnNames.apart_from(name for node in asked.plan.nodes() for name in node.schema.names)
     steps = {
         space.removeprefix("step:"): version for space, version in asked.versions.items() if space.startswith("step:")
     }
@@ -418,7 +419,7 @@ def _opened(
     return stage, relations, plain, gone
 
 
-def _scan(asked: Asked, name: str) -> VersionScan:
+def _scan(asked: WhyNotQuestion, name: str) -> VersionScan:
     version = asked.versions[f"source:{name}"]
     return VersionScan(version, tuple(asked.home.absolute(file.path) for file in version.files), asked.home.absolute)
 
@@ -430,7 +431,7 @@ def _changed_files(scan: VersionScan) -> list[int]:
     return sorted({*changed_files(scan), *gone})
 
 
-def _read_version(asked: Asked, name: str) -> Version:
+def _read_version(asked: WhyNotQuestion, name: str) -> Version:
     """A source's version under the names of its maker, as opening it again wants it."""
     record = next(each for each in asked.reader.datasets(asked.run.id) if each.space == f"source:{name}")
     body = asked.reader.version(record.version_id)
@@ -445,9 +446,9 @@ def _no_version(name: str) -> Version:
 def _verdicts(
     engine: QueryEngine,
     stage: Evaluation,
-    reach: Reach,
-    ways: Ways,
-    read: Mapping[str, Chance],
+    reach: RowProvenance,
+    ways: RowPaths,
+    read: Mapping[str, Nondeterminism],
     folder: Path,
     stages: Stages,
 ) -> str:
@@ -460,11 +461,11 @@ def _verdicts(
             "SELECT 0 AS edge, 0::BIGINT AS rid, false AS passed, 0::BIGINT AS marks, 0::BIGINT AS n WHERE false"
         )
     try:
-        rows = spark_rows(engine, stage, all_verdicts(Verdicts(stage, reach), edges), folder, "verdicts", stages)
+        rows = copy_to_duckdb(engine, stage, all_verdicts(Verdicts(stage, reach), edges), folder, "verdicts", stages)
     except RunError:
         # A condition that Spark does not come to evaluate in the predicate may fail where it is evaluated alone.
         guarded = all_verdicts(Verdicts(stage, reach, guarded=True), edges)
-        rows = spark_rows(engine, stage, guarded, folder, "guarded", stages)
+        rows = copy_to_duckdb(engine, stage, guarded, folder, "guarded", stages)
     table = engine.keep(
         "SELECT edge, rid, bool_or(passed) AS passed, bit_or(CASE WHEN passed THEN 0 ELSE marks END) AS marks, "
         f"min(n) AS n FROM {rows} GROUP BY edge, rid"
@@ -473,7 +474,7 @@ def _verdicts(
     return table
 
 
-def _exemplified(step: StepLoss, examples: Mapping[int, dict[str, Any]]) -> StepLoss:
+def _with_example_values(step: StepLoss, examples: Mapping[int, dict[str, Any]]) -> StepLoss:
     """The step with what is known of the rows that are shown of each reason."""
     reasons = tuple(
         replace(each, examples=tuple({"rid": rid, **examples[rid]} for rid in each.rids if rid in examples))

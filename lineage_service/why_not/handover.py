@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lineage_service.spark.evaluation import Evaluation
 
 
-def spark_rows(
+def copy_to_duckdb(
     engine: QueryEngine,
     stage: Evaluation,
     frame: Any,
@@ -31,7 +31,7 @@ def spark_rows(
     return engine.keep(f"SELECT * FROM read_parquet({file_literal(str(target))[:-1]}/*.parquet')")
 
 
-def handed_over(engine: QueryEngine, stage: Evaluation, query: str, folder: Path, label: str) -> Any:
+def copy_to_spark(engine: QueryEngine, stage: Evaluation, query: str, folder: Path, label: str) -> Any:
     """Rows of the engine's as a DataFrame."""
     import pyarrow.parquet as pq
 

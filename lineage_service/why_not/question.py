@@ -9,11 +9,11 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.capture.handles import Space, source_space
-from lineage_service.capture.ways import contributing, merges
-from lineage_service.errors import NotFound, QuestionError, did_you_mean, listed
+from lineage_service.capture.ways import contributing_nodes, merges_rows
+from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.nodes import Node, Source
-from lineage_service.plan.rebuilt import nodes_below, over
+from lineage_service.plan.rebuilt import nodes_below, with_inputs
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.query.ask import Questions
 from lineage_service.query.names import DatasetName, find_run
@@ -26,7 +26,7 @@ from lineage_service.store.versions import Version
 
 
 @dataclass(frozen=True)
-class Asked:
+class WhyNotQuestion:
     """A question: rows of `source` that may or may not be in the output `to`, both of one run.
 
     plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
@@ -78,15 +78,17 @@ class Asked:
     def merging(self) -> list[str]:
         """Steps on the way that make one row of several."""
         found = [
-            node.step for node in contributing(self.plan.steps[self.target]) if merges(node) and self._carries(node)
+            node.step
+            for node in contributing_nodes(self.plan.steps[self.target])
+            if merges_rows(node) and self._carries(node)
         ]
         return list(dict.fromkeys(reversed(found)))
 
     def _carries(self, node: Node) -> bool:
-        return any(each.id in self.starts for each in contributing(node))
+        return any(each.id in self.starts for each in contributing_nodes(node))
 
 
-def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> Asked:
+def resolve_question(home: HomeLayout, questions: Questions, source: str, to: str) -> WhyNotQuestion:
     reader, asked, target = questions.reader, DatasetName.parse(source), DatasetName.parse(to)
     if asked.run is not None and target.run is None:
         run_id = find_run(reader, asked.run, str(home.path)).id
@@ -106,17 +108,17 @@ def understood(home: HomeLayout, questions: Questions, source: str, to: str) -> 
     if run.capture == "query":
         raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
     start = _start_in(questions, run, asked, source, found)
-    return asked_in_run(home, questions, run, start, found)
+    return question_in_run(home, questions, run, start, found)
 
 
-def asked_in_run(
+def question_in_run(
     home: HomeLayout,
     questions: Questions,
     run: RunRecord,
     start: DatasetRecord,
     to: DatasetRecord,
     others: tuple[DatasetRecord, ...] = (),
-) -> Asked:
+) -> WhyNotQuestion:
     """Rows of datasets of one run on their way to another of it."""
     reader = questions.reader
     content = reader.content(run.id) or "{}"
@@ -136,10 +138,10 @@ def asked_in_run(
         if space.startswith("source:")
     }
     plan = build_plan(loaded, schemas)
-    return Asked(home, reader, run, start, to, loaded, plan, versions, others)
+    return WhyNotQuestion(home, reader, run, start, to, loaded, plan, versions, others)
 
 
-def is_elsewhere(questions: Questions, source: str, to: str) -> bool:
+def is_across_runs(questions: Questions, source: str, to: str) -> bool:
     """Whether rows are asked for that the output's own run has not read under that name: other workflows lie between
     the two, or another source of it has them."""
     asked, found = DatasetName.parse(source), questions.find(to)
@@ -168,7 +170,7 @@ def _start_in(
         return read[0]  # another workflow's output, under the name that this one gives it
     raise QuestionError(
         f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
-        f"{listed([each.name for each in sources])}",
+        f"{join_names([each.name for each in sources])}",
         hint=did_you_mean(asked.name, [each.name for each in sources]),
     )
 
@@ -178,7 +180,7 @@ def _read_in(datasets: Sequence[DatasetRecord], elsewhere: DatasetRecord) -> lis
     return [each for each in datasets if each.role == "source" and each.version_id == elsewhere.version_id]
 
 
-def refuse_unlinked(asked: Asked) -> None:
+def refuse_unlinked(asked: WhyNotQuestion) -> None:
     """QuestionError where no row asked for can be in the output by the steps of its run."""
     if asked.target not in asked.plan.steps:
         raise QuestionError(
@@ -192,9 +194,9 @@ def refuse_unlinked(asked: Asked) -> None:
     names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
     if asked.start not in below:
         raise QuestionError(
-            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {listed(names)}"
+            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {join_names(names)}"
         )
-    if asked.start not in {each.id for each in contributing(node)}:
+    if asked.start not in {each.id for each in contributing_nodes(node)}:
         raise QuestionError(
             f"no row of '{asked.source.full_name}' can be in '{asked.to.full_name}': it only influences it by the "
             "absence of a match",
@@ -202,7 +204,7 @@ def refuse_unlinked(asked: Asked) -> None:
         )
 
 
-def cut_plan(asked: Asked, paired: frozenset[str]) -> Plan:
+def cut_plan(asked: WhyNotQuestion, paired: frozenset[str]) -> Plan:
     """The plan below the output, in which datasets that the rows asked for cannot be in are read like sources.
 
     `paired` are the steps on the way whose lineage is known: their readers get what the run wrote.
@@ -210,17 +212,17 @@ def cut_plan(asked: Asked, paired: frozenset[str]) -> Plan:
     plan, done = asked.plan, dict[str, Node]()
     datasets = {*plan.keep, *plan.outputs.values()}
 
-    def cut(node: Node) -> Node:
+    def cut_node(node: Node) -> Node:
         if node.id not in done:
-            leads = any(each.id in asked.starts for each in contributing(node))
+            leads = any(each.id in asked.starts for each in contributing_nodes(node))
             written = node.id in datasets and node.id != asked.target and not leads
             if node.id in asked.starts or written:
                 done[node.id] = Source(node.id, node.step, node.position, node.schema)
             else:
-                done[node.id] = over(node, [cut(below) for below in node.inputs])
+                done[node.id] = with_inputs(node, [cut_node(below) for below in node.inputs])
         return done[node.id]
 
-    nodes = nodes_below(cut(plan.steps[asked.target]))
+    nodes = nodes_below(cut_node(plan.steps[asked.target]))
     sources = {each.step: each for each in nodes if isinstance(each, Source)}
     kept = [step for step in asked.on_the_way if step in paired and step != asked.target]
     return Plan(plan.workflow, sources, {each.id: each for each in nodes}, {asked.to.name: asked.target}, tuple(kept))

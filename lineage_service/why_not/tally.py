@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lineage_service.capture.handles import Role, Space
-from lineage_service.capture.reasons import Reason
-from lineage_service.capture.ways import Edge, Ways, merges
+from lineage_service.capture.reasons import DropReason
+from lineage_service.capture.ways import PathEdge, RowPaths, merges_rows
 from lineage_service.errors import QuestionError
 from lineage_service.query.engine import QueryEngine
 from lineage_service.why_not.result import ReasonCount, StepLoss
@@ -20,7 +20,7 @@ OWN = int(Role.OWN)
 
 
 @dataclass
-class Tally:
+class LossCounter:
     """Tables of rids, by node: those of the rows asked for that stand behind its rows; None where nobody can tell.
 
     asked: table of the rows (column b) · pairs: tables (rid, id, role) of datasets, by step
@@ -31,11 +31,11 @@ class Tally:
     """
 
     engine: QueryEngine
-    ways: Ways
+    ways: RowPaths
     asked: str
     pairs: Mapping[str, str]
     verdicts: str
-    reasons: Mapping[int, Sequence[Reason]]
+    reasons: Mapping[int, Sequence[DropReason]]
     made: list[str]
     partners: str | None = None
     let_go: Mapping[int, Sequence[str]] = field(default_factory=dict)
@@ -62,14 +62,14 @@ class Tally:
                     self._compare(step, computed, written)
                 computed = written
             elif computed is None:
-                computed = self._witnessed(edges)
-            self.behind[each.node.id] = None if computed is None else self._kept(f"SELECT rid FROM {computed}")
+                computed = self._rows_at_witness(edges)
+            self.behind[each.node.id] = None if computed is None else self._keep_table(f"SELECT rid FROM {computed}")
 
-    def _kept(self, query: str) -> str:
+    def _keep_table(self, query: str) -> str:
         self.made.append(self.engine.keep(query))
         return self.made[-1]
 
-    def _passing(self, edge: Edge) -> str | None:
+    def _passing(self, edge: PathEdge) -> str | None:
         if edge.state == "passes":
             below = self.behind.get(edge.below.node.id)
             return None if below is None else f"SELECT rid FROM {below}"
@@ -77,7 +77,7 @@ class Tally:
             return None
         return f"SELECT rid FROM {self.verdicts} WHERE edge = {edge.number} AND passed"
 
-    def _witnessed(self, edges: Sequence[Edge]) -> str | None:
+    def _rows_at_witness(self, edges: Sequence[PathEdge]) -> str | None:
         step = edges[0].witness
         return None if step is None else f"(SELECT DISTINCT rid FROM {self.pairs[step]} WHERE role = {OWN})"
 
@@ -92,11 +92,11 @@ class Tally:
                 hint="keep the steps before it, so that they need not be evaluated: `lineage: {keep: […]}`",
             )
 
-    def lost(self, arrived: str) -> str:
+    def lost_rows(self, arrived: str) -> str:
         """A table of the rows that do not arrive as themselves: (rid, edge), `edge` the last of their ways."""
-        self.refuse_open(arrived)
+        self.refuse_undecided(arrived)
         ended = f"SELECT rid, max(edge) AS edge FROM {self.verdicts} WHERE NOT passed GROUP BY rid"
-        table = self._kept(
+        table = self._keep_table(
             f"SELECT a.b AS rid, e.edge FROM {self.asked} a LEFT JOIN ({ended}) e ON e.rid = a.b "
             f"WHERE a.b NOT IN (SELECT rid FROM {arrived})"
         )
@@ -104,13 +104,13 @@ class Tally:
             raise QuestionError("some of these rows are lost at a step that cannot be told")
         return table
 
-    def refuse_open(self, arrived: str) -> None:
+    def refuse_undecided(self, arrived: str) -> None:
         """Rows that come to where nobody can tell any more, and are not seen again in what was written."""
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)
             if edge.state != "blocked" or below is None:
                 continue
-            nearest = {edge.node.step} if edge.each.is_dataset else self.ways.nearest(edge.node.id)
+            nearest = {edge.node.step} if edge.each.is_dataset else self.ways.next_datasets(edge.node.id)
             seen = [
                 f"(SELECT rid FROM {self.pairs[step]} WHERE role = {OWN})"
                 if step in self.pairs
@@ -132,56 +132,56 @@ class Tally:
         found = []
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)
-            rows_in = None if below is None else self._number(below)
+            rows_in = None if below is None else self._count_rows(below)
             ended = last = 0
             told: list[ReasonCount] = []
             if edge.number in self.reasons:
-                ended = self._number(f"{self.verdicts} WHERE edge = {edge.number} AND NOT passed")
-                last = self._number(f"{lost} WHERE edge = {edge.number}")
-                told = self._told(edge, lost, limit)
+                ended = self._count_rows(f"{self.verdicts} WHERE edge = {edge.number} AND NOT passed")
+                last = self._count_rows(f"{lost} WHERE edge = {edge.number}")
+                told = self._reason_counts(edge, lost, limit)
             names = (edge.node.step, edge.operation, edge.below.node.step)
-            found.append(StepLoss(*names, rows_in, ended, last, merges(edge.node), tuple(told)))
+            found.append(StepLoss(*names, rows_in, ended, last, merges_rows(edge.node), tuple(told)))
         return found
 
-    def ended(self, edge: Edge, lost: str) -> str:
+    def ended_rows(self, edge: PathEdge, lost: str) -> str:
         """(rid, marks) of the rows whose way ends there and that do not arrive."""
         return (
             f"SELECT rid, marks FROM {self.verdicts} WHERE edge = {edge.number} AND NOT passed "
             f"AND rid IN (SELECT rid FROM {lost})"
         )
 
-    def _told(self, edge: Edge, lost: str, limit: int) -> list[ReasonCount]:
-        ended, reasons, steps = self.ended(edge, lost), self.reasons[edge.number], self.partner_steps(edge)
+    def _reason_counts(self, edge: PathEdge, lost: str, limit: int) -> list[ReasonCount]:
+        ended, reasons, steps = self.ended_rows(edge, lost), self.reasons[edge.number], self.partner_steps(edge)
         partners = f"SELECT rid, k FROM {self.partners} WHERE edge = {edge.number}" if steps else None
         found = []
         for number, step in enumerate(steps):
             rows = f"SELECT e.rid FROM ({ended}) e JOIN ({partners}) p ON p.rid = e.rid WHERE p.k = {number}"
-            found.append(self._counted("partner_lost", partner_lost(reasons[0], step), rows, limit, step))
+            found.append(self._count_reason("partner_lost", partner_lost_text(reasons[0], step), rows, limit, step))
         for bit, reason in enumerate(reasons):
             rows = f"SELECT rid FROM ({ended}) WHERE (marks & {1 << bit}) <> 0"
             if partners is not None:
                 rows += f" AND rid NOT IN (SELECT rid FROM ({partners}))"
-            found.append(self._counted(reason.kind, reason.text, rows, limit))
+            found.append(self._count_reason(reason.kind, reason.text, rows, limit))
         return sorted((each for each in found if each.rows), key=lambda each: -each.rows)
 
-    def partner_steps(self, edge: Edge) -> Sequence[str]:
+    def partner_steps(self, edge: PathEdge) -> Sequence[str]:
         """The steps at which partners of rows that end there may have been lost, by number."""
         return self.let_go.get(edge.number, ()) if self.partners is not None else ()
 
-    def _counted(self, kind: str, text: str, rows: str, limit: int, step: str | None = None) -> ReasonCount:
-        total = self._number(f"({rows})")
+    def _count_reason(self, kind: str, text: str, rows: str, limit: int, step: str | None = None) -> ReasonCount:
+        total = self._count_rows(f"({rows})")
         rids = self.engine.ids(f"SELECT rid FROM ({rows}) ORDER BY rid LIMIT {limit}") if total else []
         return ReasonCount(kind, text, total, tuple(rids), total - len(rids), step)
 
-    def _number(self, rows: str) -> int:
+    def _count_rows(self, rows: str) -> int:
         return self.engine.scalar(f"SELECT count(*) FROM {rows}")
 
-    def listed(self, lost: str, limit: int | None) -> pa.Table:
+    def lost_rows_with_reasons(self, lost: str, limit: int | None) -> pa.Table:
         """_rid, step, reason of each row that is lost, where its last way ends; several reasons in one text."""
         edges = [edge for edge in self.ways.edges if edge.number in self.reasons]
         # A CASE wants a branch, also where no step drops anything.
         steps = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {_literal(edge.node.step)}" for edge in edges)
-        told = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {self._told_sql(edge)}" for edge in edges)
+        told = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {self._reasons_sql(edge)}" for edge in edges)
         partners = self.partners or "(SELECT 0 AS edge, 0::BIGINT AS rid, 0 AS k WHERE false)"
         cut = "" if limit is None else f" LIMIT {limit}"
         return self.engine.stream(
@@ -190,7 +190,7 @@ class Tally:
             f"LEFT JOIN {partners} p ON p.edge = l.edge AND p.rid = l.rid ORDER BY 1{cut}"
         ).read_all()
 
-    def _told_sql(self, edge: Edge) -> str:
+    def _reasons_sql(self, edge: PathEdge) -> str:
         """The reasons of one row (verdict v, partner p) in one text."""
         reasons = self.reasons[edge.number]
         texts = [
@@ -199,13 +199,13 @@ class Tally:
         ]
         told = f"concat_ws('; ', {', '.join(texts)})"
         lost = "".join(
-            f" WHEN {number} THEN {_literal(partner_lost(reasons[0], step))}"
+            f" WHEN {number} THEN {_literal(partner_lost_text(reasons[0], step))}"
             for number, step in enumerate(self.partner_steps(edge))
         )
         return f"CASE p.k{lost} ELSE {told} END" if lost else told
 
 
-def partner_lost(reason: Reason, step: str) -> str:
+def partner_lost_text(reason: DropReason, step: str) -> str:
     """In the place of a reason that a partner is missing, where there was one."""
     what = "an equal row" if reason.kind == "no_equal_row" else "a row that matches"
     return f"{what} was lost at step '{step}'"

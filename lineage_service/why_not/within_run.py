@@ -16,19 +16,19 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.capture.workload import line_to_add
+from lineage_service.capture.workload import workload_entry
 from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Way, is_pruned, walk
 from lineage_service.query.selection import Selection
-from lineage_service.query.walk_sql import Start, has_intervals, own_ways, turned_ways
-from lineage_service.store.layout import HomeLayout, new_run_id, storing
-from lineage_service.why_not.question import Asked, is_elsewhere, refuse_unlinked, understood
+from lineage_service.query.walk_sql import Start, has_intervals, own_ways, reverse_ways
+from lineage_service.store.layout import HomeLayout, new_run_id, translate_disk_errors
+from lineage_service.why_not.question import WhyNotQuestion, is_across_runs, refuse_unlinked, resolve_question
 from lineage_service.why_not.result import Arrival, WhyNot
 
 if TYPE_CHECKING:
-    from lineage_service.why_not.evaluate import Evaluated
+    from lineage_service.why_not.evaluate import RunEvaluation
 
 SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
 OWN = int(Role.OWN)
@@ -46,16 +46,16 @@ def why_not(
     rids: bool = False,
 ) -> WhyNot:
     """Where the rows that a selection takes of a dataset are lost on their way to an output."""
-    if not selection.given:
+    if not selection.is_specified:
         raise QuestionError("say which rows to start from: rid, key, where or all")
-    from lineage_service.why_not.across_runs import is_reached_over, why_not_over
+    from lineage_service.why_not.across_runs import is_reached_indirectly, why_not_across_runs
 
-    if is_elsewhere(questions, source, to):
+    if is_across_runs(questions, source, to):
         target = questions.find(to)
-        return why_not_over(home, questions, source, target, selection, stages, limit=limit, rids=rids)
-    asked = understood(home, questions, source, to)
-    if is_reached_over(questions, asked):
-        return why_not_over(home, questions, asked.source, asked.to, selection, stages, limit=limit, rids=rids)
+        return why_not_across_runs(home, questions, source, target, selection, stages, limit=limit, rids=rids)
+    asked = resolve_question(home, questions, source, to)
+    if is_reached_indirectly(questions, asked):
+        return why_not_across_runs(home, questions, asked.source, asked.to, selection, stages, limit=limit, rids=rids)
     refuse_unlinked(asked)
     start = questions.start(asked.source, selection)
     with question_tables(questions) as tables:
@@ -65,10 +65,10 @@ def why_not(
         if not total:
             answer.notes.append(f"no row of '{asked.source.full_name}' matches")
             return answer
-        found = _arrived(asked, questions, tables, start, rows, asked.target, peers=False)
+        found = _arrived_at_step(asked, questions, tables, start, rows, asked.target, peers=False)
         # Where the output's own lineage was not kept, peers are told from that of the datasets before it.
         known = {
-            step: _arrived(asked, questions, tables, start, rows, step, peers=found is None)
+            step: _arrived_at_step(asked, questions, tables, start, rows, step, peers=found is None)
             for step in asked.on_the_way
             if step != asked.target
         }
@@ -77,7 +77,7 @@ def why_not(
         if found is not None:
             count_arrivals(answer, questions, found)
         if asked.target not in pairs or answer.reached < total:
-            _follow(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
+            _evaluate_losses(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
         else:
             answer.notes.append("all of them arrive, as the index tells: no step had to be evaluated again")
         if asked.target in pairs:
@@ -92,7 +92,7 @@ def why_not(
 
 
 @dataclass
-class Tables:
+class QuestionTables:
     """Tables of one question in the engine; they go with it."""
 
     questions: Questions
@@ -104,8 +104,8 @@ class Tables:
 
 
 @contextmanager
-def question_tables(questions: Questions) -> Iterator[Tables]:
-    tables = Tables(questions)
+def question_tables(questions: Questions) -> Iterator[QuestionTables]:
+    tables = QuestionTables(questions)
     try:
         yield tables
     finally:
@@ -114,7 +114,7 @@ def question_tables(questions: Questions) -> Iterator[Tables]:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class ArrivedRows:
     """Where rows come to. pairs: a table (rid, id, role); where `reached` is given, a table of all rids that come
     there, pairs are those of rows that come as themselves: a window's peers are not multiplied out."""
 
@@ -122,31 +122,38 @@ class Arrived:
     reached: str | None = None
 
 
-def arrived_rows(
-    questions: Questions, tables: Tables, ways: Sequence[Way], start: Start, rows: str, *, peers: bool
-) -> Arrived:
+def find_arrived_rows(
+    questions: Questions, tables: QuestionTables, ways: Sequence[Way], start: Start, rows: str, *, peers: bool
+) -> ArrivedRows:
     """The rows asked for, at the end of ways ahead. With `peers` also the pairs of rows that a window read."""
     begin, end = ways[0].start, ways[-1].end
     if peers or not has_intervals(ways) or any(way.hop is not None and way.hop.form == "lazy" for way in ways):
         sql = questions.walk_sql(ways, start, begin, end, "forward")
-        return Arrived(tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters))
+        return ArrivedRows(tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters))
     sql = questions.walk_sql(own_ways(ways), start, begin, end, "forward")
     pairs = tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters)
-    sql = questions.walk_sql(turned_ways(ways), Start(), end, begin, "backward", pairs=False)
+    sql = questions.walk_sql(reverse_ways(ways), Start(), end, begin, "backward", pairs=False)
     reached = f"SELECT DISTINCT b AS rid FROM ({sql.text}) WHERE b IN (SELECT b FROM {rows})"
-    return Arrived(pairs, tables.keep(reached, sql.parameters))
+    return ArrivedRows(pairs, tables.keep(reached, sql.parameters))
 
 
-def _arrived(
-    asked: Asked, questions: Questions, tables: Tables, start: Start, rows: str, step: str, *, peers: bool
-) -> Arrived | None:
+def _arrived_at_step(
+    asked: WhyNotQuestion,
+    questions: Questions,
+    tables: QuestionTables,
+    start: Start,
+    rows: str,
+    step: str,
+    *,
+    peers: bool,
+) -> ArrivedRows | None:
     """The rows asked for in the rows of a step; None where it was not kept."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
-    ways = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
+    ways = walk(questions.graph, begin, "forward", links=False, pruned=True).ways_toward(end, absence=False)
     kept = direction_kept(ways) if ways else None
     if kept == "backward":
-        ways = turned_ways(walk(questions.graph, end, "backward", links=False).toward(begin, absence=False))
-    return arrived_rows(questions, tables, ways, start, rows, peers=peers) if kept is not None else None
+        ways = reverse_ways(walk(questions.graph, end, "backward", links=False).ways_toward(begin, absence=False))
+    return find_arrived_rows(questions, tables, ways, start, rows, peers=peers) if kept is not None else None
 
 
 def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Direction | None:
@@ -156,7 +163,7 @@ def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Dire
     return next((each for each in directions if not any(is_pruned(hop, each) for hop in hops)), None)
 
 
-def count_arrivals(answer: WhyNot, questions: Questions, arrived: Arrived) -> None:
+def count_arrivals(answer: WhyNot, questions: Questions, arrived: ArrivedRows) -> None:
     best = f"(SELECT rid, min(role) AS role FROM {arrived.pairs} GROUP BY rid)"
     answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {best} WHERE role = {OWN}")
     if arrived.reached is None:
@@ -166,7 +173,7 @@ def count_arrivals(answer: WhyNot, questions: Questions, arrived: Arrived) -> No
     answer.lost = answer.asked - answer.reached - answer.peers
 
 
-def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> list[Arrival]:
+def _arrivals(asked: WhyNotQuestion, questions: Questions, pairs: str, shown: int) -> list[Arrival]:
     """The first rows that arrive, with the rows that they are in and how many they share the first of them with."""
     engine = questions.engine
     found = engine.rows(
@@ -174,16 +181,16 @@ def _arrivals(asked: Asked, questions: Questions, pairs: str, shown: int) -> lis
         f"ORDER BY rid LIMIT {shown}"
     )
     firsts = tuple(sorted({into[0] for _, into, _ in found}))
-    others = _members(asked, questions, firsts) if firsts else {}
+    others = _count_members(asked, questions, firsts) if firsts else {}
     return [Arrival(rid, tuple(into), total - len(into), others.get(into[0], 1) - 1) for rid, into, total in found]
 
 
-def _members(asked: Asked, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
+def _count_members(asked: WhyNotQuestion, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
     """How many rows of the dataset asked for are in each of these rows of the output, as themselves."""
     begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
-    ahead = walk(questions.graph, begin, "forward", links=False, pruned=True).toward(end, absence=False)
+    ahead = walk(questions.graph, begin, "forward", links=False, pruned=True).ways_toward(end, absence=False)
     if direction_kept(ahead, first="backward") == "backward":
-        ways = own_ways(walk(questions.graph, end, "backward", links=False).toward(begin, absence=False))
+        ways = own_ways(walk(questions.graph, end, "backward", links=False).ways_toward(begin, absence=False))
         sql = questions.walk_sql(ways, Start(rids=ids), end, begin, "backward")
         counted = f"SELECT a, count(*) FROM ({sql.text}) WHERE role = {OWN} GROUP BY a"
     else:
@@ -204,18 +211,18 @@ def unknown_arrivals(reader: CatalogReader, source: DatasetRecord, to: DatasetRe
         return f"run '{run.id}' was made with capture off: which rows of '{to.name}' they are in is not known"
     return (
         f"which rows of '{to.name}' they are in was pruned; to keep it, add to `lineage: workload:`  "
-        f"{line_to_add('forward', source.name, to.name)}"
+        f"{workload_entry('forward', source.name, to.name)}"
     )
 
 
 # --- what has to be evaluated ---------------------------------------------------------------------------------------
 
 
-def _follow(
+def _evaluate_losses(
     answer: WhyNot,
-    asked: Asked,
+    asked: WhyNotQuestion,
     questions: Questions,
-    tables: Tables,
+    tables: QuestionTables,
     rows: str,
     pairs: Mapping[str, str],
     stages: Stages,
@@ -224,17 +231,17 @@ def _follow(
     reveal: bool,
 ) -> None:
     """Follows the rows from step to step, and fills in where they are lost."""
-    from lineage_service.why_not.evaluate import evaluated
+    from lineage_service.why_not.evaluate import evaluate_run
 
     answer.spark = True
     folder = asked.home.spill / f"asked-{new_run_id()}"
-    with storing(asked.home.path):
+    with translate_disk_errors(asked.home.path):
         folder.mkdir(parents=True)
     try:
-        found = evaluated(asked, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)
-        _tell(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
+        found = evaluate_run(asked, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)
+        _fill_losses(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
         if rids:
-            answer.rows = found.listed(limit)
+            answer.rows = found.lost_rows_with_reasons(limit)
             answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
         answer.notes += found.notes
         if found.marked and reveal:
@@ -246,22 +253,22 @@ def _follow(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tell(
+def _fill_losses(
     answer: WhyNot,
-    asked: Asked,
+    asked: WhyNotQuestion,
     questions: Questions,
     pairs: Mapping[str, str],
-    found: Evaluated,
+    found: RunEvaluation,
     limit: int,
 ) -> None:
     if asked.target in pairs:
         arrived = f"(SELECT DISTINCT rid FROM {pairs[asked.target]} WHERE role = {OWN})"
     else:
-        arrived = found.arrived()
+        arrived = found.arrived_rids()
         answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {arrived}")
-        answer.peers = found.peers()
+        answer.peers = found.count_peers()
         answer.lost = answer.asked - answer.reached - answer.peers
-    answer.steps = found.told(arrived, limit)
+    answer.steps = found.step_losses(arrived, limit)
     if answer.peers:
         answer.notes.append(
             f"{answer.peers:,} of the rows are lost as themselves, but are still in the lineage of "

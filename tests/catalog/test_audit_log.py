@@ -11,10 +11,10 @@ from sqlalchemy import func, select
 
 from lineage_service import Home
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.cases import CaseOptions, case_closed, case_planned, require_approval
+from lineage_service.audit.cases import CaseOptions, close_case, record_case_plan, require_approval
 from lineage_service.audit.decisions import approve
-from lineage_service.audit.log import Entry, append, logged, writing_on
-from lineage_service.audit.log_retention import retain_log
+from lineage_service.audit.log import LogEntry, join_transaction, log_transaction, write_entry
+from lineage_service.audit.log_retention import remove_expired_log_entries
 from lineage_service.errors import StoreError
 from tests.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
 
@@ -112,8 +112,8 @@ def test_a_forged_entry_is_found(home):
 
 def test_a_tail_that_was_cut_and_written_anew_is_found(home):
     by_hand(home, "DELETE FROM audit_log WHERE number > 4")
-    append(home.audit, entry(40))
-    append(home.audit, entry(50))
+    write_entry(home.audit, entry(40))
+    write_entry(home.audit, entry(50))
     assert problems(home) == ["entry 5 is another one than was anchored", "entry 6 is another one than was anchored"]
 
 
@@ -126,20 +126,20 @@ def test_ranges_end_where_the_chain_breaks(home):
 def test_an_entry_and_its_deed_are_one_transaction(home):
     engine = connect(home._url)
     with pytest.raises(RuntimeError), engine.execution_options(writing=True).begin() as connection:
-        writing_on(home.audit, connection).append(entry(7))
+        join_transaction(home.audit, connection).append(entry(7))
         raise RuntimeError("the deed failed")
     with engine.execution_options(writing=True).begin() as connection:
-        record, notes = append(home.audit, entry(7), connection)
+        record, notes = write_entry(home.audit, entry(7), connection)
         assert (record.number, notes) == (7, [])
     engine.dispose()
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.anchored, verdict.unanchored) == (True, ((1, 6),), ((7, 7),))
-    append(home.audit, entry(8))
+    write_entry(home.audit, entry(8))
     assert home.audit.verify_log().anchored == ((1, 8),), "the next anchor covers it"
 
 
 def test_a_failure_inside_leaves_no_entry(home):
-    with pytest.raises(StoreError), logged(home.audit) as writing:
+    with pytest.raises(StoreError), log_transaction(home.audit) as writing:
         writing.append(entry(7))
         raise StoreError("the disk is full")
     assert home.audit.log_head()["number"] == 6
@@ -172,22 +172,24 @@ def test_entries_are_read_back_as_they_were_written(home):
 
 
 def test_text_of_any_kind_verifies(home):
-    append(home.audit, Entry("access", "Ärger – №7 😀", details={"note": 'quote " and \\ and \n'}))
+    write_entry(home.audit, LogEntry("access", "Ärger – №7 😀", details={"note": 'quote " and \\ and \n'}))
     assert home.audit.verify_log().ok
     assert home.audit.log(request="Ärger – №7 😀").count() == 1
 
 
 def test_retention_and_cases_go_together(home):
     for reference in ("DSR-1", "DSR-2"):
-        with logged(home.audit, Actor("ada")) as writing:
-            case_planned(writing, CaseOptions(reference), "erasure", "p1", four_eyes=True, recipients=["Auditor Ltd"])
+        with log_transaction(home.audit, Actor("ada")) as writing:
+            record_case_plan(
+                writing, CaseOptions(reference), "erasure", "p1", four_eyes=True, recipients=["Auditor Ltd"]
+            )
     assert approve(home.audit, "DSR-1", Actor("bob")).case.status == "approved"
     require_approval(home.audit, "DSR-1", "p1")
-    with logged(home.audit) as writing:
-        case_closed(writing, "DSR-1")
+    with log_transaction(home.audit) as writing:
+        close_case(writing, "DSR-1")
     assert [row["reference"] for row in home.audit.requests().to_pylist()] == ["DSR-2"]
     assert home.audit.verify_log().ok
-    result = retain_log(home.audit, 1, today=in_days(2))
+    result = remove_expired_log_entries(home.audit, 1, today=in_days(2))
     assert (result.entries, result.cases, result.up_to) == (9, 1, 9)
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 10, 10, 9)

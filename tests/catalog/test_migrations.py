@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from lineage_catalog import models
 from lineage_catalog.engine import CatalogError, connect, migrate, require_head, revision
 from lineage_catalog.reader import CatalogReader
-from lineage_catalog.seals import all_broken, rows_on
+from lineage_catalog.seals import all_broken_scopes, row_fetcher
 from sqlalchemy import func, select, text
 
 from lineage_service import Home
@@ -66,7 +66,7 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
         "step:totals", "source:orders", 0, "pairs", 3, 10,
         "runs/r1/index/0.backward.parquet", "runs/r1/index/0.forward.parquet",
     )  # fmt: skip
-    assert [(each.name, each.kind, each.rows) for each in reader.prepared("r1")] == (
+    assert [(each.name, each.kind, each.rows) for each in reader.prepared_questions("r1")] == (
         [("monthly", "groups", 7)] if old >= "0004" else []
     )
     assert [(each.dataset, each.name, each.pii, each.reads) for each in reader.columns("r1")] == (
@@ -75,7 +75,7 @@ def test_what_an_older_catalog_holds_is_read_after_migration(empty_url, old):
     assert (reader.version("v1").rows, reader.version("v2").rows) == (3, 5_000_000_000)
     with engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() == 8
-        assert all_broken(rows_on(connection)) == []
+        assert all_broken_scopes(row_fetcher(connection)) == []
     reader.close()
 
 

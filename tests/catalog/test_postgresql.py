@@ -5,7 +5,7 @@ import sys
 
 import psycopg
 import pytest
-from lineage_catalog.engine import CatalogError, connect, hidden, revision
+from lineage_catalog.engine import CatalogError, connect, revision, url_without_password
 
 from lineage_service import Home
 from lineage_service.errors import StoreError
@@ -45,11 +45,11 @@ def test_a_wrong_url_is_told_without_its_password(url, message, tmp_path):
 
 
 def test_a_password_is_never_shown():
-    assert hidden("postgresql://me:sesame@host:5433/db?sslmode=require") == (
+    assert url_without_password("postgresql://me:sesame@host:5433/db?sslmode=require") == (
         "postgresql://me:***@host:5433/db?sslmode=require"
     )
-    assert "sesame" not in hidden("postgresql://host/db?password=sesame")
-    assert hidden("u:sesame@h/d") == "a URL that cannot be read"
+    assert "sesame" not in url_without_password("postgresql://host/db?password=sesame")
+    assert url_without_password("u:sesame@h/d") == "a URL that cannot be read"
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch, tmp_path):

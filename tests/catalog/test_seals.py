@@ -12,11 +12,11 @@ from lineage_catalog.engine import (
     DamagedCatalog,
     check_pages,
     connect,
-    empty_log,
     migrate,
     require_head,
+    truncate_write_ahead_log,
 )
-from lineage_catalog.erasures import ErasureRecord, finish_erasure, replace_text, switch, texts
+from lineage_catalog.erasures import ErasureRecord, finish_erasure, replace_text, switch_runs, user_texts
 from lineage_catalog.records import (
     ColumnRecord,
     Commit,
@@ -30,9 +30,9 @@ from lineage_catalog.records import (
     SubjectRecord,
     VersionRecord,
 )
-from lineage_catalog.seals import NAMES, all_broken, rows_on
+from lineage_catalog.seals import NAMES, all_broken_scopes, row_fetcher
 from lineage_catalog.verified import VerifiedReader
-from lineage_catalog.writer import commit_run, expire_runs, forget_files, forget_runs, settle_lineage
+from lineage_catalog.writer import commit_lineage, commit_run, expire_runs, forget_files, forget_runs
 from sqlalchemy import delete, select, update
 
 SEALED = (
@@ -70,17 +70,17 @@ def lineage(run_id):
 
 def broken(engine):
     with engine.connect() as connection:
-        return all_broken(rows_on(connection))
+        return all_broken_scopes(row_fetcher(connection))
 
 
 @pytest.fixture
 def engine(url):
     engine = connect(url)
     commit_run(engine, run("r1"))
-    settle_lineage(engine, lineage("r1"))
+    commit_lineage(engine, lineage("r1"))
     record = ErasureRecord("e1", "erasure", "switched", "2026", "{}")
     with engine.execution_options(writing=True).begin() as connection:
-        switch(connection, record, [], {"customer": ["h1"]}, "k1")
+        switch_runs(connection, record, [], {"customer": ["h1"]}, "k1")
     yield engine
     engine.dispose()
 
@@ -96,8 +96,8 @@ def test_whatever_is_written_is_sealed(engine):
     again = replace(again, versions=(*again.versions, VersionRecord("vr1", "output", "r4", 2, 9, "{}")))
     with engine.execution_options(writing=True).begin() as connection:
         record = ErasureRecord("e2", "erasure", "switched", "2026", "{}")
-        switch(connection, record, [("r1", again), ("r2", None)], {"customer": ["h2"]}, "k1")
-        for place, text in list(texts(connection)):
+        switch_runs(connection, record, [("r1", again), ("r2", None)], {"customer": ["h2"]}, "k1")
+        for place, text in list(user_texts(connection)):
             replace_text(connection, place, text + " ")
         finish_erasure(connection, "e2", "{}")
     assert broken(engine) == []
@@ -115,7 +115,7 @@ def test_a_row_that_is_gone_is_found(engine, table):
         else:
             connection.exec_driver_sql("SET session_replication_role = replica")
         connection.execute(delete(table))
-        assert all_broken(rows_on(connection)) != []
+        assert all_broken_scopes(row_fetcher(connection)) != []
         connection.rollback()
 
 
@@ -135,7 +135,7 @@ def test_a_value_that_is_changed_is_found(engine, table):
             other = f"x{(value or '')[1:]}" if kind is str else (not value if kind is bool else (value or 0) + 1)
             same = [each == row._mapping[each.name] for each in table.primary_key.columns]
             connection.execute(update(table).where(*same).values({column.name: other}))
-            assert all_broken(rows_on(connection)) != [], column.name
+            assert all_broken_scopes(row_fetcher(connection)) != [], column.name
             connection.rollback()
 
 
@@ -145,7 +145,7 @@ def test_lineage_is_not_added_to_a_damaged_run(url):
     with engine.begin() as connection:
         connection.execute(update(models.run_steps).values(reason="another"))
     with pytest.raises(CatalogError, match="is damaged: what is held of run 'r1'"):
-        settle_lineage(engine, lineage("r1"))
+        commit_lineage(engine, lineage("r1"))
     engine.dispose()
 
 
@@ -208,7 +208,7 @@ def file(tmp_path):
     engine = connect(f"sqlite:///{tmp_path / 'catalog.db'}")
     for number in range(3):
         commit_run(engine, run(f"r{number}"))
-    empty_log(engine)
+    truncate_write_ahead_log(engine)
     engine.dispose()
     return tmp_path / "catalog.db"
 

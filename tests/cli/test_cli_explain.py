@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lineage_cli.trees import Tree, cut, drawn, prints_guides, width_of
+from lineage_cli.trees import Tree, draw_tree, prints_guides, truncate, width_of
 
-from lineage_service.runs.workflow_graph import Box, Edge, Picture
+from lineage_service.runs.workflow_graph import Box, Picture, PictureEdge
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeHome
 from tests.test_golden_plans import GOLDEN, same_as_golden
@@ -210,7 +210,7 @@ def test_graph_format_wins_over_the_suffix(call: Call, none: Path, tmp_path: Pat
 
 def test_graph_of_everything_asks_the_home(call: Call) -> None:
     boxes = (Box("a.x", "output", "x", "a", rows=3), Box("b.y", "source", "y", "b", rows=3))
-    picture = Picture("all workflows", boxes, (Edge("a.x", "b.y", 3, "link"),), ("a", "b"))
+    picture = Picture("all workflows", boxes, (PictureEdge("a.x", "b.y", 3, "link"),), ("a", "b"))
     home = FakeHome(picture)
     result = call("graph --all --home h --catalog c", home=home)
     assert home.asked == [("graph", (), {})]
@@ -254,7 +254,7 @@ TREE = Tree(
 
 
 def test_a_tree_is_drawn_with_its_guides() -> None:
-    assert list(drawn(TREE, None)) == [
+    assert list(draw_tree(TREE, None)) == [
         "ranked",
         "│  8 rows",
         "├─ a",
@@ -265,27 +265,27 @@ def test_a_tree_is_drawn_with_its_guides() -> None:
         "   ├─ e",
         "   └─ e",
     ]
-    assert list(drawn(TREE, None, ascii=True))[2:6] == ["|- a", "|  |- b", "|  |     more", "|  `~ c"]
+    assert list(draw_tree(TREE, None, ascii=True))[2:6] == ["|- a", "|  |- b", "|  |     more", "|  `~ c"]
 
 
 def test_equal_children_are_told_apart() -> None:
     same = Tree(("e",))
-    assert list(drawn(Tree(("d",), (same, same)), None)) == ["d", "├─ e", "└─ e"]
+    assert list(draw_tree(Tree(("d",), (same, same)), None)) == ["d", "├─ e", "└─ e"]
 
 
 def test_lines_are_cut_to_the_width_of_the_screen() -> None:
-    assert list(drawn(Tree(("abcdef",), (Tree(("日本語日本語",)),)), 9)) == ["abcdef", "└─ 日本…"]
-    assert list(drawn(Tree(("abcdefghij",)), 6)) == ["abcde…"]
-    assert list(drawn(Tree(("abcdefghij",)), 6, ascii=True)) == ["abc..."]
-    assert cut("abc", 0) == ""
-    assert all(width_of(cut("a日b本c語", width)) <= width for width in range(12))
+    assert list(draw_tree(Tree(("abcdef",), (Tree(("日本語日本語",)),)), 9)) == ["abcdef", "└─ 日本…"]
+    assert list(draw_tree(Tree(("abcdefghij",)), 6)) == ["abcde…"]
+    assert list(draw_tree(Tree(("abcdefghij",)), 6, ascii=True)) == ["abc..."]
+    assert truncate("abc", 0) == ""
+    assert all(width_of(truncate("a日b本c語", width)) <= width for width in range(12))
 
 
 def test_a_deep_tree_is_no_error() -> None:
     tree = Tree(("leaf",))
     for _ in range(3000):
         tree = Tree(("x",), (tree,))
-    assert sum(1 for _ in drawn(tree, 60)) == 3001
+    assert sum(1 for _ in draw_tree(tree, 60)) == 3001
 
 
 def test_what_a_stream_can_print() -> None:

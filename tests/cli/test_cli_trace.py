@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lineage_cli.trace_page import page_of
 from lineage_cli.traced import tree_of
-from lineage_cli.trees import drawn, width_of
+from lineage_cli.trees import draw_tree, width_of
 
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.store.lines import RowPlace
@@ -36,7 +36,7 @@ def trace(*behind: TracedSet, values: dict[str, Any] | None = None, steps: int =
 
 
 def text(shown: Trace, width: int | None = None) -> list[str]:
-    return [line.lstrip("│├└─ ") for line in drawn(tree_of(shown, width), width)]
+    return [line.lstrip("│├└─ ") for line in draw_tree(tree_of(shown, width), width)]
 
 
 def test_one_file_stands_above_its_rows_and_ids_are_aligned() -> None:
@@ -83,7 +83,7 @@ def test_sixty_columns_still_show_values(file: str) -> None:
     together = source(row(1, 2, file=file), row(2, 3, file=file), count=15)
     apart = source(row(1, 2, file=file), row(2, 3, file=f"{file}2"))
     for shown in (together, apart):
-        drawn_lines = list(drawn(tree_of(trace(shown), 60), 60))
+        drawn_lines = list(draw_tree(tree_of(trace(shown), 60), 60))
         assert all(width_of(line) <= 60 for line in drawn_lines)
         assert sum("product lamp" in line for line in drawn_lines) == 2
     assert sum(line.endswith(f"{file[-8:]}") for line in text(trace(together), 60)) == 1

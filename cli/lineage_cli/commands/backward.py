@@ -88,7 +88,7 @@ def command(
     else:
         reach.check_semantics(semantics, order_by)
         columns = columns or evaluation.columns(semantics, output)
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
@@ -106,7 +106,7 @@ def command(
             unchanged=unchanged,
         )
 
-    with answered(home, catalog, question) as answer:
+    with ask_home(home, catalog, question) as answer:
         write_answer(answer, output, more="--top" if ranking else "--limit")
         if semantics == "which":
             reach.say_unlimited(limit)

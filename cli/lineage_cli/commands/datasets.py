@@ -45,8 +45,8 @@ def command(
     """
     if through and not columns_:
         raise click.UsageError("--through tells where columns come from: it needs --columns.")
-    from lineage_cli.asking import answered
-    from lineage_cli.listings import COLUMNS, DATASETS, fitted
+    from lineage_cli.asking import ask_home
+    from lineage_cli.listings import COLUMNS, DATASETS, fit_listing
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
@@ -55,5 +55,5 @@ def command(
             return opened.columns(**names, run=run, through=through, limit=output.limit(limit))
         return opened.datasets(**names, run=run, limit=output.limit(limit))
 
-    with answered(home, catalog, question) as answer:
-        write_answer(fitted(answer, COLUMNS if columns_ else DATASETS, output), output)
+    with ask_home(home, catalog, question) as answer:
+        write_answer(fit_listing(answer, COLUMNS if columns_ else DATASETS, output), output)

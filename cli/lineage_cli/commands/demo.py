@@ -37,7 +37,7 @@ def command(folder: Path, home: str | None, catalog: str | None) -> None:
     from lineage_cli.demo.story import FLIGHTS as FLIGHTS_STORY
     from lineage_cli.demo.story import SHOP
 
-    target = _prepared(folder)
+    target = _prepare_folder(folder)
     with_flights = has_flights()
     _make_data(target, with_flights=with_flights)
     scenes = [*(FLIGHTS_STORY if with_flights else ()), *SHOP]
@@ -54,7 +54,7 @@ def command(folder: Path, home: str | None, catalog: str | None) -> None:
     _say_goodbye(folder, words)
 
 
-def _prepared(folder: Path) -> Path:
+def _prepare_folder(folder: Path) -> Path:
     """The folder, empty or from an earlier demo: then it is made anew."""
     from lineage_service.errors import StoreError
 
@@ -78,9 +78,9 @@ def _prepared(folder: Path) -> Path:
 
 def _make_data(target: Path, *, with_flights: bool) -> None:
     from lineage_cli.demo.data import make_flights, make_shop
-    from lineage_cli.progress import waiting
+    from lineage_cli.progress import waiting_line
 
-    with waiting("making data"):
+    with waiting_line("making data"):
         make_shop(target / "data" / "shop")
         if with_flights:
             make_flights(target / "data")
@@ -94,12 +94,12 @@ def _play(scene: Scene, number: str, target: Path, words: list[str]) -> None:
     from lineage_cli.main import PROGRAM, cli
 
     title = click.style(f"{number}  {scene.words}", bold=True)
-    click.echo(f"\n{title}\n\n{_typed(scene.command, words)}", color=_in_colour())
+    click.echo(f"\n{title}\n\n{_command_line(scene.command, words)}", color=_in_colour())
     with chdir(target), _own_home(words):
         cli.main([*shlex.split(scene.command), *words], prog_name=PROGRAM, standalone_mode=False)
 
 
-def _typed(command: str, words: list[str]) -> str:
+def _command_line(command: str, words: list[str]) -> str:
     """The command as it is typed, with the options that say which home it means."""
     from lineage_cli.main import PROGRAM
 
@@ -133,5 +133,5 @@ def _say_goodbye(folder: Path, words: list[str]) -> None:
     commands = ("graph --all --out graph.html", "trace ranked --rid 0 --out trace.html")
     click.echo(
         f"\nAll of it is in {folder}. Go on from there:\n\n"
-        f"$ {unset}cd {shlex.quote(str(folder))}\n" + "\n".join(_typed(each, words) for each in commands)
+        f"$ {unset}cd {shlex.quote(str(folder))}\n" + "\n".join(_command_line(each, words) for each in commands)
     )

@@ -87,11 +87,11 @@ def command(
       smoke-lineage diff totals@3f2a totals@9c01 --key order_id --limit 10
       smoke-lineage diff totals --source-key lineitem=l_orderkey,l_linenumber --json
     """
-    keys = {source: tuple(split_names(columns)) for source, columns in _joined(source_key)}
+    keys = {source: tuple(split_names(columns)) for source, columns in _merge_source_keys(source_key)}
     if keys and not behind:
         raise click.UsageError("--source-key says how to look behind the changes: it does not go with --no-behind.")
     flat = output.format in ("csv", "ndjson", "parquet")
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
 
     def question(opened: Home) -> Diff:
         return opened.diff(
@@ -106,7 +106,7 @@ def command(
             tolerance=tolerance,
         )
 
-    with answered(home, catalog, question, "comparing") as found:
+    with ask_home(home, catalog, question, "comparing") as found:
         if flat:
             from lineage_cli.output import write_answer
 
@@ -114,18 +114,18 @@ def command(
         else:
             _write(found, output)
             if output.out is not None:
-                tell(f"wrote {_changes(found.rows.lines.num_rows)} to {output.out}")
+                tell(f"wrote {_change_count(found.rows.lines.num_rows)} to {output.out}")
             if found.remaining:
-                tell(f"… and {_changes(found.remaining, ' more')}; use --limit to see more")
+                tell(f"… and {_change_count(found.remaining, ' more')}; use --limit to see more")
     for note in found.notes:
         tell(f"note: {note}")
 
 
-def _changes(number: int, more: str = "") -> str:
+def _change_count(number: int, more: str = "") -> str:
     return f"{number:,}{more} {'change' if number == 1 else 'changes'}"
 
 
-def _joined(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def _merge_source_keys(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """A source that is named twice has the columns of both."""
     found: dict[str, str] = {}
     for source, columns in pairs:
@@ -136,10 +136,10 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def _write(found: Diff, output: Output) -> None:
     from contextlib import nullcontext
 
-    from lineage_cli.progress import waiting
+    from lineage_cli.progress import waiting_line
     from lineage_cli.sink import open_sink
 
-    patience = waiting(f"writing {output.out}") if output.out is not None else nullcontext()
+    patience = waiting_line(f"writing {output.out}") if output.out is not None else nullcontext()
     with patience, open_sink(output.out) as sink:
         if output.format == "json":
             from lineage_cli.change_objects import write_changes

@@ -14,7 +14,7 @@ from lineage_cli import options
 from lineage_cli.options import home_options
 
 if TYPE_CHECKING:
-    from lineage_service.doctor.diagnosis import Check, Diagnosis
+    from lineage_service.doctor.diagnosis import Diagnosis, HealthCheck
 
 ANSWER_IS_NO = 4
 COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
@@ -43,19 +43,19 @@ def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: s
     if as_json:
         print_text(json.dumps(diagnosis.to_json(), ensure_ascii=False))
     else:
-        print_text(_told(diagnosis), styled=True)
+        print_text(_diagnosis_text(diagnosis), styled=True)
     if not diagnosis.ok:
         click.get_current_context().exit(ANSWER_IS_NO)
 
 
-def _told(diagnosis: Diagnosis) -> str:
-    lines = [line for check in diagnosis.checks for line in _lines(check)]
+def _diagnosis_text(diagnosis: Diagnosis) -> str:
+    lines = [line for check in diagnosis.checks for line in _check_lines(check)]
     problems = sum(check.status == "problem" for check in diagnosis.checks)
     end = "all fine" if not problems else "1 problem" if problems == 1 else f"{problems:,} problems"
     return "\n".join([*lines, "", end])
 
 
-def _lines(check: Check) -> list[str]:
+def _check_lines(check: HealthCheck) -> list[str]:
     """The check, and what to do below it; folded under itself on a terminal, one line each elsewhere."""
     from lineage_cli.tables import in_colour, safe
 

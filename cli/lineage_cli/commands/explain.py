@@ -44,7 +44,7 @@ def command(
       smoke-lineage explain revenue.yml
       smoke-lineage explain revenue.yml --run
     """
-    from lineage_cli.missing_file import close_files_named
+    from lineage_cli.missing_file import suggest_close_file
     from lineage_cli.sink import open_sink
     from lineage_service.runs.workflow_file import explain_run, explain_workflow, workflow_name
 
@@ -56,7 +56,7 @@ def command(
         explanation = explain_run(run or workflow_name(str(file)), home=home, catalog=catalog)
     else:
         assert file is not None
-        with close_files_named(file):
+        with suggest_close_file(file):
             explanation = explain_workflow(
                 file, vars=as_mapping(variables), capture=capture, home=home, catalog=catalog
             )

@@ -56,7 +56,7 @@ def command(
       smoke-lineage forward customer --rid 7 --to all --count
     """
     reach.check(columns, order_by)
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
@@ -71,6 +71,6 @@ def command(
             unchanged=unchanged,
         )
 
-    with answered(home, catalog, question) as answer:
+    with ask_home(home, catalog, question) as answer:
         write_answer(answer, output)
         reach.say_unlimited(limit)

@@ -37,7 +37,7 @@ def command(
       smoke-lineage gc --retention
     """
     from lineage_cli.sink import print_text
-    from lineage_service.progress import in_bytes
+    from lineage_service.progress import format_bytes
 
     try:
         with closing(options.open_home(home, catalog)) as opened:
@@ -58,7 +58,7 @@ def command(
     if retention:
         _tell_expired(result, dry_run=dry_run)
     folders = f"{result['removed']:,} {'folder' if result['removed'] == 1 else 'folders'}"
-    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {in_bytes(result['bytes'])}")
+    print_text(f"{'would remove' if dry_run else 'removed'} {folders}, {format_bytes(result['bytes'])}")
 
 
 def _tell_expired(result: dict[str, Any], *, dry_run: bool) -> None:

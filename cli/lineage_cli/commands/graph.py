@@ -76,7 +76,9 @@ def command(
     for note in picture.notes:
         tell(f"note: {note}")
     with open_sink(out) as sink:
-        sink.write_text(visible(_drawn(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN)))
+        sink.write_text(
+            visible(_render_picture(picture, format_, markdown=out is not None and out.suffix.lower() in MARKDOWN))
+        )
     if out is not None:
         tell(f"wrote {out}")
 
@@ -87,14 +89,14 @@ def _picture(
     if file is None:
         with closing(options.open_home(home, catalog)) as opened:
             return opened.graph()
-    from lineage_cli.missing_file import close_files_named
+    from lineage_cli.missing_file import suggest_close_file
     from lineage_service.runs.workflow_file import picture_of_workflow
 
-    with close_files_named(file):
+    with suggest_close_file(file):
         return picture_of_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
 
 
-def _drawn(picture: Picture, format_: str, *, markdown: bool) -> str:
+def _render_picture(picture: Picture, format_: str, *, markdown: bool) -> str:
     match format_:
         case "dot":
             from lineage_service.render.pictures.dot import dot
@@ -109,7 +111,7 @@ def _drawn(picture: Picture, format_: str, *, markdown: bool) -> str:
 
             return page(picture)
         case _:
-            from lineage_service.render.pictures.mermaid import fenced, mermaid
+            from lineage_service.render.pictures.mermaid import markdown_block, mermaid
 
             text = mermaid(picture)
-            return fenced(text) if markdown else text
+            return markdown_block(text) if markdown else text

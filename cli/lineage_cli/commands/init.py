@@ -31,22 +31,22 @@ def command(folder: Path, name: str | None, home: str | None, catalog: str | Non
     made = make_project(folder, name)
     width = max(len(each.path) for each in made)
     lines = [f"{each.path:{width}}  {each.what}" for each in made]
-    told = [f"made in {_shown(folder)}:", *_indented(lines), "", "next:", *_next(folder, name)]
+    told = [f"made in {_folder_text(folder)}:", *_indent(lines), "", "next:", *_next_commands(folder, name)]
     print_text("\n".join(safe(line) for line in told))
 
 
-def _next(folder: Path, name: str) -> list[str]:
+def _next_commands(folder: Path, name: str) -> list[str]:
     """The commands to type now, from the folder we are in; the home then lies inside the project."""
     import shlex
 
     commands = [f"smoke-lineage {rest}" for rest in (f"validate {name}.yml", f"run {name}.yml", "rows bills")]
     here = folder.resolve() == Path.cwd()
-    return _indented(commands if here else [f"cd {shlex.quote(str(folder))}", *commands])
+    return _indent(commands if here else [f"cd {shlex.quote(str(folder))}", *commands])
 
 
-def _shown(folder: Path) -> str:
+def _folder_text(folder: Path) -> str:
     return "this folder" if folder.resolve() == Path.cwd() else str(folder)
 
 
-def _indented(lines: list[str]) -> list[str]:
+def _indent(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]

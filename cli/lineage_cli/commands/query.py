@@ -57,7 +57,7 @@ def command(
       smoke-lineage query "FROM forward('flights', 'by_day', (FROM backward('by_carrier', 'flights', 'n > 9')))"
       smoke-lineage query --save big "SELECT city, count(*) AS n FROM customers GROUP BY city"
     """
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
     from lineage_cli.output import write_answer
 
     text = sys.stdin.read() if sql == "-" else sql
@@ -67,5 +67,5 @@ def command(
             text, save=save, limit=output.limit(limit), timeout=timeout, max_rows=max_rows, reveal=reveal
         )
 
-    with answered(home, catalog, question, "asking") as answer:
+    with ask_home(home, catalog, question, "asking") as answer:
         write_answer(answer, output)

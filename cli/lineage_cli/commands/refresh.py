@@ -67,10 +67,10 @@ def command(
         raise click.UsageError("--verbose and --quiet contradict each other.")
     if master and remote:
         raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
-    from lineage_cli.progress import progress_line, terminated_like_interrupted
+    from lineage_cli.progress import progress_line, sigterm_as_interrupt
 
     with (
-        terminated_like_interrupted(),
+        sigterm_as_interrupt(),
         closing(options.open_home(home, catalog)) as opened,
         progress_line(verbose=verbose, quiet=quiet) as progress,
     ):

@@ -50,15 +50,15 @@ def command(
         raise click.UsageError("--verbose and --quiet contradict each other.")
     if master and remote:
         raise click.UsageError("--master and --remote contradict each other: say where Spark runs once.")
-    from lineage_cli.missing_file import close_files_named
-    from lineage_cli.progress import progress_line, terminated_like_interrupted
+    from lineage_cli.missing_file import suggest_close_file
+    from lineage_cli.progress import progress_line, sigterm_as_interrupt
     from lineage_service.errors import ChecksFailed
 
     report = None
     try:
         with (
-            close_files_named(file),
-            terminated_like_interrupted(),
+            suggest_close_file(file),
+            sigterm_as_interrupt(),
             closing(options.open_home(home, catalog)) as opened,
             progress_line(verbose=verbose, quiet=quiet) as progress,
         ):
@@ -96,23 +96,23 @@ def _print_report(report: Mapping[str, Any], *, as_json: bool) -> None:
             sink.write_text(json.dumps(json_document(report), ensure_ascii=False) + "\n")
             return
         sink.write_text(f"run {report['run_id']}  {report['workflow']}  {report['status']}\n")
-        outputs = list(_outputs(report))
+        outputs = list(_output_rows(report))
         if outputs:
             sink.write_text("\n")
             write_table([Column("output"), Column("rows", right=True)], outputs, sink, terminal=False)
-        captured = list(_captured(report))
+        captured = list(_capture_rows(report))
         if captured:
             sink.write_text("\n")
             columns = [Column("output"), Column("source"), Column("capture"), Column("pairs", right=True)]
             write_table(columns, captured, sink, terminal=False)
 
 
-def _outputs(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
+def _output_rows(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
     for name, facts in report["outputs"].items():
         yield name, _number(facts.get("rows"))
 
 
-def _captured(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
+def _capture_rows(report: Mapping[str, Any]) -> Iterator[Sequence[str | None]]:
     for output, sources in report["capture"].items():
         for source, facts in sources.items():
             yield output, source, facts.get("strategy") or "-", _number(facts.get("pairs"))

@@ -28,12 +28,12 @@ def command(
     Example:
       smoke-lineage runs --workflow revenue --limit 5
     """
-    from lineage_cli.asking import answered
-    from lineage_cli.listings import RUNS, fitted
+    from lineage_cli.asking import ask_home
+    from lineage_cli.listings import RUNS, fit_listing
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.runs(workflow=workflow, failed=failed, limit=output.limit(limit))
 
-    with answered(home, catalog, question) as answer:
-        write_answer(fitted(answer, RUNS, output), output)
+    with ask_home(home, catalog, question) as answer:
+        write_answer(fit_listing(answer, RUNS, output), output)

@@ -70,13 +70,13 @@ def command(
     chosen = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
     if rid is None and not key and where is None:
         raise click.UsageError("Say which record to trace: --rid, --key or --where.")
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
     from lineage_cli.sink import open_sink
 
     def question(opened: Home) -> Trace:
         return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows, reveal=reveal)
 
-    with answered(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
+    with ask_home(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
         sink.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))
     if out is not None:
         tell(f"wrote {out}")
@@ -94,8 +94,8 @@ def _text(trace: Trace, format_: str, *, on_terminal: bool) -> str:
 
         return page_of(trace)
     from lineage_cli.traced import tree_of
-    from lineage_cli.trees import drawn, prints_guides
+    from lineage_cli.trees import draw_tree, prints_guides
 
     width = shutil.get_terminal_size().columns if on_terminal else None
     plain = not prints_guides(sys.stdout.encoding)
-    return "".join(f"{line}\n" for line in drawn(tree_of(trace, width), width, ascii=plain))
+    return "".join(f"{line}\n" for line in draw_tree(tree_of(trace, width), width, ascii=plain))

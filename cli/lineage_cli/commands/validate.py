@@ -23,7 +23,7 @@ def command(
     Example:
       smoke-lineage validate revenue.yml rates.yml
     """
-    from lineage_cli.missing_file import close_files_named
+    from lineage_cli.missing_file import suggest_close_file
     from lineage_cli.sink import print_text
     from lineage_service.errors import LineageError, Problem, WorkflowError
     from lineage_service.runs.workflow_file import validate_workflow
@@ -31,17 +31,17 @@ def command(
     problems: list[Problem] = []
     for file in files:
         try:
-            with close_files_named(file):
+            with suggest_close_file(file):
                 warnings = validate_workflow(file, vars=as_mapping(variables), home=home, catalog=catalog)
         except LineageError as error:
             problems += error.problems
             continue
         for warning in warnings:
             tell(str(warning))
-        print_text(f"{file}: ok{_counted(len(warnings))}")
+        print_text(f"{file}: ok{_warning_count(len(warnings))}")
     if problems:
         raise WorkflowError(problems)
 
 
-def _counted(warnings: int) -> str:
+def _warning_count(warnings: int) -> str:
     return f", {warnings} {'warning' if warnings == 1 else 'warnings'}" if warnings else ""

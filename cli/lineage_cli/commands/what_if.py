@@ -53,7 +53,7 @@ def command(
       smoke-lineage what-if --without orders --rid 17 --on totals --json
       smoke-lineage what-if --without revenue.orders --rid 17 --on report.quarters
     """
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
@@ -68,5 +68,5 @@ def command(
             progress=opened.progress,
         )
 
-    with answered(home, catalog, question, "computing") as answer:
+    with ask_home(home, catalog, question, "computing") as answer:
         write_answer(answer, output)

@@ -52,13 +52,13 @@ def command(
       smoke-lineage why-not customer --where "c_mktsegment = 'BUILDING'" --to totals --json
       smoke-lineage why-not orders --all --to totals --rids
     """
-    from lineage_cli.asking import answered
+    from lineage_cli.asking import ask_home
 
     def question(opened: Home) -> WhyNot:
         shown = output.limit(limit) if rids else limit
         return opened.why_not(source, to=to, **start.arguments(), limit=shown, rids=rids, reveal=reveal)
 
-    with answered(home, catalog, question, "following the rows") as found:
+    with ask_home(home, catalog, question, "following the rows") as found:
         if output.format == "json":
             _write_json(found, output)
         elif rids or output.format != "table":

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.errors import NotFound, QuestionError, listed
+from lineage_service.errors import NotFound, QuestionError, join_names
 from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff import diff_sql as sql
 from lineage_service.query.diff.keys import (
-    Key,
+    RowKey,
     Versions,
     column_key,
     declared_key,
@@ -34,9 +34,9 @@ from lineage_service.query.diff.result import Behind, ChangedRows, Counts, Diff,
 from lineage_service.query.diff.source_rows import (
     BehindChanges,
     Origins,
-    kept_tables,
     rows_by_rid,
     source_pairs,
+    temporary_tables,
     wanted_keys,
 )
 from lineage_service.query.diff.tolerance import TOLERANCE, checked_tolerance
@@ -96,7 +96,7 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
     values = [each.name for each in versions.values(key.columns)]
     types = [each.type for each in versions.values(key.columns)]
     within = 0
-    with kept_tables(engine) as tables:
+    with temporary_tables(engine) as tables:
         if old.version_id == new.version_id:
             changes = tables.keep(sql.NO_CHANGES)
         else:
@@ -121,7 +121,9 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
                 questions, new, f"SELECT rid_after AS b FROM {changes} WHERE rid_after IS NOT NULL", options.reveal
             ),
         )
-        behind = _behind(questions, old, new, runs, changes, options) if options.behind else _Behind()
+        behind = (
+            _find_source_changes(questions, old, new, runs, changes, options) if options.behind else _SourceChanges()
+        )
     variables = {run.id: json.loads(run.variables) for run in runs}
     return Diff(
         dataset=new.full_name,
@@ -136,7 +138,7 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
         columns_added=versions.added,
         columns_removed=versions.removed,
         types_changed=versions.retyped,
-        variables_changed=_changed(variables[runs[0].id], variables[runs[1].id]),
+        variables_changed=_changed_variables(variables[runs[0].id], variables[runs[1].id]),
         workflows_changed=behind.workflows_changed or _workflows_changed([runs]),
         steps_changed=_steps_changed(questions, *runs),
         sources=behind.sources,
@@ -205,7 +207,7 @@ def _key(
     new: DatasetRecord,
     runs: tuple[RunRecord, RunRecord],
     given: Sequence[str] | None,
-) -> Key:
+) -> RowKey:
     engine, same = questions.engine, old.version_id == new.version_id
     if given:
         key = given_key(versions, given, new.full_name)
@@ -213,7 +215,7 @@ def _key(
             require_unique(engine, versions, key, new.full_name, "--key COLUMN,COLUMN")
         return key
     if same:
-        return Key((), "same version")
+        return RowKey((), "same version")
     found = declared_key(engine, versions, new.declared)
     if found is None and new.role != "source":
         groups = [grouped_by(questions.reader.content(run.id), new.name) for run in runs]
@@ -223,7 +225,7 @@ def _key(
     if found is None:
         raise QuestionError(
             f"no single column identifies the rows of '{new.full_name}' in both runs; "
-            f"columns: {listed(versions.names)}",
+            f"columns: {join_names(versions.names)}",
             hint="say which do together: --key COLUMN,COLUMN",
         )
     return found
@@ -247,7 +249,7 @@ def _lines(questions: Questions, changes: str) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class _Behind:
+class _SourceChanges:
     sources: tuple[SourceIdentity, ...] = ()
     changes: Mapping[int, tuple[Behind, ...]] = field(default_factory=dict)
     workflows_changed: tuple[str, ...] = ()
@@ -255,18 +257,18 @@ class _Behind:
     traced: bool = False
 
 
-def _behind(
+def _find_source_changes(
     questions: Questions,
     old: DatasetRecord,
     new: DatasetRecord,
     runs: tuple[RunRecord, RunRecord],
     changes: str,
     options: DiffOptions,
-) -> _Behind:
+) -> _SourceChanges:
     off = [run.id for run in dict.fromkeys(runs) if run.capture == "off"] if new.role != "source" else []
     if off:
         notes = [f"run '{run}' was made with capture off: what is behind its rows is not known" for run in off]
-        return _Behind(notes=tuple(notes))
+        return _SourceChanges(notes=tuple(notes))
     before, after = Origins.of(questions, old), Origins.of(questions, new)
     unkept = {each.full_name for side in (before, after) for each in side.partly_known}
     pairs = sorted(
@@ -290,7 +292,7 @@ def _behind(
                 found.setdefault(n, []).append(Behind(identity, identity.absence, absent=True))
     upstream = [(each.before, each.after) for each in pairs if each.before is not None and each.after is not None]
     involved = [runs, *((_run(questions, early), _run(questions, late)) for early, late in upstream)]
-    return _Behind(
+    return _SourceChanges(
         tuple(sources),
         {n: tuple(each) for n, each in found.items()},
         _workflows_changed(involved),
@@ -318,7 +320,7 @@ def _steps(content: str | None) -> dict[str, Any]:
     return {step["name"]: {key: value for key, value in step.items() if key != "checks"} for step in steps}
 
 
-def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+def _changed_variables(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
     names = dict.fromkeys([*new, *old])
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
 
@@ -334,7 +336,7 @@ def _within_note(rows: int, tolerance: float) -> list[str]:
     ]
 
 
-def _notes(versions: Versions, key: Key, runs: tuple[RunRecord, RunRecord]) -> list[str]:
+def _notes(versions: Versions, key: RowKey, runs: tuple[RunRecord, RunRecord]) -> list[str]:
     notes = []
     if runs[0].id == runs[1].id:
         notes.append(f"both are run '{runs[0].id}'")
@@ -343,7 +345,9 @@ def _notes(versions: Versions, key: Key, runs: tuple[RunRecord, RunRecord]) -> l
         notes.append(f"rows are matched by {by} ({_ORIGINS[key.origin]}); --key names others")
     for columns, which in ((versions.added, "after"), (versions.removed, "before")):
         if columns:
-            notes.append(f"only in the run {which}: {'column' if len(columns) == 1 else 'columns'} {listed(columns)}")
+            notes.append(
+                f"only in the run {which}: {'column' if len(columns) == 1 else 'columns'} {join_names(columns)}"
+            )
     for name, (early, late) in versions.retyped.items():
         notes.append(f"column {name} was {early} and is {late}")
     return notes

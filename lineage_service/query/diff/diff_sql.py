@@ -100,7 +100,7 @@ def changes_sql(
         order = f"a.rid IS NOT NULL AND b.rid IS NOT NULL AND NOT ({' OR '.join(tests)}), {order}"
     return (
         f"SELECT row_number() OVER (ORDER BY {order}) AS n, b.rid AS rid_before, a.rid AS rid_after, "
-        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
+        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing_columns(tests)} END AS differs "
         f"FROM ({before}) b FULL JOIN ({after}) a ON {same_key(keys)} "
         f"WHERE a.rid IS NULL OR b.rid IS NULL{any_differs(value_tests(types), ' OR ')} ORDER BY n"
     )
@@ -115,7 +115,7 @@ def value_tests(types: Sequence[str], tolerance: float = 0.0) -> list[str]:
     return [differs(f"a.v{index}", f"b.v{index}", kind, tolerance) for index, kind in enumerate(types)]
 
 
-def differing(tests: Sequence[str]) -> str:
+def differing_columns(tests: Sequence[str]) -> str:
     """The numbers of the value columns that differ between a and b."""
     numbers = [f"CASE WHEN {test} THEN {index} END" for index, test in enumerate(tests)]
     return f"list_filter([{', '.join(numbers)}]::INTEGER[], lambda x: x IS NOT NULL)"
@@ -131,7 +131,7 @@ def repeated_keys_sql(side: str, keys: int) -> str:
     return f"SELECT count(*) FROM (SELECT 1 FROM ({side}) s GROUP BY {by} HAVING count(*) > 1)"
 
 
-def copies(keys: int, *, unique: bool, within: str = "") -> str:
+def copy_number(keys: int, *, unique: bool, within: str = "") -> str:
     """The number of a row among those of its key, from 1: two copies of one content are two rows."""
     if unique:
         return "1::BIGINT"
@@ -167,7 +167,7 @@ def matched_sql(
     pairs: tuple[str, str], sides: tuple[str, str], keys: int, tests: Sequence[str], *, unique: bool
 ) -> str:
     """The rows behind each change, before beside after, by key and copy; `sides` are tables of these rows."""
-    copy = copies(keys, unique=unique, within="p.n, ")
+    copy = copy_number(keys, unique=unique, within="p.n, ")
     before, after = (
         f"(SELECT s.*, p.n, {copy} AS copy FROM {pair} p JOIN {side} s ON s.rid = p.rid)"
         for pair, side in zip(pairs, sides, strict=True)
@@ -176,7 +176,7 @@ def matched_sql(
         "SELECT coalesce(a.n, b.n) AS n, CASE WHEN b.rid IS NULL THEN 'added' WHEN a.rid IS NULL THEN 'removed' "
         f"WHEN {any_differs(tests)} THEN 'changed' ELSE 'same' END AS kind, coalesce(a.copy, b.copy) AS copy, "
         "b.rid AS rid_before, a.rid AS rid_after, "
-        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
+        f"CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing_columns(tests)} END AS differs "
         f"FROM {before} b FULL JOIN {after} a ON a.n = b.n AND a.copy = b.copy AND {same_key(keys)}"
     )
 
@@ -188,7 +188,7 @@ def elsewhere_sql(matched: str, kind: str, side: str, other: str, keys: int, *, 
         f"SELECT w.* FROM {side} w SEMI JOIN (SELECT {rid} AS rid FROM {matched} WHERE kind = '{kind}') m USING (rid)"
     )
     found = f"SELECT o.* FROM ({other}) o SEMI JOIN ({wanted}) w ON {same_key(keys, 'o', 'w')}"
-    return f"SELECT s.*, {copies(keys, unique=unique)} AS copy FROM ({found}) s"
+    return f"SELECT s.*, {copy_number(keys, unique=unique)} AS copy FROM ({found}) s"
 
 
 def behind_sql(
@@ -199,12 +199,14 @@ def behind_sql(
     Rows without a key of their own are told by content: the other one is just as good, so it is not named.
     """
 
-    def found(kind: str) -> str:
+    def one_sided_select(kind: str) -> str:
         added = kind == "added"
         mine, theirs, own = ("a", "b", "rid_after") if added else ("b", "a", "rid_before")
         side, other = (sides[1], elsewhere[0]) if added else (sides[0], elsewhere[1])
         rid = {mine: f"{mine}.rid", theirs: f"{theirs}.rid" if unique else "NULL::BIGINT"}
-        differs = f"CASE WHEN {theirs}.rid IS NOT NULL THEN {differing(tests)} END" if unique else "NULL::INTEGER[]"
+        differs = (
+            f"CASE WHEN {theirs}.rid IS NOT NULL THEN {differing_columns(tests)} END" if unique else "NULL::INTEGER[]"
+        )
         return (
             f"SELECT m.n, m.kind, {rid['b']} AS rid_before, {rid['a']} AS rid_after, "
             f"{theirs}.rid IS NOT NULL AS known, {differs} AS differs "
@@ -213,7 +215,7 @@ def behind_sql(
         )
 
     both = f"SELECT n, kind, rid_before, rid_after, true AS known, differs FROM {matched}"
-    return f"{both} WHERE kind IN ('same', 'changed') UNION ALL {found('added')} UNION ALL {found('removed')}"
+    return f"{both} WHERE kind IN ('same', 'changed') UNION ALL {one_sided_select('added')} UNION ALL {one_sided_select('removed')}"
 
 
 def behind_counts_sql(behind: str) -> str:
@@ -261,7 +263,7 @@ def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests:
     if sides is None:
         return f"SELECT {columns}, NULL::INTEGER[] AS differs FROM {shown} s ORDER BY s.n, s.turn"
     return (
-        f"SELECT {columns}, CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing(tests)} END AS differs "
+        f"SELECT {columns}, CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing_columns(tests)} END AS differs "
         f"FROM {shown} s LEFT JOIN ({sides[0]}) b ON b.rid = s.rid_before "
         f"LEFT JOIN ({sides[1]}) a ON a.rid = s.rid_after ORDER BY s.n, s.turn"
     )
@@ -269,7 +271,7 @@ def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests:
 
 def version_counts_sql(before: str, after: str, keys: int, tests: Sequence[str], *, unique: bool) -> str:
     """How many rows of a whole version were added, removed, changed."""
-    sides = [f"(SELECT s.*, {copies(keys, unique=unique)} AS copy FROM ({side}) s)" for side in (before, after)]
+    sides = [f"(SELECT s.*, {copy_number(keys, unique=unique)} AS copy FROM ({side}) s)" for side in (before, after)]
     return (
         f"SELECT count(*) FILTER (b.rid IS NULL), count(*) FILTER (a.rid IS NULL), "
         f"count(*) FILTER (a.rid IS NOT NULL AND b.rid IS NOT NULL AND ({any_differs(tests)})) "

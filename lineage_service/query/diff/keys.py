@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
+from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.diff.diff_sql import SharedColumn, repeated_keys_sql, side_sql
 from lineage_service.query.engine import QueryEngine
 from lineage_service.store.engine import column
@@ -101,18 +101,18 @@ def _common_type(
 
 
 @dataclass(frozen=True)
-class Key:
+class RowKey:
     """The columns that identify a row; where they come from is `given`, `check`, `subject`, `group` or `column`."""
 
     columns: tuple[str, ...]
     origin: str
 
     @property
-    def inferred(self) -> bool:
+    def is_inferred(self) -> bool:
         return self.origin != "given"
 
 
-def given_key(versions: Versions, columns: Sequence[str], dataset: str) -> Key:
+def given_key(versions: Versions, columns: Sequence[str], dataset: str) -> RowKey:
     """The key that the user named; QuestionError for a column that is not in both versions."""
     found = []
     for name in columns:
@@ -121,14 +121,14 @@ def given_key(versions: Versions, columns: Sequence[str], dataset: str) -> Key:
             only = name.lower() in {each.lower() for each in (*versions.added, *versions.removed)}
             what = f"column '{name}' is in one of the two runs only" if only else f"unknown column '{name}'"
             raise QuestionError(
-                f"{what}; columns of '{dataset}' in both: {listed(versions.names)}",
+                f"{what}; columns of '{dataset}' in both: {join_names(versions.names)}",
                 hint=did_you_mean(name, versions.names),
             )
         found.append(known)
-    return Key(tuple(dict.fromkeys(found)), "given")
+    return RowKey(tuple(dict.fromkeys(found)), "given")
 
 
-def require_unique(engine: QueryEngine, versions: Versions, key: Key, dataset: str, option: str) -> None:
+def require_unique(engine: QueryEngine, versions: Versions, key: RowKey, dataset: str, option: str) -> None:
     """QuestionError where a key occurs more than once in one of the versions."""
     for side, run in zip(versions.sides(key.columns, ()), ("before", "after"), strict=True):
         repeated = engine.scalar(repeated_keys_sql(side, len(key.columns)))
@@ -136,12 +136,12 @@ def require_unique(engine: QueryEngine, versions: Versions, key: Key, dataset: s
             keys = "key occurs" if repeated == 1 else "keys occur"
             raise QuestionError(
                 f"{', '.join(key.columns)} does not identify the rows of '{dataset}': {repeated:,} {keys} more than "
-                f"once in the run {run}; columns: {listed(versions.names)}",
+                f"once in the run {run}; columns: {join_names(versions.names)}",
                 hint=f"give more columns: {option}",
             )
 
 
-def declared_key(engine: QueryEngine, versions: Versions, declared: str) -> Key | None:
+def declared_key(engine: QueryEngine, versions: Versions, declared: str) -> RowKey | None:
     """The columns of the first `unique` check that holds in both versions."""
     for check in json.loads(declared).get("checks") or ():
         columns = check.get("unique") or ()
@@ -149,32 +149,32 @@ def declared_key(engine: QueryEngine, versions: Versions, declared: str) -> Key 
         known = [versions.column(name) for name in columns]
         names = tuple(name for name in known if name is not None)
         if names and len(names) == len(known) and _is_unique(engine, versions, names):
-            return Key(names, "check")
+            return RowKey(names, "check")
     return None
 
 
-def subject_key(engine: QueryEngine, versions: Versions, declared: str) -> Key | None:
+def subject_key(engine: QueryEngine, versions: Versions, declared: str) -> RowKey | None:
     """A column that is declared to identify a person, where it does."""
     columns = (versions.column(name) for name in (json.loads(declared).get("subject") or {}).values())
     found = first_unique(engine, versions, [name for name in columns if name is not None])
-    return None if found is None else Key((found,), "subject")
+    return None if found is None else RowKey((found,), "subject")
 
 
-def grouping_key(engine: QueryEngine, versions: Versions, group: Sequence[str]) -> Key | None:
+def grouping_key(engine: QueryEngine, versions: Versions, group: Sequence[str]) -> RowKey | None:
     """Of the columns that a dataset is grouped by, the leftmost that is enough alone; else all of them."""
     known = [versions.column(name) for name in group]
     names = tuple(name for name in known if name is not None)
     if len(names) < len(known) or not _is_unique(engine, versions, names):
         return None
     alone = first_unique(engine, versions, names) if names else None
-    return Key(names if alone is None else (alone,), "group")
+    return RowKey(names if alone is None else (alone,), "group")
 
 
-def column_key(engine: QueryEngine, versions: Versions) -> Key | None:
+def column_key(engine: QueryEngine, versions: Versions) -> RowKey | None:
     """The leftmost column that is never null and never twice the same in both versions; measures do not count."""
     able = [name for name in versions.names if _may_be_key(versions.types[name])]
     found = first_unique(engine, versions, able)
-    return None if found is None else Key((found,), "column")
+    return None if found is None else RowKey((found,), "column")
 
 
 def _may_be_key(type_text: str) -> bool:

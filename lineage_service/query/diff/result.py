@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_service.query.answer import Answer, Part
+from lineage_service.query.answer import Answer, AnswerPart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,7 +257,9 @@ class Diff:
         def open_() -> pa.RecordBatchReader:
             return table.to_reader()
 
-        return Answer([Part(table.column_names, open_, remaining=self.remaining or None, masked=hidden)], "records")
+        return Answer(
+            [AnswerPart(table.column_names, open_, remaining=self.remaining or None, masked=hidden)], "records"
+        )
 
     def arrow(self) -> pa.Table:
         """As `answer`, as an Arrow table. A column that only one of the runs has is there once."""
@@ -286,7 +288,7 @@ class Diff:
             for side in ("before", "after"):
                 if name in taken[side]:
                     columns.append((f"{taken[side][name][0]}_{side}", taken[side][name][1]))
-        return pa.table([values for _, values in columns], names=_apart([name for name, _ in columns]))
+        return pa.table([values for _, values in columns], names=_unique_names([name for name, _ in columns]))
 
     def to_json(self) -> dict[str, Any]:
         """One object; the values are Python's own, for `lineage_cli.values.json_document` to write."""
@@ -363,7 +365,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _apart(names: Sequence[str]) -> list[str]:
+def _unique_names(names: Sequence[str]) -> list[str]:
     """The names, each once: a later one of the same name steps aside, as DuckDB names it: `change_1`."""
     found: list[str] = []
     for name in names:

@@ -16,12 +16,12 @@ import numpy as np
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.errors import DamagedFile, QuestionError, SourceError, StoreError, did_you_mean, listed
+from lineage_service.errors import DamagedFile, QuestionError, SourceError, StoreError, did_you_mean, join_names
 from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff import diff_sql as sql
 from lineage_service.query.diff.keys import (
-    Key,
+    RowKey,
     Versions,
     column_key,
     given_key,
@@ -37,7 +37,7 @@ from lineage_service.query.engine import QueryEngine
 from lineage_service.query.graph import LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.names import DatasetName
-from lineage_service.query.rows import Shape
+from lineage_service.query.rows import AnswerShape
 from lineage_service.query.walk_sql import Start, has_intervals
 from lineage_service.store.checksums import verify
 
@@ -84,7 +84,7 @@ class Origins:
     @classmethod
     def of(cls, questions: Questions, dataset: DatasetRecord) -> Origins:
         walked = walk(questions.graph, Place(dataset.run_id, dataset.space), "backward")
-        places = walked.reached(absence=True)
+        places = walked.reachable_places(absence=True)
         found = [
             each
             for place in walked.order
@@ -94,20 +94,24 @@ class Origins:
         ]
         partly_known = tuple(questions.partly_known(dataset, walked, "backward"))
         return cls(
-            questions.graph, walked, tuple(found), partly_known, tuple(questions.not_told(dataset, walked, "backward"))
+            questions.graph,
+            walked,
+            tuple(found),
+            partly_known,
+            tuple(questions.omission_notes(dataset, walked, "backward")),
         )
 
     def contributes(self, source: DatasetRecord | None) -> bool:
         if source is None:
             return False
         place = _place(source)
-        return bool(self.walked.ending_at(self.graph, place).toward(place, absence=False))
+        return bool(self.walked.ending_at(self.graph, place).ways_toward(place, absence=False))
 
     def by_absence(self, source: DatasetRecord | None) -> bool:
         """Does the source influence the dataset by rows that do not match?"""
         if source is None:
             return False
-        return any(way.role is Role.ABSENCE for way in self.walked.toward(_place(source), absence=True))
+        return any(way.role is Role.ABSENCE for way in self.walked.ways_toward(_place(source), absence=True))
 
 
 def _place(dataset: DatasetRecord) -> Place:
@@ -144,7 +148,7 @@ def wanted_keys(given: Mapping[str, Sequence[str]], pairs: Sequence[SourcePair])
             names = [each.name for each in pairs]
             short = [name.rpartition(".")[2] for name in names]
             raise QuestionError(
-                f"no source '{text}' behind this dataset; sources: {listed(names)}", hint=did_you_mean(text, short)
+                f"no source '{text}' behind this dataset; sources: {join_names(names)}", hint=did_you_mean(text, short)
             )
         found.update({each.name: tuple(columns) for each in meant})
     return found
@@ -173,15 +177,15 @@ class BehindChanges:
         """By what rows are known again, and what is behind each change (by its number n)."""
         absent = self.before.by_absence(pair.before) or self.after.by_absence(pair.after)
         contributes = self.before.contributes(pair.before) or self.after.contributes(pair.after)
-        with kept_tables(self.engine) as tables:
+        with temporary_tables(self.engine) as tables:
             identity, versions = self._identity(pair, key, absent=absent)
             if not self.reveal:
                 sides = [each for each in (pair.before, pair.after) if each is not None]
                 identity = replace(identity, masked=NONE.union(*map(self.questions.masks.of, sides)))
             if not contributes:
                 return identity, {}
-            if self._over_windows(pair):
-                return identity, self._moving(pair, identity, versions, tables)
+            if self._reads_windows(pair):
+                return identity, self._behind_over_windows(pair, identity, versions, tables)
             pairs = (
                 tables.keep(self._pairs(pair.before, self.before, "rid_before", tables)),
                 tables.keep(self._pairs(pair.after, self.after, "rid_after", tables)),
@@ -192,7 +196,7 @@ class BehindChanges:
             behind = tables.keep(self._behind(pair, identity, versions, pairs, tables))
             shown = tables.keep(sql.shown_behind_sql(behind, self.rows))
             counts = tuples(self.engine, sql.behind_counts_sql(behind))
-            return identity, self._collected(pair, identity, versions, shown, counts, contributing)
+            return identity, self._assemble_behind(pair, identity, versions, shown, counts, contributing)
 
     # --- who is who -------------------------------------------------------------------------------------------
 
@@ -210,13 +214,13 @@ class BehindChanges:
             return SourceIdentity(pair.name, None, note=NO_LONGER_THERE, by_absence=absent), None
         versions = versions_of(self.engine, self.questions.scan(pair.before), self.questions.scan(pair.after))
         key = self._key(pair.name, (pair.before, pair.after), versions, given)
-        found = Key(tuple(versions.names), "column") if key is None else key
-        counts = self._whole(versions, found, unique=key is not None) if absent else None
+        found = RowKey(tuple(versions.names), "column") if key is None else key
+        counts = self._version_counts(versions, found, unique=key is not None) if absent else None
         identity = SourceIdentity(
             pair.name,
             "content" if key is None else "key",
             () if key is None else key.columns,
-            key is not None and key.inferred,
+            key is not None and key.is_inferred,
             by_absence=absent,
             absence=counts,
         )
@@ -224,7 +228,7 @@ class BehindChanges:
 
     def _key(
         self, name: str, pair: tuple[DatasetRecord, DatasetRecord], versions: Versions, given: Sequence[str] | None
-    ) -> Key | None:
+    ) -> RowKey | None:
         source = pair[1]
         if given is not None:
             key = given_key(versions, given, name)
@@ -247,7 +251,7 @@ class BehindChanges:
             return None if groups is None else tuple(columns.get(name.lower(), name) for name in groups)
         return None
 
-    def _whole(self, versions: Versions, key: Key, *, unique: bool) -> Counts:
+    def _version_counts(self, versions: Versions, key: RowKey, *, unique: bool) -> Counts:
         values = [each.name for each in versions.values(key.columns)]
         sides = versions.sides(key.columns, values)
         query = sql.version_counts_sql(*sides, len(key.columns), self._tests(versions, key.columns), unique=unique)
@@ -268,13 +272,13 @@ class BehindChanges:
 
     # --- what is behind ---------------------------------------------------------------------------------------
 
-    def _pairs(self, source: DatasetRecord | None, origins: Origins, rid: str, tables: Tables) -> str:
+    def _pairs(self, source: DatasetRecord | None, origins: Origins, rid: str, tables: TemporaryTables) -> str:
         if source is None or not origins.contributes(source):
             return "SELECT 0::BIGINT AS n, 0::BIGINT AS rid WHERE false"
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
         target = _place(source)
         questions = self.questions
-        ways = questions.toward(origins.walked, target, "backward", absence=False)
+        ways = questions.ways_toward(origins.walked, target, "backward", absence=False)
         walked = questions.walk_sql(ways, start, origins.walked.start, target, "backward")
         return sql.pairs_sql(walked.text, self.changes, rid)
 
@@ -288,7 +292,7 @@ class BehindChanges:
         identity: SourceIdentity,
         versions: Versions | None,
         pairs: tuple[str, str],
-        tables: Tables,
+        tables: TemporaryTables,
     ) -> str:
         if pair.before is None or pair.after is None:
             return sql.one_sided_sql(*((pairs[1], "added") if pair.before is None else (pairs[0], "removed")))
@@ -316,17 +320,17 @@ class BehindChanges:
     def _ways(self, source: DatasetRecord | None, origins: Origins) -> list[Way]:
         if source is None:
             return []
-        return self.questions.toward(origins.walked, _place(source), "backward", absence=False)
+        return self.questions.ways_toward(origins.walked, _place(source), "backward", absence=False)
 
-    def _over_windows(self, pair: SourcePair) -> bool:
+    def _reads_windows(self, pair: SourcePair) -> bool:
         ways = [*self._ways(pair.before, self.before), *self._ways(pair.after, self.after)]
         return has_intervals(ways)
 
-    def _moving(
-        self, pair: SourcePair, identity: SourceIdentity, versions: Versions | None, tables: Tables
+    def _behind_over_windows(
+        self, pair: SourcePair, identity: SourceIdentity, versions: Versions | None, tables: TemporaryTables
     ) -> dict[int, Behind]:
         """What is behind each change, where a window may have read as many rows as there are for each of them."""
-        from lineage_service.query.diff.window_rows import MovingDifference, Side
+        from lineage_service.query.diff.window_rows import MovingDifference, SourceVersionRows
 
         moving = (
             self._moving_rows(pair.before, self.before, "rid_before", tables),
@@ -340,7 +344,10 @@ class BehindChanges:
             # A row is its rid, in each version for itself where they cannot be compared.
             reached = [np.array([], np.int64) if each is None else each.rids for each in moving]
             known = np.union1d(*reached)
-            sides = Side(moving[0], known, np.arange(len(known))), Side(moving[1], known, np.arange(len(known)))
+            sides = (
+                SourceVersionRows(moving[0], known, np.arange(len(known))),
+                SourceVersionRows(moving[1], known, np.arange(len(known))),
+            )
             classes = len(known)
         else:
             keys = identity.key if identity.identity == "key" else tuple(versions.names)
@@ -350,7 +357,7 @@ class BehindChanges:
             )
             numbered = tables.keep(sql.classes_sql(*texts, len(keys)))
             rows = [self.engine.arrays(sql.class_rows_sql(each, numbered, len(keys)), 2) for each in texts]
-            sides = Side(moving[0], *rows[0]), Side(moving[1], *rows[1])
+            sides = SourceVersionRows(moving[0], *rows[0]), SourceVersionRows(moving[1], *rows[1])
             classes = self.engine.scalar(f"SELECT count(*) FROM {numbered}")
             if identity.identity == "key":
                 query = sql.changed_classes_sql(*texts, numbered, len(keys), tests)
@@ -360,7 +367,7 @@ class BehindChanges:
         difference = MovingDifference(sides, classes, changed, elsewhere, named=named)
         listed = tuples(self.engine, f"SELECT n, rid_before, rid_after FROM {self.changes} ORDER BY n")
         counts, contributing, shown = [], dict[int, tuple[int, int]](), []
-        for n, tally, behind in difference.counted(listed, self.rows if told else 0):
+        for n, tally, behind in difference.count_changes(listed, self.rows if told else 0):
             if any(behind):
                 contributing[n] = behind
                 counts.append((n, *tally.counts))
@@ -370,12 +377,12 @@ class BehindChanges:
         if not told:
             return {n: Behind(identity, None, both) for n, both in sorted(contributing.items())}
         table = tables.keep(
-            sql.shown_with_differences_sql(self._kept_shown(shown, tables), texts if named else None, tests)
+            sql.shown_with_differences_sql(self._keep_shown_rows(shown, tables), texts if named else None, tests)
         )
-        return self._collected(pair, identity, versions, table, sorted(counts), contributing)
+        return self._assemble_behind(pair, identity, versions, table, sorted(counts), contributing)
 
     def _moving_rows(
-        self, source: DatasetRecord | None, origins: Origins, rid: str, tables: Tables
+        self, source: DatasetRecord | None, origins: Origins, rid: str, tables: TemporaryTables
     ) -> MovingRows | None:
         ways = self._ways(source, origins)
         if source is None or not ways:
@@ -385,7 +392,7 @@ class BehindChanges:
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
         return MovingRows(self.questions, ways, start, origins.walked.start, _place(source))
 
-    def _kept_shown(self, rows: Sequence[tuple[object, ...]], tables: Tables) -> str:
+    def _keep_shown_rows(self, rows: Sequence[tuple[object, ...]], tables: TemporaryTables) -> str:
         import pyarrow as pa
 
         schema = pa.schema(
@@ -404,7 +411,7 @@ class BehindChanges:
         types = [each.type for each in versions.values(keys)]
         return sql.value_tests(types, self.tolerance if computed else 0.0)
 
-    def _collected(
+    def _assemble_behind(
         self,
         pair: SourcePair,
         identity: SourceIdentity,
@@ -451,14 +458,14 @@ def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str, revea
     """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed. Those in
     files that have changed are left out."""
     scan, table = questions.scan(dataset), questions.engine.keep(wanted)
-    part = questions.rows_of(dataset, scan, Start(table=table), Shape(reveal=reveal, unchanged=True))
+    part = questions.rows_of(dataset, scan, Start(table=table), AnswerShape(reveal=reveal, unchanged=True))
     found = part.arrow()  # the part drops the table when it goes
     questions.masks.note_hidden(part.masked if found.num_rows else ())
     return found
 
 
 @dataclass
-class Tables:
+class TemporaryTables:
     """Tables made on the way, to be dropped behind it."""
 
     engine: QueryEngine
@@ -470,8 +477,8 @@ class Tables:
 
 
 @contextmanager
-def kept_tables(engine: QueryEngine) -> Iterator[Tables]:
-    tables = Tables(engine, [])
+def temporary_tables(engine: QueryEngine) -> Iterator[TemporaryTables]:
+    tables = TemporaryTables(engine, [])
     try:
         yield tables
     finally:

@@ -20,7 +20,7 @@ KINDS = ("changed", "added", "removed")  # in the order in which they are shown 
 
 
 @dataclass(frozen=True)
-class Side:
+class SourceVersionRows:
     """One run's rows of a source. `classes`: what each row is known again by, a number; `rids` of the whole version."""
 
     moving: MovingRows | None  # None: no row of it is behind any change
@@ -29,7 +29,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRow:
     """A row behind a change that is shown; None of `known`: nothing is known of the other version."""
 
     kind: str
@@ -43,17 +43,17 @@ class Shown:
         return 0 if self.known is None else 1 + self.known, -1 if rid is None else rid
 
 
-_Entry = tuple[tuple[int, int], int, int, Shown]  # what it is sorted by, when it came, its class
+_Entry = tuple[tuple[int, int], int, int, ShownRow]  # what it is sorted by, when it came, its class
 
 ADDED, NEW, REMOVED, GONE, CHANGED, SAME = range(6)
 
 
 @dataclass
-class Tally:
+class ChangeTally:
     """Rows behind a change: how many (added, new of those, removed, gone of those, changed, same), and some to show."""
 
     counts: list[int] = field(default_factory=lambda: [0] * 6)
-    shown: list[Shown] = field(default_factory=list)
+    shown: list[ShownRow] = field(default_factory=list)
 
 
 class MovingDifference:
@@ -65,28 +65,34 @@ class MovingDifference:
     """
 
     def __init__(
-        self, sides: tuple[Side, Side], classes: int, changed: Ids, elsewhere: Elsewhere, *, named: bool
+        self,
+        sides: tuple[SourceVersionRows, SourceVersionRows],
+        classes: int,
+        changed: Ids,
+        elsewhere: Elsewhere,
+        *,
+        named: bool,
     ) -> None:
-        self._sides = _Present(sides[0], classes), _Present(sides[1], classes)
+        self._sides = _PresentRows(sides[0], classes), _PresentRows(sides[1], classes)
         self._changed = np.zeros(classes, bool)
         self._changed[changed] = True
         self._elsewhere, self._named = elsewhere, named
         self._total = [0] * 6
-        self._of: dict[int, Tally] = {}  # of classes that are behind the change at hand
+        self._of: dict[int, ChangeTally] = {}  # of classes that are behind the change at hand
         self._waiting: dict[str, list[_Entry]] = {kind: [] for kind in KINDS}
         self._entries = count()
         self._rows = 0  # that are shown of each kind at most
 
-    def counted(self, changes: Sequence[Change], rows: int) -> Iterator[tuple[int, Tally, tuple[int, int]]]:
+    def count_changes(self, changes: Sequence[Change], rows: int) -> Iterator[tuple[int, ChangeTally, tuple[int, int]]]:
         """Per change what is behind it, `rows` of it to show, and how many rows are behind either side; in an order in
         which that is quick."""
         ordered = self._in_order(changes)
-        before, after = (side.touched(_rids_of(ordered, place)) for place, side in enumerate(self._sides, 1))
+        before, after = (side.moved_classes(_rids_of(ordered, place)) for place, side in enumerate(self._sides, 1))
         self._rows = rows
         for (n, _, _), old, new in zip(ordered, before, after, strict=True):
             for each in old | new:
                 self._count(each)
-            yield n, Tally([*self._total], self._shown(rows)), (self._sides[0].rows, self._sides[1].rows)
+            yield n, ChangeTally([*self._total], self._rows_to_show(rows)), (self._sides[0].rows, self._sides[1].rows)
 
     def _in_order(self, changes: Sequence[Change]) -> list[Change]:
         for place in (2, 1):
@@ -107,11 +113,11 @@ class MovingDifference:
         before, after = self._sides[0].counts[each], self._sides[1].counts[each]
         if not before and not after:
             return
-        both, new = min(before, after), Tally()
+        both, new = min(before, after), ChangeTally()
         if both and self._changed[each]:
             new.counts[CHANGED] = both
             old_rid, new_rid = (side.present(each, 0, 1)[0] for side in self._sides)
-            new.shown.append(Shown("changed", True, old_rid, new_rid))
+            new.shown.append(ShownRow("changed", True, old_rid, new_rid))
         else:
             new.counts[SAME] = both
         new.counts[ADDED], new.counts[REMOVED] = after - both, before - both
@@ -123,7 +129,7 @@ class MovingDifference:
         for shown in new.shown:
             heapq.heappush(self._waiting[shown.kind], (shown.order, next(self._entries), each, shown))
 
-    def _one_sided(self, each: int, both: int, tally: Tally) -> None:
+    def _one_sided(self, each: int, both: int, tally: ChangeTally) -> None:
         """The copies of a class that are behind one side only: the last ones by rid. Of many equal rows only those are
         looked at that may be shown, what came or went for good first."""
         is_added = self._sides[1].counts[each] > both
@@ -139,16 +145,16 @@ class MovingDifference:
             wanted = self._rows - sum(shown.kind != "changed" for shown in tally.shown)
             for rid in mine.present(each, first, min(end, first + wanted)):
                 beside = other if state else None
-                shown = Shown("added", state, beside, rid) if is_added else Shown("removed", state, rid, beside)
+                shown = ShownRow("added", state, beside, rid) if is_added else ShownRow("removed", state, rid, beside)
                 tally.shown.append(shown)
 
-    def _shown(self, rows: int) -> list[Shown]:
+    def _rows_to_show(self, rows: int) -> list[ShownRow]:
         """Some rows by turns, one of each kind."""
         firsts = {kind: self._first(self._waiting[kind], rows) for kind in KINDS}
         turns = [firsts[kind][turn] for turn in range(rows) for kind in KINDS if turn < len(firsts[kind])]
         return turns[:rows]
 
-    def _first(self, waiting: list[_Entry], rows: int) -> list[Shown]:
+    def _first(self, waiting: list[_Entry], rows: int) -> list[ShownRow]:
         """The first that are still behind the change; what is not is let go."""
         found: list[_Entry] = []
         while waiting and len(found) < rows:
@@ -166,10 +172,10 @@ def _rids_of(changes: Sequence[Change], place: int) -> Ids:
     return np.array([-1 if each[place] is None else each[place] for each in changes], np.int64)
 
 
-class _Present:
+class _PresentRows:
     """The rows of one side that are behind the change at hand, by class."""
 
-    def __init__(self, side: Side, classes: int) -> None:
+    def __init__(self, side: SourceVersionRows, classes: int) -> None:
         self.moving, self.rows = side.moving, 0
         self.counts = [0] * classes
         reached = np.array([], np.int64) if side.moving is None else side.moving.rids
@@ -184,9 +190,9 @@ class _Present:
         self._place = np.empty(len(order), np.int64)
         self._place[order] = np.arange(len(order))
         self._first = np.searchsorted(self._class[order], np.arange(classes + 1))
-        self._there = Marks(len(order))
+        self._there = FenwickTree(len(order))
 
-    def touched(self, rids: Ids) -> Iterator[set[int]]:
+    def moved_classes(self, rids: Ids) -> Iterator[set[int]]:
         """Goes from change to change, -1 where a change has no row; classes of which rows have come or gone."""
         if self.moving is None:
             yield from (set[int]() for _ in rids)
@@ -216,7 +222,7 @@ class _Present:
         return [int(self._rids[self._there.place_of(before + number)]) for number in range(first, past)]
 
 
-class Marks:
+class FenwickTree:
     """Places that are marked or not, of which the n-th marked one is found without a look at all (a Fenwick tree)."""
 
     def __init__(self, places: int) -> None:

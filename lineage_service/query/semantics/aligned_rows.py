@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.capture.handles import Space, is_dataset, source_space, step_space
 from lineage_service.errors import QuestionError
-from lineage_service.query.files import captured_no_more, index_literal
+from lineage_service.query.files import index_literal, lazy_source_changed_error
 from lineage_service.query.graph import Place
 from lineage_service.query.walk_sql import FEW
 from lineage_service.store.aligned import AlignedTables
@@ -101,7 +101,7 @@ class AlignedRows:
         positions = None
         if few is not None:
             positions = [position for rid in few if (position := scan.version.rids.position(rid)) is not None]
-        return f"SELECT _rid AS id{shown} FROM ({scan.carried(names, positions)})"
+        return f"SELECT _rid AS id{shown} FROM ({scan.select_handles(names, positions)})"
 
     def _direct(self, place: Place, rows: TableRows, few: list[int] | None) -> str:
         """Found in the sources' files, which must be what they were."""
@@ -121,7 +121,7 @@ class AlignedRows:
         places = [Place(place.run_id, source_space(name)) for name in rows.direct.sources]
         for name, each in zip(rows.direct.sources, places, strict=True):
             if not files.is_unchanged(each):
-                raise captured_no_more(name, place.run_id)
+                raise lazy_source_changed_error(name, place.run_id)
         near = files.scan(dataset)
         only: dict[int | None, Sequence[int]] = {}
         if few is not None:

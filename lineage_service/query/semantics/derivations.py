@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
-from lineage_service.errors import QuestionError, StoreError, did_you_mean, listed
+from lineage_service.errors import QuestionError, StoreError, did_you_mean, join_names
 from lineage_service.query.graph import Place, walk
 from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
 from lineage_service.query.semantics.aligned_rows import AlignedRows
@@ -67,15 +67,15 @@ class Derivations:
     def __post_init__(self) -> None:
         self.aligned = AlignedRows(self.ask)
         self.begin = Place(self.start.run_id, self.start.space)
-        self._survey()
-        self._choose()
-        self._identify()
+        self._collect_steps()
+        self._choose_variables()
+        self._match_shared_rows()
         self._refuse_missing()
-        self._say()
+        self._note_partial_steps()
 
     # --- the way ----------------------------------------------------------------------------------------------
 
-    def _survey(self) -> None:
+    def _collect_steps(self) -> None:
         """All places that contribute, each before those behind it."""
         done: list[Place] = []
         self.steps[self.begin] = step = self._step(self.begin)
@@ -104,15 +104,17 @@ class Derivations:
         riding = [each.space for each in table.handles if each.role is Role.OWN and tables.rides(each.space)]
         return Step(table, Place(place.run_id, riding[0]) if riding and is_dataset(table.space) else None)
 
-    def _choose(self) -> None:
+    def _choose_variables(self) -> None:
         """The datasets whose rows are variables: those named, else every source that comes from files."""
         if self.to is None or ALL in self.to:
-            leaves = [place for place in self.order if place.space.startswith("source:") and not self._goes_on(place)]
+            leaves = [
+                place for place in self.order if place.space.startswith("source:") and not self._has_upstream(place)
+            ]
             places = sorted(
                 (place for place in leaves if place != self.begin), key=lambda each: (each.space, each.run_id)
             )
         else:
-            places = [place for name in dict.fromkeys(self.to) if (place := self._named(name)) is not None]
+            places = [place for name in dict.fromkeys(self.to) if (place := self._find_target(name)) is not None]
         records = {place: self.ask.graph.datasets_at(place)[0] for place in places}
         names = [each.name for each in records.values()]
         full = [each.full_name for each in records.values()]
@@ -124,7 +126,7 @@ class Derivations:
                     each.full_name if full.count(each.full_name) == 1 else f"{each.full_name}@{place.run_id}"
                 )
 
-    def _identify(self) -> None:
+    def _match_shared_rows(self) -> None:
         """Finds the places that have rows of the datasets asked for. One of which all rows go by another name is not
         wanted any more."""
         graph, names = self.ask.graph, list(self.wanted.items())
@@ -132,7 +134,7 @@ class Derivations:
             before = names[: list(self.wanted).index(place)] if place in self.wanted else names
             known: list[tuple[str, SharedRows | None]] = []
             for other, name in before:
-                shared = graph.shared(place, other)
+                shared = graph.shared_rows(place, other)
                 if shared is not None:
                     known.append((name, shared))
             if place in self.wanted:
@@ -152,23 +154,23 @@ class Derivations:
                 return Row(name, there)
         return None
 
-    def _goes_on(self, place: Place) -> bool:
+    def _has_upstream(self, place: Place) -> bool:
         return self.steps[place].same is not None
 
-    def _named(self, name: str) -> Place | None:
+    def _find_target(self, name: str) -> Place | None:
         """The place of a dataset asked for; None where it only influences by absence."""
         asked = DatasetName.parse(name)
         found = self._matching(asked, self.order)
         own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id}
         if not own:
             meant = without_readers(list(found.values()))
-            meant = self.ask.of_same_rows(meant)
+            meant = self.ask.latest_of_same_rows(meant)
             own = {place: each for place, each in found.items() if each in meant}
         if len(own) == 1:
             return next(iter(own))
         if own:
             names = [f"{each.full_name}@{each.run_id}" for each in own.values()]
-            raise QuestionError(f"'{name}' means several datasets here: {listed(names)}", hint="name one of them")
+            raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
         absent = self._matching(asked, self.influencing())
         if absent:
             self.absent.append(next(iter(absent.values())))
@@ -181,7 +183,7 @@ class Derivations:
         linked = [each for place in self.order[1:] for each in self.ask.graph.datasets_at(place)]
         raise QuestionError(
             f"'{self.start.full_name}' and '{name}' are not linked in these runs; linked: "
-            f"{listed(list(dict.fromkeys(each.full_name for each in linked)))}",
+            f"{join_names(list(dict.fromkeys(each.full_name for each in linked)))}",
             hint=did_you_mean(name, [each.name for each in linked]),
         )
 
@@ -215,7 +217,7 @@ class Derivations:
 
     # --- what cannot be answered, and what is to be said ------------------------------------------------------
 
-    def _leading(self) -> set[Place]:
+    def _places_leading_to_targets(self) -> set[Place]:
         """Places from which a dataset asked for is reached."""
         found = set(self.known_as)
         for place in reversed(self.order):
@@ -223,9 +225,9 @@ class Derivations:
                 found.add(place)
         return found
 
-    def followed(self) -> list[Place]:
+    def places_read(self) -> list[Place]:
         """The places that are read, in order; those behind a variable are not."""
-        leading, reached = self._leading(), {self.begin}
+        leading, reached = self._places_leading_to_targets(), {self.begin}
         found = []
         for place in self.order:
             if place not in reached or place in self.known_as or (self.semantics == "why" and place not in leading):
@@ -235,7 +237,7 @@ class Derivations:
         return found
 
     def _refuse_missing(self) -> None:
-        followed, leading = self.followed(), self._leading()
+        followed, leading = self.places_read(), self._places_leading_to_targets()
         carried = {self.begin}
         for place in followed:
             if self.steps[place].table is not None:
@@ -246,45 +248,45 @@ class Derivations:
             if place.space.startswith("source:") and place not in leading:
                 continue
             tables, space = self.aligned.tables(place.run_id), Space(place.space)
-            if tables.asked is not None and (space not in tables.asked or self._half_an_intersect(place)):
-                raise self._pruned(place)
+            if tables.asked is not None and (space not in tables.asked or self._lacks_intersect_side(place)):
+                raise self._pruned_error(place)
             if space in tables.missing and place in followed:
                 step = space.partition(":")[2].partition(":")[0]
                 raise QuestionError(
                     f"what belongs together at step '{step}' is not kept in run '{place.run_id}': "
                     f"{tables.missing[space]}",
-                    hint=f"add this to `lineage: workload:` and run again:  {self._line()}",
+                    hint=f"add this to `lineage: workload:` and run again:  {self._workload_line()}",
                 )
 
-    def _half_an_intersect(self, place: Place) -> bool:
+    def _lacks_intersect_side(self, place: Place) -> bool:
         """Whether a side of an intersect carries nothing, since no declared question reaches it."""
         tables, table = self.aligned.tables(place.run_id), self.steps[place].table
         if table is None or table.left is None or tables.asked is None:
             return False
         return any(handle.space not in tables.asked for handle in self.steps[place].contributing)
 
-    def _pruned(self, place: Place) -> QuestionError:
+    def _pruned_error(self, place: Place) -> QuestionError:
         named = [each.full_name for each in self.ask.graph.datasets_at(place)] or [place.space.partition(":")[2]]
-        declared = [each.name for each in self.ask.reader.prepared(place.run_id)]
+        declared = [each.name for each in self.ask.reader.prepared_questions(place.run_id)]
         return QuestionError(
             f"which rows of '{named[0]}' belong together was pruned in run '{place.run_id}': its workload declares "
-            f"other questions ({listed(declared)})",
-            hint=f"add this to `lineage: workload:` and run again:  {self._line()}",
+            f"other questions ({join_names(declared)})",
+            hint=f"add this to `lineage: workload:` and run again:  {self._workload_line()}",
         )
 
-    def _line(self) -> str:
+    def _workload_line(self) -> str:
         names = [each.name for place in self.wanted for each in self.ask.graph.datasets_at(place)[:1]]
         return (
             f"- {{name: {self.semantics}_{self.start.name}, backward: {self.start.name}, "
             f"to: [{', '.join(names)}], semantics: {self.semantics}}}"
         )
 
-    def _say(self) -> None:
+    def _note_partial_steps(self) -> None:
         """Steps on the way of which only a part has a meaning here."""
-        self.notes += self.ask.cut(self.order)
+        self.notes += self.ask.retention_cut_notes(self.order)
         peers: dict[str, None] = {}
         absences: dict[str, None] = {}
-        for place in self.followed():
+        for place in self.places_read():
             table = self.steps[place].table
             for handle in table.handles if table is not None else ():
                 step = handle.space.partition(":")[2].partition(":")[0]
@@ -308,7 +310,7 @@ class Derivations:
     def polynomials(self, rids: Sequence[int]) -> dict[int, Polynomial]:
         """Of these rows of the start."""
         make = Polynomials()
-        followed = self.followed()
+        followed = self.places_read()
         pending: dict[Place, dict[int, None]] = {self.begin: dict.fromkeys(rids)}
         found: dict[Place, list[tuple[int, ...]]] = {}
         left = MOST_MEMBERS

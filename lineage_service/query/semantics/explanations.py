@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.errors import QuestionError, did_you_mean, listed
-from lineage_service.query.answer import Answer, Part
+from lineage_service.errors import QuestionError, did_you_mean, join_names
+from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.query.changed_files import files_holding, refuse_changed
 from lineage_service.query.gate import checked_predicate
 from lineage_service.query.graph import Place
@@ -25,10 +25,10 @@ from lineage_service.query.semantics.polynomial import (
     MIN_COST,
     TRUST,
     Polynomial,
+    PolynomialTooLarge,
     Row,
-    TooLarge,
 )
-from lineage_service.query.semantics.survival_check import Judging
+from lineage_service.query.semantics.survival_check import SurvivalCheck
 from lineage_service.query.walk_sql import Start
 from lineage_service.store.scan import RID
 
@@ -47,7 +47,7 @@ Removed = str | int | Iterable[int]
 
 
 @dataclass(frozen=True)
-class Evaluating:
+class EvaluationRequest:
     """What a polynomial is evaluated to. `without`: the rows that are gone, by dataset, as rids or a predicate;
     `cost` and `trust`: an expression over the columns of a dataset; `reveal`: all of these over masked columns too."""
 
@@ -76,19 +76,19 @@ class Evaluating:
             raise QuestionError("say which rows are gone: without SOURCE=RID or SOURCE=PREDICATE")
 
 
-def explained(
+def explain_rows(
     ask: Questions,
     dataset: str,
     to: Sequence[str] | None,
     selection: Selection,
     semantics: str,
-    evaluating: Evaluating,
+    evaluating: EvaluationRequest,
     limit: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> Answer:
     """Witnesses (why), polynomials or their values (how) of rows of a dataset."""
     evaluating.check(semantics)
-    if not selection.given:
+    if not selection.is_specified:
         raise QuestionError("say which rows to start from: rid, key, where or all")
     found = ask.find(dataset)
     derivations = Derivations(ask, found, to, semantics)
@@ -96,18 +96,18 @@ def explained(
     shown = rids if semantics == "why" or limit is None else rids[:limit]
     polynomials = derivations.polynomials(shown)
     if semantics == "why":
-        answer = _why(polynomials, list(derivations.wanted.values()), limit)
+        answer = _witness_answer(polynomials, list(derivations.wanted.values()), limit)
     elif evaluating.into is None:
-        answer = _how(polynomials)
+        answer = _polynomial_answer(polynomials)
     else:
-        answer = _values(ask, derivations, polynomials, evaluating)
+        answer = _evaluation_answer(ask, derivations, polynomials, evaluating)
     if semantics == "how" and limit is not None:
         answer.parts[0].remaining = max(0, len(rids) - limit)
     answer.notes += derivations.notes
     _note_absence(answer, derivations)
     if found.role == "source" and not derivations.wanted and to is None:
         answer.notes.append(f"'{found.full_name}' is a source that was read from files: nothing is behind it")
-    return answer if columns is None else _picked(answer, columns)
+    return answer if columns is None else _select_columns(answer, columns)
 
 
 def _start_rids(ask: Questions, dataset: DatasetRecord, start: Start) -> list[int]:
@@ -125,13 +125,13 @@ def _start_rids(ask: Questions, dataset: DatasetRecord, start: Start) -> list[in
     return rids
 
 
-def _why(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int | None) -> Answer:
+def _witness_answer(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int | None) -> Answer:
     """A row for each witness: the output row, the witness as text, and its rids in each dataset."""
     found: list[tuple[int, frozenset[Row]]] = []
     for rid, polynomial in polynomials.items():
         try:
             found += [(rid, witness) for witness in polynomial.witnesses(MOST_WITNESSES - len(found))]
-        except TooLarge:
+        except PolynomialTooLarge:
             raise QuestionError(
                 f"these rows have more than {MOST_WITNESSES:,} witnesses: they grow as products do",
                 hint="start from fewer rows, reach fewer datasets, or ask with semantics how, which is not multiplied "
@@ -144,11 +144,11 @@ def _why(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int
 
         columns = {
             "out_rid": pa.array([rid for rid, _ in shown], pa.int64()),
-            "witness": pa.array([_named(witness) for _, witness in shown], pa.string()),
+            "witness": pa.array([_witness_text(witness) for _, witness in shown], pa.string()),
         }
         for name in names:
             rids = [sorted(row.rid for row in witness if row.dataset == name) for _, witness in shown]
-            columns[_free(name, columns)] = pa.array(rids, pa.list_(pa.int64()))
+            columns[_unused_name(name, columns)] = pa.array(rids, pa.list_(pa.int64()))
         return pa.table(columns)
 
     answer = _answer(table())
@@ -157,21 +157,21 @@ def _why(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int
     return answer
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def _unused_name(name: str, taken: Iterable[str]) -> str:
     return f"{name}_1" if name in taken else name
 
 
-def _named(witness: frozenset[Row]) -> str:
+def _witness_text(witness: frozenset[Row]) -> str:
     rows = sorted(witness, key=lambda row: (row.dataset, row.rid))
     return "(" + ", ".join(map(str, rows)) + ")"
 
 
-def _how(polynomials: Mapping[int, Polynomial]) -> Answer:
+def _polynomial_answer(polynomials: Mapping[int, Polynomial]) -> Answer:
     import pyarrow as pa
 
     try:
         texts = [each.text(MOST_TEXT) for each in polynomials.values()]
-    except TooLarge:
+    except PolynomialTooLarge:
         raise QuestionError(
             f"a polynomial takes more than {MOST_TEXT:,} characters", hint="ask for what it evaluates to: evaluate"
         ) from None
@@ -191,15 +191,15 @@ def _answer(table: pa.Table) -> Answer:
     def open_() -> pa.RecordBatchReader:
         return table.to_reader()
 
-    return Answer([Part(list(table.column_names), open_)], "records")
+    return Answer([AnswerPart(list(table.column_names), open_)], "records")
 
 
-def _picked(answer: Answer, columns: Sequence[str]) -> Answer:
+def _select_columns(answer: Answer, columns: Sequence[str]) -> Answer:
     (part,) = answer.parts
     unknown = [name for name in columns if name not in part.columns]
     if unknown:
         raise QuestionError(
-            f"unknown column '{unknown[0]}'; columns here: {listed(part.columns)}",
+            f"unknown column '{unknown[0]}'; columns here: {join_names(part.columns)}",
             hint=did_you_mean(unknown[0], part.columns),
         )
     before = part.open
@@ -208,7 +208,7 @@ def _picked(answer: Answer, columns: Sequence[str]) -> Answer:
         return before().read_all().select(list(columns)).to_reader()
 
     hidden = tuple(name for name in part.masked if name in columns)
-    answer.parts = [Part(list(columns), open_, remaining=part.remaining, masked=hidden)]
+    answer.parts = [AnswerPart(list(columns), open_, remaining=part.remaining, masked=hidden)]
     return answer
 
 
@@ -221,13 +221,13 @@ def _note_absence(answer: Answer, derivations: Derivations) -> None:
 # --- evaluations --------------------------------------------------------------------------------------------------
 
 
-def _values(
-    ask: Questions, derivations: Derivations, polynomials: Mapping[int, Polynomial], evaluating: Evaluating
+def _evaluation_answer(
+    ask: Questions, derivations: Derivations, polynomials: Mapping[int, Polynomial], evaluating: EvaluationRequest
 ) -> Answer:
     import pyarrow as pa
 
     rows = {row for each in polynomials.values() for row in each.rows()}
-    name, values = _evaluated(ask, derivations, polynomials, rows, evaluating)
+    name, values = _evaluate_polynomials(ask, derivations, polynomials, rows, evaluating)
     if name == "count" and any(value >= 2**63 for value in values):
         column = pa.array([str(value) for value in values], pa.string())
     else:
@@ -236,32 +236,32 @@ def _values(
     return _answer(pa.table({"out_rid": pa.array(list(polynomials), pa.int64()), name: column}))
 
 
-def _evaluated(
+def _evaluate_polynomials(
     ask: Questions,
     derivations: Derivations,
     polynomials: Mapping[int, Polynomial],
     rows: set[Row],
-    evaluating: Evaluating,
+    evaluating: EvaluationRequest,
 ) -> tuple[str, list[Any]]:
     values: list[Any]
     match evaluating.into:
         case "count":
-            return "count", [each.evaluated(COUNT, lambda _: 1) for each in polynomials.values()]
+            return "count", [each.evaluate(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
-            cut = ask.cut(derivations.order)
+            cut = ask.retention_cut_notes(derivations.order)
             if cut:
                 raise QuestionError(f"whether rows survive the loss of others cannot be told: {cut[0]}")
-            gone = _gone(ask, derivations, evaluating.without, reveal=evaluating.reveal)
-            Judging(derivations, _losing(ask, derivations, gone)).refuse_unsure()
+            gone = _removed_rids(ask, derivations, evaluating.without, reveal=evaluating.reveal)
+            SurvivalCheck(derivations, _places_losing_rows(ask, derivations, gone)).refuse_unsure()
             lost = {derivations.variable(place, rid) for place, rids in gone.items() for rid in rids}
-            return "survives", [each.evaluated(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
+            return "survives", [each.evaluate(BOOLEAN, lambda row: row not in lost) for each in polynomials.values()]
         case "min-cost":
             cost = _weights(ask, derivations, rows, evaluating, 0.0 if evaluating.cost else 1.0, "cost")
-            values = [each.evaluated(MIN_COST, cost.__getitem__) for each in polynomials.values()]
+            values = [each.evaluate(MIN_COST, cost.__getitem__) for each in polynomials.values()]
             return "min_cost", [None if value == INFINITE else value for value in values]
         case _:
             trust = _weights(ask, derivations, rows, evaluating, 1.0, "trust")
-            return "trust", [each.evaluated(TRUST, trust.__getitem__) for each in polynomials.values()]
+            return "trust", [each.evaluate(TRUST, trust.__getitem__) for each in polynomials.values()]
 
 
 def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
@@ -281,25 +281,25 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
         if name == shown or (called in (each.name, each.full_name) and place.run_id.startswith(run)):
             return place
     raise QuestionError(
-        f"{what}: '{name}' is none of the datasets that are reached; reached: {listed(known.values())}",
+        f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(known.values())}",
         hint=did_you_mean(name, known.values()),
     )
 
 
-def _losing(ask: Questions, derivations: Derivations, gone: Mapping[Place, set[int]]) -> set[Place]:
+def _places_losing_rows(ask: Questions, derivations: Derivations, gone: Mapping[Place, set[int]]) -> set[Place]:
     """The places on the way that lose rows: those named, and those that have read the same rows."""
     import numpy as np
 
     found = {place for place, rids in gone.items() if rids}
     for place in [*derivations.order, *derivations.influencing()]:
         for named in [each for each in gone if each != place]:
-            shared = ask.graph.shared(named, place) if ask.graph.datasets_at(place) else None
-            if shared is not None and len(shared.applied(np.array(sorted(gone[named]), np.int64))):
+            shared = ask.graph.shared_rows(named, place) if ask.graph.datasets_at(place) else None
+            if shared is not None and len(shared.translate(np.array(sorted(gone[named]), np.int64))):
                 found.add(place)
     return found
 
 
-def _gone(
+def _removed_rids(
     ask: Questions, derivations: Derivations, without: Mapping[str, Removed], *, reveal: bool
 ) -> dict[Place, set[int]]:
     """The rows that are taken to be gone, by place."""
@@ -322,7 +322,7 @@ def _weights(
     ask: Questions,
     derivations: Derivations,
     rows: set[Row],
-    evaluating: Evaluating,
+    evaluating: EvaluationRequest,
     default: float,
     what: str,
 ) -> dict[Row, float]:
@@ -334,12 +334,12 @@ def _weights(
         rids = sorted(row.rid for row in rows if row.dataset == shown)
         dataset = ask.graph.datasets_at(place)[0]
         masked = ask.masks.over(dataset, reveal=evaluating.reveal)
-        for rid, value in _computed(ask, dataset, rids, str(expression), what, masked):
-            weights[Row(shown, rid)] = _checked(value, what, shown)
+        for rid, value in _evaluate_expression(ask, dataset, rids, str(expression), what, masked):
+            weights[Row(shown, rid)] = _require_valid_weight(value, what, shown)
     return weights
 
 
-def _checked(value: float | None, what: str, dataset: str) -> float:
+def _require_valid_weight(value: float | None, what: str, dataset: str) -> float:
     if value is None or math.isnan(value):
         raise QuestionError(f"the {what} of a row of '{dataset}' is null or NaN", hint=f"use coalesce in the {what}")
     if what == "cost" and value < 0:
@@ -349,7 +349,7 @@ def _checked(value: float | None, what: str, dataset: str) -> float:
     return value
 
 
-def _computed(
+def _evaluate_expression(
     ask: Questions, dataset: DatasetRecord, rids: Sequence[int], expression: str, what: str, masked: Masked
 ) -> list[tuple[int, float | None]]:
     if not rids:

@@ -19,7 +19,7 @@ FLATTENED = 1000  # a sum of so many terms is made part of the sum around it; a 
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class TooLarge(Exception):
+class PolynomialTooLarge(Exception):
     """More witnesses, or a longer text, than anybody wants to have."""
 
 
@@ -47,9 +47,9 @@ class Polynomial:
 
     def rows(self) -> set[Row]:
         """The rows in it."""
-        return {each.row for each in self._all() if each.row is not None}
+        return {each.row for each in self._subterms() if each.row is not None}
 
-    def _all(self) -> list[Polynomial]:
+    def _subterms(self) -> list[Polynomial]:
         seen: dict[int, Polynomial] = {}
         pending = [self]
         while pending:
@@ -59,16 +59,16 @@ class Polynomial:
                 pending += [part for part, _ in each.parts]
         return list(seen.values())
 
-    def evaluated(self, into: Semiring[T], of: Callable[[Row], T]) -> T:
+    def evaluate(self, into: Semiring[T], of: Callable[[Row], T]) -> T:
         """Its value in a semiring, with a value for each row. Each part is looked at once, however often it is used."""
         known: dict[int, T] = {}
 
         def value(each: Polynomial) -> T:
             if id(each) not in known:
-                known[id(each)] = found(each)
+                known[id(each)] = compute_value(each)
             return known[id(each)]
 
-        def found(each: Polynomial) -> T:
+        def compute_value(each: Polynomial) -> T:
             match each.kind:
                 case "number":
                     return into.number(each.number)
@@ -100,17 +100,17 @@ class Polynomial:
         known: dict[int, dict[frozenset[Row], None]] = {}
 
         def product(one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]) -> dict[frozenset[Row], None]:
-            _refuse(len(one) * len(other), 4 * most)  # they may fall together
+            _refuse_larger_than(len(one) * len(other), 4 * most)  # they may fall together
             total = {left | right: None for left in one for right in other}
-            _refuse(len(total), most)
+            _refuse_larger_than(len(total), most)
             return total
 
         def sets(each: Polynomial) -> dict[frozenset[Row], None]:
             if id(each) not in known:
-                known[id(each)] = found(each)
+                known[id(each)] = compute_sets(each)
             return known[id(each)]
 
-        def found(each: Polynomial) -> dict[frozenset[Row], None]:
+        def compute_sets(each: Polynomial) -> dict[frozenset[Row], None]:
             nothing: frozenset[Row] = frozenset()
             match each.kind:
                 case "number":
@@ -129,7 +129,7 @@ class Polynomial:
                     total = {}
                     for part, _ in each.parts:
                         total.update(sets(part))
-                        _refuse(len(total), most)
+                        _refuse_larger_than(len(total), most)
                     return total
 
         return sorted(sets(self), key=lambda rows: sorted((row.dataset, row.rid) for row in rows))
@@ -143,7 +143,7 @@ class Polynomial:
                 sizes[id(each)] = 8 + (len(str(each.row)) if each.row else 0) + sum(size(p) + 3 for p, _ in each.parts)
             return sizes[id(each)]
 
-        _refuse(size(self), most)
+        _refuse_larger_than(size(self), most)
         return _text(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -170,9 +170,9 @@ def _term_json(part: Polynomial, coefficient: int) -> dict[str, Any]:
     return {"product": [{"number": coefficient}, *body.get("product", [body])]}
 
 
-def _refuse(size: int, most: int) -> None:
+def _refuse_larger_than(size: int, most: int) -> None:
     if size > most:
-        raise TooLarge
+        raise PolynomialTooLarge
 
 
 def _text(each: Polynomial) -> str:
@@ -183,19 +183,19 @@ def _text(each: Polynomial) -> str:
             return str(each.row)
         case "product":
             return "·".join(
-                _bracketed(part) + (str(exponent).translate(SUPERSCRIPT) if exponent > 1 else "")
+                _parenthesize(part) + (str(exponent).translate(SUPERSCRIPT) if exponent > 1 else "")
                 for part, exponent in each.parts
             )
         case "always":
             return _text(each.parts[0][0])
         case _:
             return " + ".join(
-                _text(part) if coefficient == 1 else f"{coefficient}·{_bracketed(part)}"
+                _text(part) if coefficient == 1 else f"{coefficient}·{_parenthesize(part)}"
                 for part, coefficient in each.parts
             )
 
 
-def _bracketed(each: Polynomial) -> str:
+def _parenthesize(each: Polynomial) -> str:
     inner = each.parts[0][0] if each.kind == "always" else each
     return f"({_text(inner)})" if inner.kind == "sum" else _text(inner)
 
@@ -228,10 +228,10 @@ class Polynomials:
     _sums: dict[tuple[Any, ...], Polynomial] = field(default_factory=dict)
 
     def number(self, value: int) -> Polynomial:
-        return self._made("number", (0, "", value, ""), number=value)
+        return self._intern_leaf("number", (0, "", value, ""), number=value)
 
     def row(self, dataset: str, rid: int) -> Polynomial:
-        return self._made("row", (1, dataset, rid, ""), row=Row(dataset, rid))
+        return self._intern_leaf("row", (1, dataset, rid, ""), row=Row(dataset, rid))
 
     def product(self, factors: Iterable[Polynomial]) -> Polynomial:
         powers: Counter[Polynomial] = Counter()
@@ -249,18 +249,18 @@ class Polynomials:
                 powers[factor] += 1
         if number == 0 or not powers:
             return self.number(number)
-        parts = tuple(sorted(powers.items(), key=_ordered))
-        whole = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else self._composed("product", parts)
-        return whole if number == 1 else self._composed("sum", ((whole, number),))
+        parts = tuple(sorted(powers.items(), key=_sort_key))
+        whole = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else self._intern_composite("product", parts)
+        return whole if number == 1 else self._intern_composite("sum", ((whole, number),))
 
     def sum(self, terms: Iterable[Polynomial], *, always: bool = False) -> Polynomial:
         """Common factors taken out. `always`: it is there also without any term, and then is 1."""
-        found = self._factored(self._flat(terms))
+        found = self._factor_out(self._flat(terms))
         if not always:
             return found
         if found.kind == "number" and found.number == 0:
             found = self.number(1)
-        return self._composed("always", ((found, 1),))
+        return self._intern_composite("always", ((found, 1),))
 
     def _flat(self, terms: Iterable[Polynomial]) -> Terms:
         flat: Terms = {}
@@ -280,7 +280,7 @@ class Polynomials:
             flat[self.number(ones)] = 1
         return flat
 
-    def _factored(self, terms: Terms) -> Polynomial:
+    def _factor_out(self, terms: Terms) -> Polynomial:
         if not terms:
             return self.number(0)
         if len(terms) == 1:
@@ -288,10 +288,10 @@ class Polynomials:
             return self.product([self.number(coefficient), term])
         key = tuple(sorted((term.order, coefficient) for term, coefficient in terms.items()))
         if key not in self._sums:
-            self._sums[key] = self._grouped(terms)
+            self._sums[key] = self._group_by_factor(terms)
         return self._sums[key]
 
-    def _grouped(self, terms: Terms) -> Polynomial:
+    def _group_by_factor(self, terms: Terms) -> Polynomial:
         """Terms that share a factor put together, then those that share what is left: a·c + b·c is (a + b)·c."""
         shared = _shared_factors(terms)
         rests: dict[Polynomial, Terms] = {}
@@ -301,19 +301,19 @@ class Polynomials:
                 for term, coefficient in members.items():
                     alone[term] = alone.get(term, 0) + coefficient
                 continue
-            rest = self._factored(self._without(members, factor))
+            rest = self._factor_out(self._without(members, factor))
             own = rests.setdefault(rest, {})
             own[factor] = own.get(factor, 0) + 1
         if not rests:
-            return self._composed("sum", tuple(sorted(alone.items(), key=_ordered)))
+            return self._intern_composite("sum", tuple(sorted(alone.items(), key=_sort_key)))
         for rest, factors in rests.items():
-            whole = self.product([rest, self._factored(factors)])
+            whole = self.product([rest, self._factor_out(factors)])
             for part, coefficient in whole.parts if whole.kind == "sum" and len(whole.parts) == 1 else ((whole, 1),):
                 alone[part] = alone.get(part, 0) + coefficient
         if len(alone) == 1:
             ((term, coefficient),) = alone.items()
             return self.product([self.number(coefficient), term])
-        return self._composed("sum", tuple(sorted(alone.items(), key=_ordered)))
+        return self._intern_composite("sum", tuple(sorted(alone.items(), key=_sort_key)))
 
     def _without(self, terms: Terms, factor: Polynomial) -> Terms:
         left: Terms = {}
@@ -327,7 +327,7 @@ class Polynomials:
             left[self.number(ones)] = 1
         return left
 
-    def _composed(self, kind: str, parts: tuple[tuple[Polynomial, int], ...]) -> Polynomial:
+    def _intern_composite(self, kind: str, parts: tuple[tuple[Polynomial, int], ...]) -> Polynomial:
         key = (kind, *((id(part), times) for part, times in parts))
         if key not in self._known:
             digest = hashlib.blake2b(digest_size=12)
@@ -337,13 +337,13 @@ class Polynomials:
             self._known[key] = Polynomial(kind, (2, first[1], first[2], kind + digest.hexdigest()), parts=parts)
         return self._known[key]
 
-    def _made(self, kind: str, order: tuple[Any, ...], row: Row | None = None, number: int = 0) -> Polynomial:
+    def _intern_leaf(self, kind: str, order: tuple[Any, ...], row: Row | None = None, number: int = 0) -> Polynomial:
         if order not in self._known:
             self._known[order] = Polynomial(kind, order, row, number)
         return self._known[order]
 
 
-def _ordered(part: tuple[Polynomial, int]) -> tuple[Any, ...]:
+def _sort_key(part: tuple[Polynomial, int]) -> tuple[Any, ...]:
     return part[0].order
 
 

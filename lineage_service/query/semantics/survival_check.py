@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Judging:
+class SurvivalCheck:
     """Follows the plans of runs down to the datasets whose rows are variables, or `gone`."""
 
     derivations: Derivations
@@ -27,31 +27,31 @@ class Judging:
 
     def refuse_unsure(self) -> None:
         """QuestionError where rows may vanish, or stay, for other reasons than the ways in which they were made."""
-        unsure = self._at(self.derivations.begin).unsure
+        unsure = self._survival_at(self.derivations.begin).unsure
         for place in sorted(self.gone):
-            if _called(place) in unsure:
+            if _place_label(place) in unsure:
                 name = self.derivations.ask.graph.datasets_at(place)[0].full_name
                 raise QuestionError(
                     f"whether rows survive the loss of rows of '{name}' cannot be told from "
-                    f"how they were made: {unsure[_called(place)]}",
+                    f"how they were made: {unsure[_place_label(place)]}",
                     hint="what-if computes it",
                 )
 
-    def _at(self, place: Place) -> Survival:
+    def _survival_at(self, place: Place) -> Survival:
         """Of the rows of a dataset."""
         if place not in self._known:
             if place in self.derivations.known_as or place in self.gone:
-                self._known[place] = Survival(frozenset([_called(place)]))
+                self._known[place] = Survival(frozenset([_place_label(place)]))
             elif place.space.startswith("source:"):
                 same = self.derivations.ask.graph.links(place, "backward")
-                self._known[place] = self._renamed(place, same[0].end) if same else Survival()
+                self._known[place] = self._survival_through_link(place, same[0].end) if same else Survival()
             else:
                 self._follow(place)
         return self._known[place]
 
-    def _renamed(self, source: Place, maker: Place) -> Survival:
+    def _survival_through_link(self, source: Place, maker: Place) -> Survival:
         """Another workflow's output, whose columns may go by other names here."""
-        found = self._at(maker)
+        found = self._survival_at(maker)
         declared = json.loads(self.derivations.ask.graph.datasets_at(source)[0].declared)
         by_old = {old.lower(): new.lower() for old, new in (declared.get("rename") or {}).items()}
         measured = frozenset(by_old.get(name, name) for name in found.measured)
@@ -70,9 +70,9 @@ class Judging:
         for node in build_plan(loaded, schemas).nodes():
             here = Place(run_id, f"step:{node.id}")
             if isinstance(node, Source):
-                states[node.id] = self._at(Place(run_id, f"source:{node.step}"))
+                states[node.id] = self._survival_at(Place(run_id, f"source:{node.step}"))
             elif here in self.derivations.known_as or here in self.gone:
-                states[node.id] = self._at(here)
+                states[node.id] = self._survival_at(here)
             else:
                 states[node.id] = survival(node, [states[below.id] for below in node.inputs])
         found = states.get(place.space.partition(":")[2])
@@ -83,5 +83,5 @@ class Judging:
         self._known[place] = found
 
 
-def _called(place: Place) -> str:
+def _place_label(place: Place) -> str:
     return f"{place.run_id}/{place.space}"

@@ -17,12 +17,12 @@ from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
 from lineage_service.query.ask import Questions
 from lineage_service.query.graph import Direction, Place, Walk, Way, walk
-from lineage_service.query.rows import Shape
+from lineage_service.query.rows import AnswerShape
 from lineage_service.query.selection import Selection
-from lineage_service.query.stale import older_windows, stale_readers
+from lineage_service.query.stale import older_window_notes, stale_reader_notes
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start, translated_rid
-from lineage_service.spec.described import inputs_of, what_it_does
+from lineage_service.spec.described import describe_step, inputs_of
 from lineage_service.store.lines import RowPlace, row_places
 from lineage_service.store.scan import VersionScan
 
@@ -42,7 +42,7 @@ def trace(questions: Questions, dataset: str, selection: Selection, *, depth: in
 
 
 def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) -> int:
-    if not selection.given or selection.all:
+    if not selection.is_specified or selection.all:
         raise QuestionError("say which record to trace: rid, key or where")
     start = questions.start(found, selection)
     rids = list(start.rids or ())
@@ -62,7 +62,7 @@ def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) 
 
 
 @dataclass(frozen=True)
-class _Reached:
+class _RowSet:
     """Rows of a place: a temporary table (b, role), how many, and how many of them are only peers."""
 
     place: Place
@@ -72,10 +72,10 @@ class _Reached:
 
 
 @dataclass(frozen=True)
-class _Met:
+class _VisitedRows:
     """Rows that stand in the tree, and how deep it goes on behind them: None is all the way."""
 
-    reached: _Reached
+    reached: _RowSet
     depth: int | None
 
 
@@ -88,7 +88,7 @@ class Tracer:
     rows: int
     reveal: bool = False
     _tables: list[str] = field(default_factory=list)
-    _met: dict[tuple[Direction, Place], list[_Met]] = field(default_factory=dict)
+    _met: dict[tuple[Direction, Place], list[_VisitedRows]] = field(default_factory=dict)
     _ahead: set[Place] = field(default_factory=set)
     _same: list[Way] = field(default_factory=list)  # to the record where other sources have read it
     _dropped: set[Place] = field(default_factory=set)
@@ -99,35 +99,35 @@ class Tracer:
         try:
             start = Place(found.run_id, found.space)
             table = self._keep(f"SELECT {int(rid)}::BIGINT AS b, 0 AS role")
-            reached = _Reached(start, table, 1, 0)
-            root = self._described(reached, found, None)
+            reached = _RowSet(start, table, 1, 0)
+            root = self._describe_rows(reached, found, None)
             if not root.rows:  # it cannot be read, and is followed all the same
-                root = replace(root, rows=(self._placed(found, [rid], {rid: {}})[0],))
+                root = replace(root, rows=(self._rows_with_origin(found, [rid], {rid: {}})[0],))
             behind = self._behind(reached, found, depth)
-            self._ahead = self._worth_following(start)
-            ahead = self._around(reached, "forward", depth)
+            self._ahead = self._places_to_follow(start)
+            ahead = self._neighbours(reached, "forward", depth)
             return Trace(root, self._committed_at(found.run_id), behind, ahead, self._notes(found))
         finally:
             for table in self._tables:
                 self.questions.engine.drop(table)
 
-    def _behind(self, reached: _Reached, found: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
+    def _behind(self, reached: _RowSet, found: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
         """What is behind the record: of a source that another workflow made, the same row there."""
         maker = self._maker(reached.place)
         if maker is None or depth == 0:
-            return self._around(reached, "backward", depth)
+            return self._neighbours(reached, "backward", depth)
         there = replace(reached, place=maker)
-        made = self._described(there, self._dataset_at(maker), found.name)
+        made = self._describe_rows(there, self._dataset_at(maker), found.name)
         return (self._with_next(made, there, "backward", depth),)
 
-    def _belongs(self, made: TracedSet, place: Place) -> bool:
+    def _is_relevant(self, made: TracedSet, place: Place) -> bool:
         """Whether a set is shown: of an earlier run of a workflow, only where it leads on to what is there now."""
         if not made.earlier or made.next or made.cut or (made.seen and place not in self._dropped):
             return True
         self._dropped.add(place)
         return False
 
-    def _worth_following(self, start: Place) -> set[Place]:
+    def _places_to_follow(self, start: Place) -> set[Place]:
         """Places ahead that are of this run or of a workflow's latest, and those on the way to them."""
         walked = self.questions.walk_all(start, "forward")
         self._same = [way for way in walked.ways if way.start == start and way.shared is not None]
@@ -139,13 +139,13 @@ class Tracer:
 
     # --- from a set of rows to those next to it -----------------------------------------------------------------
 
-    def _around(self, here: _Reached, direction: Direction, depth: int | None) -> tuple[TracedSet, ...]:
+    def _neighbours(self, here: _RowSet, direction: Direction, depth: int | None) -> tuple[TracedSet, ...]:
         """The datasets next to these rows, each with what is next to it in turn."""
         if depth == 0:
             return ()
         found: list[TracedSet] = []
         for way, link in self._same_rows(here.place, direction):
-            begin = self._elsewhere(here, way)
+            begin = self._rows_at_end(here, way)
             if begin is None:
                 continue
             place = begin.place
@@ -154,7 +154,7 @@ class Tracer:
             ends = [end for end in ends if direction == "backward" or end in self._ahead]
             for end in ends:
                 made = self._next(begin, walked, end, direction, depth, link)
-                if made is not None and self._belongs(made, end):
+                if made is not None and self._is_relevant(made, end):
                     found.append(made)
         return tuple(found)
 
@@ -167,7 +167,7 @@ class Tracer:
             if way.start == place and way.end in self._ahead:
                 yield way, self._dataset_at(way.end).name
 
-    def _elsewhere(self, here: _Reached, way: Way) -> _Reached | None:
+    def _rows_at_end(self, here: _RowSet, way: Way) -> _RowSet | None:
         """These rows at the end of a way; None where it has none of them."""
         if way.shared is None or way.shared.all:
             return replace(here, place=way.end)
@@ -175,12 +175,12 @@ class Tracer:
         table = self._keep(f"SELECT {rid} AS b, r.role FROM {here.table} r{condition}")
         count = self.questions.engine.scalar(f"SELECT count(*) FROM {table}")
         peers = self.questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
-        return _Reached(way.end, table, count, peers) if count else None
+        return _RowSet(way.end, table, count, peers) if count else None
 
     def _next(
-        self, here: _Reached, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
+        self, here: _RowSet, walked: Walk, end: Place, direction: Direction, depth: int | None, read_as: str | None
     ) -> TracedSet | None:
-        contributing = walked.toward(end, absence=False)
+        contributing = walked.ways_toward(end, absence=False)
         if not contributing:
             return self._absent(end)
         questions = self.questions
@@ -192,30 +192,30 @@ class Tracer:
             return None
         peers = questions.engine.scalar(f"SELECT count(*) FROM {table} WHERE role = {int(Role.PEER)}")
         maker = self._maker(end) if direction == "backward" else None
-        reached = _Reached(maker or end, table, count, peers)
+        reached = _RowSet(maker or end, table, count, peers)
         shown_as = self._dataset_at(end).name if maker else read_as
-        made = self._described(reached, self._dataset_at(reached.place), shown_as)
+        made = self._describe_rows(reached, self._dataset_at(reached.place), shown_as)
         if direction == "forward":
             made = replace(made, earlier=end.run_id != self.run_id and not self._is_latest(end))
         return made if count == 0 else self._with_next(made, reached, direction, depth)
 
-    def _with_next(self, made: TracedSet, reached: _Reached, direction: Direction, depth: int | None) -> TracedSet:
+    def _with_next(self, made: TracedSet, reached: _RowSet, direction: Direction, depth: int | None) -> TracedSet:
         """The set with what is next to it, unless the same stands in the tree already, or it gets too deep."""
         left = None if depth is None else depth - 1
-        if self._met_before(reached, direction, left):
-            return replace(made, seen=self._goes_on(reached, direction))
+        if self._is_visited(reached, direction, left):
+            return replace(made, seen=self._has_neighbours(reached, direction))
         self._sets += 1
         if left == 0 or self._sets > MOST_SETS:
-            return replace(made, cut=self._goes_on(reached, direction))
-        self._met.setdefault((direction, reached.place), []).append(_Met(reached, left))
-        return replace(made, next=self._around(reached, direction, left))
+            return replace(made, cut=self._has_neighbours(reached, direction))
+        self._met.setdefault((direction, reached.place), []).append(_VisitedRows(reached, left))
+        return replace(made, next=self._neighbours(reached, direction, left))
 
     def _absent(self, end: Place) -> TracedSet:
         record = self._dataset_at(end)
         version = self.questions.scan(record).version
         return TracedSet(record.full_name, record.run_id, record.role, "absence", version.rows)
 
-    def _met_before(self, reached: _Reached, direction: Direction, left: int | None) -> bool:
+    def _is_visited(self, reached: _RowSet, direction: Direction, left: int | None) -> bool:
         """Whether just these rows stand in the tree already, and at least as much of what is behind them."""
         for met in self._met.get((direction, reached.place), ()):
             other = met.reached
@@ -226,7 +226,7 @@ class Tracer:
                     return True
         return False
 
-    def _goes_on(self, reached: _Reached, direction: Direction) -> bool:
+    def _has_neighbours(self, reached: _RowSet, direction: Direction) -> bool:
         """Whether anything is next to these rows' dataset at all."""
         return any(
             self.questions.graph.ways_from(way.end, direction, links=False)
@@ -240,14 +240,14 @@ class Tracer:
 
     # --- what is said of a set of rows --------------------------------------------------------------------------
 
-    def _described(self, reached: _Reached, record: DatasetRecord, read_as: str | None) -> TracedSet:
-        rows, unreadable = self._shown(reached, record)
+    def _describe_rows(self, reached: _RowSet, record: DatasetRecord, read_as: str | None) -> TracedSet:
+        rows, unreadable = self._read_shown_rows(reached, record)
         return TracedSet(
             record.full_name, record.run_id, record.role, "contributes", reached.count, reached.peers, rows, read_as,
             unreadable, self._made_by(record),
         )  # fmt: skip
 
-    def _shown(self, reached: _Reached, record: DatasetRecord) -> tuple[tuple[TracedRow, ...], str | None]:
+    def _read_shown_rows(self, reached: _RowSet, record: DatasetRecord) -> tuple[tuple[TracedRow, ...], str | None]:
         engine = self.questions.engine
         first = engine.ids(f"SELECT b FROM {reached.table} ORDER BY role, b LIMIT {max(1, self.rows)}")
         if self.rows == 0 and reached.count != 1:
@@ -256,7 +256,7 @@ class Tracer:
             return (), None
         scan = self.questions.scan(record)
         try:
-            shape = Shape(reveal=self.reveal, unchanged=True)
+            shape = AnswerShape(reveal=self.reveal, unchanged=True)
             part = self.questions.rows_of(record, scan, Start(rids=tuple(first)), shape)
             values = {row.pop("_rid"): row for row in part.arrow().to_pylist()}
             self.questions.masks.note_hidden(part.masked)
@@ -267,9 +267,9 @@ class Tracer:
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
         readable = [rid for rid in first if rid in values]
         told = part.notes[0].partition(": ")[2] if part.notes else None
-        return self._placed(record, readable, values, peers, part.masked), told
+        return self._rows_with_origin(record, readable, values, peers, part.masked), told
 
-    def _placed(
+    def _rows_with_origin(
         self,
         record: DatasetRecord,
         rids: Sequence[int],
@@ -281,14 +281,14 @@ class Tracer:
         scan = self.questions.scan(record)
         where: Sequence[RowPlace | str | None] = [None] * len(rids)
         if record.role == "source":
-            where = [HIDDEN] * len(rids) if self._tells(record, scan) else row_places(scan, rids)
+            where = [HIDDEN] * len(rids) if self._path_reveals_mask(record, scan) else row_places(scan, rids)
         rows = []
         for rid, place in zip(rids, where, strict=True):
             file, origin = (place, None) if isinstance(place, RowPlace) else (None, place)
             rows.append(TracedRow(rid, values[rid], file, rid in peers, masked, origin))
         return tuple(rows)
 
-    def _tells(self, record: DatasetRecord, scan: VersionScan) -> bool:
+    def _path_reveals_mask(self, record: DatasetRecord, scan: VersionScan) -> bool:
         """Whether the path of a file tells what is masked: a folder is named after a value."""
         masked = self.questions.masks.over(record, reveal=self.reveal)
         return any(each.partition is not None and each.name.lower() in masked for each in scan.version.columns)
@@ -314,7 +314,7 @@ class Tracer:
             name = pending.pop(0)
             if name in found or name not in steps or (name != own and name in bounds):
                 continue
-            found[name] = TracedStep(name, what_it_does(steps[name]))
+            found[name] = TracedStep(name, describe_step(steps[name]))
             pending += inputs_of(steps[name])
         return tuple(found.values())
 
@@ -330,13 +330,13 @@ class Tracer:
             return (f"run '{run.id}' was made with capture off and has no lineage",)
         begin = Place(found.run_id, found.space)
         behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
-        older = older_windows([*behind.ways, *ahead.ways])
+        older = older_window_notes([*behind.ways, *ahead.ways])
         unkept = [
             note
             for walked, way in zip((behind, ahead), DIRECTIONS, strict=True)
-            for note in self.questions.not_told(found, walked, way)
+            for note in self.questions.omission_notes(found, walked, way)
         ]
-        return (*dict.fromkeys(unkept), *older, *stale_readers(self.questions.graph, ahead, found))
+        return (*dict.fromkeys(unkept), *older, *stale_reader_notes(self.questions.graph, ahead, found))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lineage_service.render.pictures.placing import placed_apart
-from lineage_service.runs.workflow_graph import Edge, Picture
+from lineage_service.render.pictures.placing import place_nodes
+from lineage_service.runs.workflow_graph import Picture, PictureEdge
 
 SWEEPS = 12
 APART = 28.0  # between boxes of a layer
@@ -55,7 +55,7 @@ class Frame:
 class Route:
     """An edge's way: straight stretches through layers, joined by curves in the gaps between them."""
 
-    edge: Edge
+    edge: PictureEdge
     stretches: tuple[tuple[Point, Point], ...]
 
     @property
@@ -79,21 +79,21 @@ class Layout:
 class _Chain:
     """An edge as nodes from the upper box to the lower one, with its bends; turned where it leads upwards."""
 
-    edge: Edge
+    edge: PictureEdge
     nodes: tuple[str, ...]
     turned: bool
 
 
-def laid_out(picture: Picture, sizes: Mapping[str, Size], lane_widths: Mapping[str, float]) -> Layout:
+def lay_out(picture: Picture, sizes: Mapping[str, Size], lane_widths: Mapping[str, float]) -> Layout:
     """The layout of a picture whose boxes have these sizes; a lane is at least as wide as told."""
     layer_of, turned = _layers(picture)
     chains, lane_of = _chains(picture, layer_of, turned)
-    layers = _ordered(picture, chains, layer_of, lane_of)
+    layers = _order_layers(picture, chains, layer_of, lane_of)
     widths = {node: sizes[node].width if node in sizes else BEND for layer in layers for node in layer}
-    middles, lanes = _across(picture, chains, layers, lane_of, widths, lane_widths)
-    tops, heights = _down(layers, chains, middles, sizes, header=len(picture.lanes) > 1)
+    middles, lanes = _horizontal_places(picture, chains, layers, lane_of, widths, lane_widths)
+    tops, heights = _vertical_places(layers, chains, middles, sizes, header=len(picture.lanes) > 1)
     frames = {
-        box.id: Frame(middles[box.id] - sizes[box.id].width / 2, tops[layer_of[box.id]], *_both(sizes[box.id]))
+        box.id: Frame(middles[box.id] - sizes[box.id].width / 2, tops[layer_of[box.id]], *_dimensions(sizes[box.id]))
         for box in picture.boxes
     }
     bottom = tops[-1] + heights[-1]
@@ -104,11 +104,11 @@ def laid_out(picture: Picture, sizes: Mapping[str, Size], lane_widths: Mapping[s
     return Layout(width, height, frames, routes, lane_frames)
 
 
-def _both(size: Size) -> tuple[float, float]:
+def _dimensions(size: Size) -> tuple[float, float]:
     return size.width, size.height
 
 
-def _layers(picture: Picture) -> tuple[dict[str, int], set[Edge]]:
+def _layers(picture: Picture) -> tuple[dict[str, int], set[PictureEdge]]:
     """Each box below all that lead to it; what nothing leads to stands right above its first reader.
 
     Links to what was made anew since can go in a circle: those that would close one lead upwards.
@@ -118,7 +118,7 @@ def _layers(picture: Picture) -> tuple[dict[str, int], set[Edge]]:
     graph = networkx.DiGraph()
     graph.add_nodes_from(box.id for box in picture.boxes)
     graph.add_edges_from((edge.start, edge.end) for edge in picture.edges if edge.flow != "link")
-    turned: set[Edge] = set()
+    turned: set[PictureEdge] = set()
     for edge in picture.edges:
         if edge.flow == "link":
             if networkx.has_path(graph, edge.end, edge.start):
@@ -133,7 +133,9 @@ def _layers(picture: Picture) -> tuple[dict[str, int], set[Edge]]:
     return layer_of, turned
 
 
-def _chains(picture: Picture, layer_of: Mapping[str, int], turned: set[Edge]) -> tuple[list[_Chain], dict[str, str]]:
+def _chains(
+    picture: Picture, layer_of: Mapping[str, int], turned: set[PictureEdge]
+) -> tuple[list[_Chain], dict[str, str]]:
     lane_of = {box.id: box.lane for box in picture.boxes}
     chains = []
     for number, edge in enumerate(picture.edges):
@@ -145,7 +147,7 @@ def _chains(picture: Picture, layer_of: Mapping[str, int], turned: set[Edge]) ->
     return chains, lane_of
 
 
-def _ordered(
+def _order_layers(
     picture: Picture, chains: Sequence[_Chain], layer_of: Mapping[str, int], lane_of: Mapping[str, str]
 ) -> list[list[str]]:
     """The nodes of each layer from left to right: lane by lane, and within each with few crossings."""
@@ -202,7 +204,7 @@ def _crossings(layers: Sequence[Sequence[str]], below: Mapping[str, Sequence[str
     return total
 
 
-def _across(
+def _horizontal_places(
     picture: Picture,
     chains: Sequence[_Chain],
     layers: Sequence[Sequence[str]],
@@ -219,7 +221,7 @@ def _across(
     padding = LANE_PADDING if len(picture.lanes) > 1 else 0.0
     for lane in picture.lanes:
         own = [[node for node in layer if lane_of[node] == lane] for layer in layers]
-        placed = placed_apart(own, above, below, widths, bends, APART)
+        placed = place_nodes(own, above, below, widths, bends, APART)
         least = min(middle - widths[node] / 2 for node, middle in placed.items())
         most = max(middle + widths[node] / 2 for node, middle in placed.items())
         width = max(most - least + 2 * padding, lane_widths.get(lane, 0.0))
@@ -230,7 +232,7 @@ def _across(
     return middles, lanes
 
 
-def _down(
+def _vertical_places(
     layers: Sequence[Sequence[str]],
     chains: Sequence[_Chain],
     middles: Mapping[str, float],
@@ -283,12 +285,12 @@ def _ports(
     chains: Sequence[_Chain], frames: Mapping[str, Frame], middles: Mapping[str, float]
 ) -> list[tuple[float, float]]:
     """Where each edge leaves its upper box and enters its lower one: beside each other, in the order they come."""
-    starts = _spread([(chain.nodes[0], middles[chain.nodes[1]]) for chain in chains], frames)
-    ends = _spread([(chain.nodes[-1], middles[chain.nodes[-2]]) for chain in chains], frames)
+    starts = _spread_ports([(chain.nodes[0], middles[chain.nodes[1]]) for chain in chains], frames)
+    ends = _spread_ports([(chain.nodes[-1], middles[chain.nodes[-2]]) for chain in chains], frames)
     return list(zip(starts, ends, strict=True))
 
 
-def _spread(wanted: Sequence[tuple[str, float]], frames: Mapping[str, Frame]) -> list[float]:
+def _spread_ports(wanted: Sequence[tuple[str, float]], frames: Mapping[str, Frame]) -> list[float]:
     places = [0.0] * len(wanted)
     by_box: dict[str, list[int]] = defaultdict(list)
     for number, (box, _) in enumerate(wanted):

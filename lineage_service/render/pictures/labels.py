@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_service.runs.workflow_graph import Box, Edge, Flow, Kind, Picture
+from lineage_service.runs.workflow_graph import Box, Flow, Kind, Picture, PictureEdge
 
 LONGEST = 60  # characters of what a step does, where a format wraps no lines itself
 
@@ -14,12 +14,12 @@ FLOWS: dict[Flow, str] = {
 }
 
 
-def counted(rows: int) -> str:
+def row_count_text(rows: int) -> str:
     """'1 row', '1,234 rows'."""
     return f"{rows:,} {'row' if rows == 1 else 'rows'}"
 
 
-def edge_label(edge: Edge) -> str:
+def edge_label(edge: PictureEdge) -> str:
     """The number of rows that flow, where it is known; absence is named."""
     number = "" if edge.rows is None else f"{edge.rows:,}"
     if edge.flow == "absence":
@@ -27,10 +27,10 @@ def edge_label(edge: Edge) -> str:
     return f"{number}, {edge.note}" if number and edge.note else number or edge.note
 
 
-def lines_of(box: Box) -> tuple[str, ...]:
+def box_lines(box: Box) -> tuple[str, ...]:
     """What is said below a box's name, whole: what it does, where it comes from or goes to, its rows."""
     place = f"→ {box.place}" if box.place and box.kind == "output" else box.place
-    rows = counted(box.rows) if box.rows is not None else ""
+    rows = row_count_text(box.rows) if box.rows is not None else ""
     return tuple(line for line in (box.does, place, rows) if line)
 
 
@@ -42,10 +42,10 @@ def tooltip(picture: Picture, box: Box) -> str:
         for each in picture.pairs
         if box.kind == "output" and each.output in (own, box.name) and each.pairs is not None
     ]
-    return "\n".join((f"{own} ({KINDS[box.kind]})", *lines_of(box), *pairs))
+    return "\n".join((f"{own} ({KINDS[box.kind]})", *box_lines(box), *pairs))
 
 
-def shortened(text: str, most: int = LONGEST) -> str:
+def shorten(text: str, most: int = LONGEST) -> str:
     """The text on one line, of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"

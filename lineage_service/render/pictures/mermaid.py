@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from lineage_service.render.pictures.labels import edge_label, lines_of, shortened
-from lineage_service.runs.workflow_graph import Box, Edge, Flow, Kind, Picture
+from lineage_service.render.pictures.labels import box_lines, edge_label, shorten
+from lineage_service.runs.workflow_graph import Box, Flow, Kind, Picture, PictureEdge
 
 # Mermaid reads these in a label: the end of the text, entities, tags, escapes, Markdown, directives, formulas.
 _SPECIAL = re.compile(r"""["#<>&\\`%$*~|;{}]""")
@@ -46,7 +46,7 @@ def mermaid(picture: Picture) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fenced(text: str) -> str:
+def markdown_block(text: str) -> str:
     """The text as a block of a Markdown file."""
     return f"```mermaid\n{text}```\n"
 
@@ -57,11 +57,11 @@ def _ids(picture: Picture) -> dict[str, str]:
     for box in picture.boxes:
         plain = "n_" + re.sub(r"[^a-z0-9]", "_", box.id if len(picture.lanes) > 1 else box.name)
         taken = set(ids.values())
-        ids[box.id] = next(name for name in _numbered(plain) if name not in taken)
+        ids[box.id] = next(name for name in _candidate_ids(plain) if name not in taken)
     return ids
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _candidate_ids(name: str) -> Iterator[str]:
     yield name
     number = 2
     while True:
@@ -71,11 +71,11 @@ def _numbered(name: str) -> Iterator[str]:
 
 def _box(box: Box, ids: dict[str, str]) -> str:
     opening, closing = _SHAPES[box.kind]
-    lines = (f"<b>{_text(box.name)}</b>", *(_text(shortened(line)) for line in lines_of(box)))
+    lines = (f"<b>{_text(box.name)}</b>", *(_text(shorten(line)) for line in box_lines(box)))
     return f'{ids[box.id]}{opening}"{"<br/>".join(lines)}"{closing}'
 
 
-def _edge(edge: Edge, ids: dict[str, str]) -> str:
+def _edge(edge: PictureEdge, ids: dict[str, str]) -> str:
     label = edge_label(edge)
     said = f'|"{_text(label)}"|' if label else ""
     return f"{ids[edge.start]} {_ARROWS[edge.flow]}{said} {ids[edge.end]}"

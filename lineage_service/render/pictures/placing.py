@@ -13,7 +13,7 @@ STRAIGHT = {
 }  # how much a neighbour counts, by how many of the two are bends: long edges go straight
 
 
-def placed_apart(
+def place_nodes(
     layers: Sequence[Sequence[str]],
     above: Mapping[str, Sequence[str]],
     below: Mapping[str, Sequence[str]],
@@ -41,12 +41,12 @@ def placed_apart(
                 weight = sum(each for _, each in known)
                 wanted.append(sum(middle * each for middle, each in known) / weight if known else middles[node])
                 weights.append(weight or 1.0)
-            for node, middle in zip(layer, _nearest(layer, wanted, weights, widths, apart), strict=True):
+            for node, middle in zip(layer, _nearest_places(layer, wanted, weights, widths, apart), strict=True):
                 middles[node] = middle
     return middles
 
 
-def _nearest(
+def _nearest_places(
     layer: Sequence[str], wanted: Sequence[float], weights: Sequence[float], widths: Mapping[str, float], apart: float
 ) -> list[float]:
     """The places nearest to the wanted ones (weighted least squares) that keep order and distance.

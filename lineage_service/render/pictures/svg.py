@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from lineage_service.render.pictures.box_layout import Frame, Layout, Point, Route, Size, laid_out
-from lineage_service.render.pictures.labels import FLOWS, KINDS, edge_label, lines_of, tooltip
-from lineage_service.render.pictures.text_width import bold_width, mono_width, wrapped
+from lineage_service.render.pictures.box_layout import Frame, Layout, Point, Route, Size, lay_out
+from lineage_service.render.pictures.labels import FLOWS, KINDS, box_lines, edge_label, tooltip
+from lineage_service.render.pictures.text_width import bold_width, mono_width, wrap_text
 from lineage_service.runs.workflow_graph import Box, Flow, Kind, Picture
 
 NAME, TEXT, TITLE = 14.0, 11.5, 19.0  # sizes of the fonts
@@ -51,31 +51,33 @@ INK, PALE, PAPER, LANE = "#111827", "#4b5563", "#ffffff", "#f8fafc"
 
 def svg(picture: Picture, *, heading: bool = True) -> str:
     """The picture with its legend, as one SVG document; its title above it, unless a page has it already."""
-    written = {box.id: _written(box) for box in picture.boxes}
+    written = {box.id: _box_text(box) for box in picture.boxes}
     sizes = {box.id: _size(box, written[box.id]) for box in picture.boxes}
     lane_widths = {lane: bold_width(_lane_title(lane), NAME) + 40 for lane in picture.lanes}
-    layout = laid_out(picture, sizes, lane_widths if len(picture.lanes) > 1 else {})
+    layout = lay_out(picture, sizes, lane_widths if len(picture.lanes) > 1 else {})
     legend, legend_size = _legend(picture)
     title, title_size = _heading(picture) if heading else ([], Size(0, 0))
     width = max(layout.width, legend_size.width, title_size.width) + 2 * MARGIN
     top = MARGIN + title_size.height
     height = top + layout.height + 26 + legend_size.height + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
-        f'viewBox="0 0 {_n(width)} {_n(height)}" role="img" aria-label={_attribute(picture.title)}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_number(width)}" height="{_number(height)}" '
+        f'viewBox="0 0 {_number(width)} {_number(height)}" role="img" aria-label={_attribute(picture.title)}>',
         f"<title>{_text(picture.title)}</title>",
         f"<defs>{''.join(_arrow(flow) for flow in EDGES)}</defs>",
         f'<rect class="paper" width="100%" height="100%" fill="{PAPER}"/>',
         *title,
     ]
     left = MARGIN + (width - 2 * MARGIN - layout.width) / 2
-    parts.append(f'<g transform="translate({_n(left)} {_n(top)})">')
+    parts.append(f'<g transform="translate({_number(left)} {_number(top)})">')
     parts += _lanes(picture, layout)
     parts += [_route(route) for route in layout.routes]
     parts += [_box(picture, box, layout.frames[box.id], written[box.id]) for box in picture.boxes]
     parts += _labels(layout)
     parts.append("</g>")
-    parts.append(f'<g class="legend" transform="translate({_n(MARGIN)} {_n(height - MARGIN - legend_size.height)})">')
+    parts.append(
+        f'<g class="legend" transform="translate({_number(MARGIN)} {_number(height - MARGIN - legend_size.height)})">'
+    )
     return "\n".join([*parts, *legend, "</g>", "</svg>", ""])
 
 
@@ -87,10 +89,10 @@ def _heading(picture: Picture) -> tuple[list[str], Size]:
     return parts, Size(width, TITLE + 22 + (LINE + 4 if picture.subtitle else 0))
 
 
-def _written(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _box_text(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A box's name and what is said below it, in lines that fit."""
-    said = [line for text in lines_of(box) for line in wrapped(text, CELLS, LINES)]
-    return wrapped(box.name, CELLS - 8, 2), tuple(said)
+    said = [line for text in box_lines(box) for line in wrap_text(text, CELLS, LINES)]
+    return wrap_text(box.name, CELLS - 8, 2), tuple(said)
 
 
 def _size(box: Box, written: tuple[Sequence[str], Sequence[str]]) -> Size:
@@ -110,7 +112,7 @@ def _lanes(picture: Picture, layout: Layout) -> Iterator[str]:
         return
     for lane, frame in layout.lanes.items():
         yield (
-            f'<rect class="lane" x="{_n(frame.x)}" y="0" width="{_n(frame.width)}" height="{_n(frame.height)}" '
+            f'<rect class="lane" x="{_number(frame.x)}" y="0" width="{_number(frame.width)}" height="{_number(frame.height)}" '
             f'rx="10" fill="{LANE}" stroke="#cbd5e1"/>'
         )
         yield _line(frame.middle, 24, _lane_title(lane), "pale", SANS, NAME, PALE, bold=True, middle=True)
@@ -137,24 +139,24 @@ def _shape(kind: Kind, frame: Frame) -> str:
     style = f'class="shape" fill="{look.fill}" stroke="{look.line}" stroke-width="{look.width}"'
     x, y, right, bottom = frame.x, frame.y, frame.x + frame.width, frame.y + frame.height
     if kind == "source":
-        radius = f"{_n(frame.width / 2)} {_n(LID)}"
+        radius = f"{_number(frame.width / 2)} {_number(LID)}"
         return (
-            f'<path {style} d="M{_n(x)} {_n(y + LID)}A{radius} 0 0 1 {_n(right)} {_n(y + LID)}V{_n(bottom - LID)}'
-            f'A{radius} 0 0 1 {_n(x)} {_n(bottom - LID)}Z"/>'
+            f'<path {style} d="M{_number(x)} {_number(y + LID)}A{radius} 0 0 1 {_number(right)} {_number(y + LID)}V{_number(bottom - LID)}'
+            f'A{radius} 0 0 1 {_number(x)} {_number(bottom - LID)}Z"/>'
             f'<path class="shape" fill="none" stroke="{look.line}" stroke-width="{look.width}" '
-            f'd="M{_n(x)} {_n(y + LID)}A{radius} 0 0 0 {_n(right)} {_n(y + LID)}"/>'
+            f'd="M{_number(x)} {_number(y + LID)}A{radius} 0 0 0 {_number(right)} {_number(y + LID)}"/>'
         )
     if kind == "output":
         return (
-            f'<path {style} d="M{_n(x)} {_n(y)}H{_n(right - CORNER)}L{_n(right)} {_n(y + CORNER)}V{_n(bottom)}'
-            f'H{_n(x)}Z"/><path class="shape" fill="none" stroke="{look.line}" stroke-width="1.3" '
-            f'd="M{_n(right - CORNER)} {_n(y)}V{_n(y + CORNER)}H{_n(right)}"/>'
+            f'<path {style} d="M{_number(x)} {_number(y)}H{_number(right - CORNER)}L{_number(right)} {_number(y + CORNER)}V{_number(bottom)}'
+            f'H{_number(x)}Z"/><path class="shape" fill="none" stroke="{look.line}" stroke-width="1.3" '
+            f'd="M{_number(right - CORNER)} {_number(y)}V{_number(y + CORNER)}H{_number(right)}"/>'
         )
-    rectangle = f'<rect {style} x="{_n(x)}" y="{_n(y)}" width="{_n(frame.width)}" height="{_n(frame.height)}" rx="9"/>'
+    rectangle = f'<rect {style} x="{_number(x)}" y="{_number(y)}" width="{_number(frame.width)}" height="{_number(frame.height)}" rx="9"/>'
     if kind == "kept":
         rectangle += (
-            f'<rect class="shape" fill="none" stroke="{look.line}" stroke-width="1" x="{_n(x + 3.5)}" '
-            f'y="{_n(y + 3.5)}" width="{_n(frame.width - 7)}" height="{_n(frame.height - 7)}" rx="6"/>'
+            f'<rect class="shape" fill="none" stroke="{look.line}" stroke-width="1" x="{_number(x + 3.5)}" '
+            f'y="{_number(y + 3.5)}" width="{_number(frame.width - 7)}" height="{_number(frame.height - 7)}" rx="6"/>'
         )
     return rectangle
 
@@ -169,11 +171,11 @@ def _arrow(flow: Flow) -> str:
 
 
 def _route(route: Route) -> str:
-    path = [f"M{_p(route.stretches[0][0])}"]
+    path = [f"M{_coordinates(route.stretches[0][0])}"]
     for number, (start, end) in enumerate(route.stretches):
         if number:
             path.append(_curve(route.stretches[number - 1][1], start))
-        path.append(f"L{_p(end)}" if end != start else "")
+        path.append(f"L{_coordinates(end)}" if end != start else "")
     return _edge_path("".join(path), route.edge.flow)
 
 
@@ -188,7 +190,7 @@ def _edge_path(path: str, flow: Flow) -> str:
 
 def _curve(start: Point, end: Point) -> str:
     middle = (start[1] + end[1]) / 2
-    return f"C{_p((start[0], middle))} {_p((end[0], middle))} {_p(end)}"
+    return f"C{_coordinates((start[0], middle))} {_coordinates((end[0], middle))} {_coordinates(end)}"
 
 
 def _labels(layout: Layout) -> Iterator[str]:
@@ -199,22 +201,22 @@ def _labels(layout: Layout) -> Iterator[str]:
         if not label:
             continue
         width = mono_width(label, TEXT) + 6
-        frames = [_around(point, width) for point in _places(route)]
+        frames = [_label_frame(point, width) for point in _label_points(route)]
         frame = next((each for each in frames if not any(each.overlaps(other) for other in taken)), frames[0])
         taken.append(frame)
         colour = EDGES[route.edge.flow][0] if route.edge.flow != "rows" else INK
         yield (
-            f'<rect class="plate" x="{_n(frame.x)}" y="{_n(frame.y)}" width="{_n(frame.width)}" '
-            f'height="{_n(frame.height)}" rx="3" fill="{PAPER}" fill-opacity="0.9"/>'
+            f'<rect class="plate" x="{_number(frame.x)}" y="{_number(frame.y)}" width="{_number(frame.width)}" '
+            f'height="{_number(frame.height)}" rx="3" fill="{PAPER}" fill-opacity="0.9"/>'
         )
         yield _line(frame.middle, frame.y + 12, label, f"label {route.edge.flow}", MONO, TEXT, colour, middle=True)
 
 
-def _around(point: Point, width: float) -> Frame:
+def _label_frame(point: Point, width: float) -> Frame:
     return Frame(point[0] - width / 2, point[1] - 8, width, 16)
 
 
-def _places(route: Route) -> Iterator[Point]:
+def _label_points(route: Route) -> Iterator[Point]:
     """Points of an edge, the best for a label first: in the gap before its end, then in the others."""
     for start, end in reversed(route.gaps):
         for part in (0.5, 0.65, 0.35, 0.75, 0.25):
@@ -242,7 +244,7 @@ def _legend(picture: Picture) -> tuple[list[str], Size]:
         x += 38 + bold_width(KINDS[kind], TEXT) + 18
     widest, x = x, 0.0
     for flow in flows:
-        parts.append(_edge_path(f"M{_n(x)} 46H{_n(x + 32)}", flow))
+        parts.append(_edge_path(f"M{_number(x)} 46H{_number(x + 32)}", flow))
         said = FLOWS[flow] if flow != "rows" or known else "rows flow"
         parts.append(_line(x + 40, 50, said, "pale", SANS, TEXT, PALE))
         x += 40 + bold_width(said, TEXT) + 18
@@ -256,7 +258,7 @@ def _line(
     weight = ' font-weight="600"' if bold else ""
     anchor = ' text-anchor="middle"' if middle else ""
     return (
-        f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" font-family="{font}" font-size="{_n(size)}" fill="{fill}"'
+        f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}" font-family="{font}" font-size="{_number(size)}" fill="{fill}"'
         f'{weight}{anchor} xml:space="preserve">{_text(text)}</text>'
     )
 
@@ -269,9 +271,9 @@ def _attribute(text: str) -> str:
     return quoteattr(_NOT_XML.sub("\ufffd", text))
 
 
-def _n(number: float) -> str:
+def _number(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _p(point: Point) -> str:
-    return f"{_n(point[0])} {_n(point[1])}"
+def _coordinates(point: Point) -> str:
+    return f"{_number(point[0])} {_number(point[1])}"

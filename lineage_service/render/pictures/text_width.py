@@ -35,7 +35,7 @@ def _em(character: str) -> float:
     return _WIDE if character in _WIDE_LETTERS else _PLAIN
 
 
-def wrapped(text: str, width: int, most: int) -> tuple[str, ...]:
+def wrap_text(text: str, width: int, most: int) -> tuple[str, ...]:
     """The text in at most `most` lines of at most `width` cells, broken at spaces where there are some."""
     lines: list[str] = []
     rest = " ".join(text.split())

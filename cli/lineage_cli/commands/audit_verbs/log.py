@@ -77,15 +77,15 @@ def command(
             elif retain_days is not None:
                 _retain(opened, retain_days, actor, output)
         return
-    from lineage_cli.asking import answered
-    from lineage_cli.listings import LOG, fitted
+    from lineage_cli.asking import ask_home
+    from lineage_cli.listings import LOG, fit_listing
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.audit.log(request=request, verb=verb, limit=output.limit(limit))
 
-    with answered(home, catalog, question) as answer:
-        write_answer(fitted(answer, LOG, output), output)
+    with ask_home(home, catalog, question) as answer:
+        write_answer(fit_listing(answer, LOG, output), output)
 
 
 def _refuse_mixtures(
@@ -107,16 +107,16 @@ def _refuse_mixtures(
 
 
 def _verify(opened: Home, anchors: Path | None, output: Output) -> None:
-    from lineage_cli.progress import waiting
+    from lineage_cli.progress import waiting_line
 
-    with waiting("verifying the log"):
+    with waiting_line("verifying the log"):
         verdict = opened.audit.verify_log(anchors)
-    _print(output, verdict.to_json(), _told(verdict))
+    _print(output, verdict.to_json(), _verdict_text(verdict))
     if not verdict.ok:
         click.get_current_context().exit(ANSWER_IS_NO)
 
 
-def _told(verdict: LogVerdict) -> str:
+def _verdict_text(verdict: LogVerdict) -> str:
     lines = ["the log is empty"]
     if verdict.first is not None and verdict.last is not None:
         lines = [f"entries:       {_range((verdict.first, verdict.last))}", f"head:          {verdict.head}"]

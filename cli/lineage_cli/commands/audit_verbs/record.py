@@ -52,12 +52,12 @@ def command(
         if each["not_said"]:
             tell(f"note: workflow '{each['workflow']}' does not say: {', '.join(each['not_said'])}")
     with open_sink(out) as sink:
-        sink.write_text(_written(record, format_))
+        sink.write_text(_render_record(record, format_))
     if out is not None:
         tell(f"wrote {out}")
 
 
-def _written(record: dict[str, Any], format_: str) -> str:
+def _render_record(record: dict[str, Any], format_: str) -> str:
     if format_ == "json":
         return json.dumps(record, ensure_ascii=False, indent=2) + "\n"
     from lineage_cli.record_page import record_markdown, record_page

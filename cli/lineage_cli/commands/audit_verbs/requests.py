@@ -29,12 +29,12 @@ def command(all_: bool, limit: int | None, output: Output, home: str | None, cat
     Example:
       smoke-lineage audit requests --all --format csv
     """
-    from lineage_cli.asking import answered
-    from lineage_cli.listings import CASES, fitted
+    from lineage_cli.asking import ask_home
+    from lineage_cli.listings import CASES, fit_listing
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.audit.requests(all=all_, limit=output.limit(limit))
 
-    with answered(home, catalog, question) as answer:
-        write_answer(fitted(answer, CASES, output), output)
+    with ask_home(home, catalog, question) as answer:
+        write_answer(fit_listing(answer, CASES, output), output)
