@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.spark.scan import ROW_INDEX
+from lineage_service.spark.file_scan import ROW_INDEX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from benchmarks.tpch import QUERIES, STEPS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_service.runs.report import RunReport
+    from lineage_service.runs.run_report import RunReport
 
 OUTPUT = "summary"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @contextmanager
 def running_spark() -> Iterator[SparkSession]:
     """Spark as `Home.run` starts it (local[*], at most 8 GiB), stopped at the end."""
-    from lineage_service.spark.session import spark_session
+    from lineage_service.spark.spark_session import spark_session
 
     # Spark's Python workers import benchmarks.stores, wherever this process was started.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

@@ -15,7 +15,7 @@ from lineage_service import Home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_service.runs.report import RunReport
+    from lineage_service.runs.run_report import RunReport
 
 BASELINE = "Baseline"
 CAPTURES = ("off", "inject", "defer", "stage", "lazy", "auto")

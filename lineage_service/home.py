@@ -18,39 +18,39 @@ from lineage_service.arguments import checked_arguments
 from lineage_service.errors import LineageError, NotFound, Problem, QuestionError, StoreError, did_you_mean, join_names
 from lineage_service.progress import Stages, Tell, silent
 from lineage_service.query.answer import Answer, records
-from lineage_service.query.ask import Questions
-from lineage_service.query.engine import QueryEngine
-from lineage_service.query.graph import Direction, Place, Way
+from lineage_service.query.catalog_snapshot import LineageFinished, question
+from lineage_service.query.lineage_graph import Direction, Place, Way
 from lineage_service.query.masks import Masks
-from lineage_service.query.names import find_dataset, find_run
-from lineage_service.query.rows import AnswerShape, Top
+from lineage_service.query.query_engine import QueryEngine
+from lineage_service.query.questions import Questions
+from lineage_service.query.row_retrieval import AnswerShape, Top
 from lineage_service.query.selection import Selection
-from lineage_service.query.snapshots import LineageFinished, question
 from lineage_service.query.walk_sql import Start
 from lineage_service.settings import IndexOptions, catalog_url, check_index_engine, command, home_path
-from lineage_service.store.catalog import catalog_errors, has_catalog, open_catalog
+from lineage_service.store.dataset_names import find_dataset, find_run
+from lineage_service.store.file_records import forget_removed, with_noted_files
+from lineage_service.store.home_catalog import catalog_errors, has_catalog, open_catalog
 from lineage_service.store.layout import HomeLayout, commit_lock, is_at_work, sweep_lock, translate_disk_errors
 from lineage_service.store.location import check_location
-from lineage_service.store.noting import forget_removed, with_noted_files
 from lineage_service.store.permissions import is_private, make_private
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
     from lineage_service.audit.facade import Audit
     from lineage_service.capture.estimate import Sizes
-    from lineage_service.query.diff.result import Diff
+    from lineage_service.query.diff.diff_result import Diff
     from lineage_service.query.trace.trace_result import Trace
-    from lineage_service.refresh.ask import StatedChanges
-    from lineage_service.refresh.report import RefreshReport
-    from lineage_service.runs.explain import Explanation
-    from lineage_service.runs.report import RunReport
+    from lineage_service.refresh.refresh_report import RefreshReport
+    from lineage_service.refresh.refresh_request import StatedChanges
+    from lineage_service.runs.explanation import Explanation
+    from lineage_service.runs.run_report import RunReport
     from lineage_service.runs.run_sizes import LastRun
     from lineage_service.runs.workflow_graph import Picture
     from lineage_service.spec.loader import LoadedWorkflow
-    from lineage_service.sql.execution import Limits
+    from lineage_service.sql.answer_limits import Limits
     from lineage_service.sql.question_in_sql import SqlQuestions
-    from lineage_service.store.unpublished import FinishedPublications
-    from lineage_service.why_not.result import WhyNot
+    from lineage_service.store.pending_publications import FinishedPublications
+    from lineage_service.why_not.why_not_result import WhyNot
 
 Rids = int | Iterable[int] | None
 Keys = Mapping[str, object] | Iterable[tuple[str, object]] | None
@@ -118,8 +118,8 @@ class Home:
         The outputs are committed first, their lineage follows: where that fails, they stay, and `index` tries again.
         A run whose rows fail an `error` check raises RunError and is kept under its id only, until `gc`.
         """
-        from lineage_service.runs.execute import CatalogAccess, RunOptions
-        from lineage_service.runs.run import run_workflow
+        from lineage_service.runs.workflow_execution import CatalogAccess, RunOptions
+        from lineage_service.runs.workflow_run import run_workflow
 
         check_index_engine(index_engine)
         if not Path(file).exists():  # a mistake in its name must not leave a home behind
@@ -158,14 +158,14 @@ class Home:
         return reports
 
     def _publish(self, run_id: str) -> list[Problem]:
-        from lineage_service.store.unpublished import publish
+        from lineage_service.store.pending_publications import publish
 
         return publish(self.layout, self._catalog, run_id)
 
     def _finish_publications(self, *, by_name: bool = False) -> FinishedPublications:
         """Puts in place, or removes, copies that killed runs have left waiting; `by_name`: also those that no run's
         note tells of."""
-        from lineage_service.store.unpublished import finish_publications, remove_orphaned_copies
+        from lineage_service.store.pending_publications import finish_publications, remove_orphaned_copies
 
         done = finish_publications(self.layout, self._catalog)
         if by_name:
@@ -390,7 +390,7 @@ class Home:
         Without `after`: the run named against the latest; without any run: the previous one against the latest.
         Floating-point numbers within a relative `tolerance` are equal; 0 compares exactly.
         """
-        from lineage_service.query.diff.compare import DiffOptions, diff
+        from lineage_service.query.diff.comparison import DiffOptions, diff
 
         keys = {source: _as_tuple(columns) or () for source, columns in (source_key or {}).items()}
         with self._masking("diff") as masks:
@@ -441,7 +441,7 @@ class Home:
         become a dataset of that name, with lineage of their own, and are given as rows of that. Masked columns can be
         shown as masks and nothing else: whatever else reads them, or saves them, needs `reveal`.
         """
-        from lineage_service.sql.execution import Limits
+        from lineage_service.sql.answer_limits import Limits
 
         limits = Limits.of(timeout, max_rows)
         if save is None:
@@ -484,7 +484,7 @@ class Home:
         """Brings outputs up to date with rows of a source that were removed (a predicate, or rids), corrected or added
         (files, Arrow tables or rows as dicts), and commits that as a new run. Corrected rows are told by `_rid`, or by
         the columns of `key`. Of several sources, each of these is a mapping by their names."""
-        from lineage_service.refresh.ask import stated_changes
+        from lineage_service.refresh.refresh_request import stated_changes
 
         asked = stated_changes(datasets, removed, changed, added, _as_tuple(key) or (), reveal=reveal)
         self._finish_publications()  # before the snapshot, which does not know what was committed since
@@ -495,7 +495,7 @@ class Home:
     def _refresh_outputs(
         self, asked: Mapping[str, StatedChanges], options: IndexOptions, stages: Stages
     ) -> RefreshReport:
-        from lineage_service.refresh.ask import refresh
+        from lineage_service.refresh.refresh_request import refresh
 
         with self._masking("refresh"):
             return refresh(
@@ -581,7 +581,7 @@ class Home:
         """The columns of these datasets (else of a run, or of each workflow's latest): type, whether a column shows
         personal data, what it is computed from, and what only influences it. `through` follows other workflows'
         outputs down to columns of files."""
-        from lineage_service.query.columns import ColumnListing
+        from lineage_service.query.column_listing import ColumnListing
 
         return ColumnListing(self._catalog, through).answer(self._find_datasets(dataset, run), limit)
 
@@ -621,10 +621,10 @@ class Home:
         """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
         from lineage_service.plan.build import build_plan
         from lineage_service.plan.schema import Column, Schema
-        from lineage_service.runs.content import load_run
-        from lineage_service.runs.explain import explain_plan
+        from lineage_service.runs.explanation import explain_plan
         from lineage_service.runs.run_sizes import read_run_sizes
         from lineage_service.runs.unfinished_lineage import versions_of
+        from lineage_service.runs.workflow_content import load_run
 
         found = self._catalog.latest_run(run) or find_run(self._catalog, run, str(self.layout.path))
         if found.capture == "query":
@@ -668,7 +668,7 @@ class Home:
         return (self.layout.runs.is_dir() and any(self.layout.runs.iterdir())) or self._has_catalog()
 
     def _sweep_files(self, *, dry_run: bool) -> dict[str, int]:
-        from lineage_service.store.sweeping import sweep
+        from lineage_service.store.garbage_collection import sweep
 
         if not self._has_runs():
             return {"removed": 0, "bytes": 0}
@@ -762,7 +762,7 @@ class Home:
         return commit
 
     def _log_reveal(self, verb: str, datasets: Sequence[str]) -> None:
-        from lineage_service.audit.log import log_reveal
+        from lineage_service.audit.log.log_transactions import log_reveal
 
         self._current_questions.masks.note_logged(log_reveal(self.audit, verb, datasets))
 
@@ -777,7 +777,7 @@ class Home:
         return self._questions
 
     def _workflow_of(self, run_id: str) -> LoadedWorkflow:
-        from lineage_service.runs.content import load_run
+        from lineage_service.runs.workflow_content import load_run
 
         return load_run(self.layout, self._catalog.content(run_id), run_id)
 
@@ -785,7 +785,7 @@ class Home:
     def _consumer(self) -> SqlQuestions:
         from lineage_service.sql.preparations import Preparations
         from lineage_service.sql.question_in_sql import SqlQuestions
-        from lineage_service.sql.rewrite import QueryContext
+        from lineage_service.sql.question_rewriting import QueryContext
 
         if self._consuming is None or self._consuming.asking.ask is not self._current_questions:
             self._consuming = SqlQuestions(QueryContext(self._current_questions, Preparations(self._current_questions)))
@@ -841,14 +841,14 @@ class Home:
     def _capture_lazy_ways(
         self, ways: Sequence[Way], start: Start, begin: Place, direction: Direction
     ) -> Sequence[Way]:
-        from lineage_service.runs.on_demand import capture_lazy_ways
+        from lineage_service.query.lazy_lineage import capture_lazy_ways
 
         return capture_lazy_ways(
             self.layout, self._current_questions, ways, start, begin, direction, Stages(self.progress)
         )
 
     def _capture_lazy_members(self, place: Place, ids: Sequence[int]) -> str:
-        from lineage_service.runs.on_demand import capture_lazy_members
+        from lineage_service.query.lazy_lineage import capture_lazy_members
 
         return capture_lazy_members(self.layout, self._current_questions, place, ids, Stages(self.progress))
 
@@ -880,8 +880,8 @@ class Home:
     def _commit(self, commit: Commit, erasures: int) -> None:
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
-        from lineage_service.store.publish import withdraw
-        from lineage_service.store.sweeping import LostFiles, catalog_mark, refuse_lost_files
+        from lineage_service.store.garbage_collection import LostFiles, catalog_mark, refuse_lost_files
+        from lineage_service.store.publications import withdraw
 
         self._release()
         folder = self.layout.run_folder(commit.run.id)

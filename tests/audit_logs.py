@@ -8,7 +8,7 @@ from lineage_catalog.engine import connect
 from sqlalchemy import text
 
 from lineage_service import Home
-from lineage_service.audit.log import LogEntry, write_entry
+from lineage_service.audit.log.log_transactions import LogEntry, write_entry
 from tests.empty_catalog import put_empty_catalog
 
 PERSON = "0f" * 16

@@ -21,7 +21,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, LineageInterrupted, StoreError
-from lineage_service.runs.index_lineage import LineageBuild
+from lineage_service.runs.lineage_indexing import LineageBuild
 from lineage_service.store import checksums
 from lineage_service.store.shared_rows import record_files
 

@@ -18,7 +18,8 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from lineage_service import Home
-from lineage_service.audit import applying, erasing, saved_again, superseding, verifying  # noqa: F401  (imported once, for all forks)
+from lineage_service.audit.erasure import plan_application as applying
+from lineage_service.audit.erasure import plan_lifecycle as erasing
 
 WRITES = os.O_WRONLY | os.O_RDWR
 FILES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "os.link", "os.truncate", "fcntl.flock")

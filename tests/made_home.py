@@ -9,8 +9,8 @@ from lineage_catalog.engine import connect, migrate
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 from lineage_catalog.writer import commit_run
 
+from lineage_service.store.file_records import with_noted_files
 from lineage_service.store.layout import HomeLayout
-from lineage_service.store.noting import with_noted_files
 from lineage_service.store.permissions import make_private
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state
 

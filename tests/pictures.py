@@ -9,7 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from lineage_service.spec.described import describe_step, inputs_of
+from lineage_service.spec.step_description import describe_step, inputs_of
 
 CASES = Path(__file__).parent / "cases"
 CHARACTER, LINE, GAP, MARGIN = 7.3, 22, 130, 16

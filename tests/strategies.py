@@ -17,9 +17,9 @@ from lineage_catalog.engine import connect
 from sqlalchemy import delete, insert
 
 from lineage_service import Home
-from lineage_service.index import finish
-from lineage_service.index.finish import Hop, IndexBuilder
-from lineage_service.runs import report as record
+from lineage_service.index import index_builder as finish
+from lineage_service.index.index_builder import Hop, IndexBuilder
+from lineage_service.runs import run_report as record
 from tests.sealing import seal_anew
 
 # Every strategy that exists. Each part of the suite runs under some of them, all of them under each other part;
@@ -43,8 +43,8 @@ def captures(number: int, quick: int = 2) -> tuple[str, ...]:
 def where_sound() -> Iterator[None]:
     """While in force, a forced strategy that is refused for a step gives way to `stage` there, instead of an error."""
     with (
-        patch("lineage_service.runs.validate.capture_problems", lambda *_: []),
-        patch("lineage_service.runs.execute.refuse_forced", lambda _: None),
+        patch("lineage_service.runs.validation.capture_problems", lambda *_: []),
+        patch("lineage_service.runs.workflow_execution.refuse_forced", lambda _: None),
     ):
         yield
 

@@ -11,8 +11,8 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service import Home
-from lineage_service.audit.documents import write_document
-from lineage_service.audit.processing import end_of_term
+from lineage_service.audit.log.sealed_documents import write_document
+from lineage_service.audit.privacy_declarations import end_of_term
 from lineage_service.bounded.limits import MOST_SECONDS, SECONDS, time_limit
 from lineage_service.errors import QuestionError
 from tests.made_home import made_home

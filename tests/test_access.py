@@ -14,11 +14,11 @@ from lineage_cli.main import cli
 from sqlalchemy import insert, text
 
 from lineage_service import Home
+from lineage_service.audit.person_search import rows_of_subjects
 from lineage_service.errors import LineageError, NotFound, QuestionError
+from lineage_service.store.home_key import home_key
 from lineage_service.store.versions import Version
-from lineage_service.subjects.finding import rows_of_subjects
-from lineage_service.subjects.given import Subject, subjects_in_file
-from lineage_service.subjects.key import home_key
+from lineage_service.subjects.subject_arguments import Subject, subjects_in_file
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
 
@@ -268,7 +268,7 @@ def test_no_answer_without_its_entry_and_no_value_in_it(tmp_path, monkeypatch):
     (entry,) = log_of(made)
     assert entry[1:] == ("access", "done") and "person=1" not in entry[0]
     monkeypatch.setattr("lineage_catalog.audit.append_entry", None)
-    monkeypatch.setattr("lineage_service.audit.log.append_entry", refuse)
+    monkeypatch.setattr("lineage_service.audit.log.log_transactions.append_entry", refuse)
     with pytest.raises(LineageError):
         told(made, "person=1")
 
@@ -304,8 +304,8 @@ def log_of(made):
 def noted(made, run, name, column):
     """As a run leaves it: whose the rows of a source are."""
     from lineage_service.store.layout import HomeLayout
-    from lineage_service.subjects.index import DeclaredSubject
-    from lineage_service.subjects.noted import index_sources
+    from lineage_service.subjects.source_indexing import index_sources
+    from lineage_service.subjects.subject_index import DeclaredSubject
 
     folder = HomeLayout(made.folder).run_folder(run)
     version: Version = made.versions[run, name]

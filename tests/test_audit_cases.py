@@ -12,8 +12,7 @@ from lineage_cli.main import main
 
 from lineage_service import Home
 from lineage_service.audit import actor as actors
-from lineage_service.audit.case_listing import list_cases
-from lineage_service.audit.cases import (
+from lineage_service.audit.cases.case_lifecycle import (
     KINDS,
     CaseOptions,
     close_case,
@@ -23,8 +22,9 @@ from lineage_service.audit.cases import (
     record_case_plan,
     require_approval,
 )
-from lineage_service.audit.log import LogEntry, log_transaction
-from lineage_service.audit.log_retention import remove_expired_log_entries
+from lineage_service.audit.cases.case_listing import list_cases
+from lineage_service.audit.log.log_retention import remove_expired_log_entries
+from lineage_service.audit.log.log_transactions import LogEntry, log_transaction
 from lineage_service.errors import LineageError, NotFound, RunError
 from tests.audit_logs import by_hand, in_days, problems
 

@@ -14,9 +14,9 @@ import pytest
 from lineage_cli.main import main
 
 from lineage_service.audit.actor import Actor, current_actor
-from lineage_service.audit.anchors import anchor_file
-from lineage_service.audit.log import LogEntry, log_reveal, write_entry
-from lineage_service.audit.log_retention import remove_expired_log_entries
+from lineage_service.audit.log.anchors import anchor_file
+from lineage_service.audit.log.log_retention import remove_expired_log_entries
+from lineage_service.audit.log.log_transactions import LogEntry, log_reveal, write_entry
 from lineage_service.errors import LineageError, NotFound, StoreError
 from tests.audit_logs import (
     anchor_lines,
@@ -118,7 +118,7 @@ def test_a_tail_cut_with_its_anchors_is_found_by_anchors_kept_elsewhere_alone(ho
 
 def test_a_crash_between_commit_and_anchor_leaves_an_unanchored_tail(home):
     code = (
-        "import os, sys; import lineage_service.audit.log as log; from lineage_service import Home;"
+        "import os, sys; import lineage_service.audit.log.log_transactions as log; from lineage_service import Home;"
         "log.anchor = lambda *_: os._exit(9);"
         "log.append(Home.open(sys.argv[1]).audit, log.Entry('access'))"
     )
@@ -152,7 +152,7 @@ def test_anchors_of_several_homes_may_share_a_file(tmp_path, monkeypatch):
 @pytest.fixture
 def web_server(monkeypatch):
     """An HTTP server that answers what it is told, and keeps what it got."""
-    monkeypatch.setattr("lineage_service.audit.anchors.TIMEOUT", 120.0)
+    monkeypatch.setattr("lineage_service.audit.log.anchors.TIMEOUT", 120.0)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -203,7 +203,7 @@ def test_a_url_that_nobody_answers_is_told(home, url, monkeypatch):
 
 
 def test_a_url_that_is_slow_is_given_up(home, monkeypatch):
-    monkeypatch.setattr("lineage_service.audit.anchors.TIMEOUT", 0.2)
+    monkeypatch.setattr("lineage_service.audit.log.anchors.TIMEOUT", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -19,7 +19,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, NotFound, QuestionError, RunError, SourceError, StoreError
-from lineage_service.store.engine import open_duckdb
+from lineage_service.store.duckdb_engine import open_duckdb
 from lineage_service.store.layout import HomeLayout, working_folder
 from tests.waiting import wait_until
 

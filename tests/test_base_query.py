@@ -14,8 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service import Home
 from lineage_service.errors import LineageError
-from lineage_service.spark import scan, staging
-from lineage_service.spark.strategies import UNHASHABLE
+from lineage_service.spark import file_scan as scan
+from lineage_service.spark import staging
+from lineage_service.spark.group_capture import UNHASHABLE
 from tests.strategies import where_sound
 from tests.test_capture import choice, flow, pairs
 

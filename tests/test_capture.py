@@ -22,10 +22,10 @@ from lineage_service.errors import (
     SourceError,
     WorkflowError,
 )
-from lineage_service.index.columns import fits_in_memory, write_inverted_column
-from lineage_service.index.engine import DuckIndexEngine
+from lineage_service.index.column_inversion import fits_in_memory, write_inverted_column
+from lineage_service.index.index_engine import DuckIndexEngine
 from lineage_service.runs import unfinished_lineage as reindex
-from lineage_service.runs.index_lineage import LineageBuild
+from lineage_service.runs.lineage_indexing import LineageBuild
 from lineage_service.runs.workflow_file import explain_workflow
 from tests.strategies import ASKED_FOR
 
@@ -208,7 +208,7 @@ def test_a_source_that_changes_in_between_is_refused_and_outputs_stay(spark, tmp
 
 
 def test_a_capture_that_fails_on_the_way_costs_no_outputs(spark, tmp_path, monkeypatch):
-    from lineage_service.spark.strategies import _InjectedGroups
+    from lineage_service.spark.group_capture import _InjectedGroups
 
     def fail(self, measures):
         raise CaptureSuspect("Spark ran out of memory")
@@ -325,7 +325,7 @@ def test_what_is_unsound_is_refused_with_step_and_reason(tmp_path, why):
 def test_a_list_that_no_row_can_hold_is_refused_before_the_run(tmp_path):
     from lineage_service.capture.estimate import Sizes
     from lineage_service.capture.instrument import capture_problems, instrument
-    from lineage_service.runs.validate import checked_workflow
+    from lineage_service.runs.validation import checked_workflow
 
     path = flow(tmp_path, [{**GROUPED, "by": []}])
     _, plan, _ = checked_workflow(path, None, pytest.fail)
@@ -416,7 +416,7 @@ def test_what_does_not_fit_into_memory_is_turned_round_by_the_engine(spark, tmp_
     assert fits_in_memory(30)
     found = []
     for inside in (True, False):
-        monkeypatch.setattr("lineage_service.index.finish.fits", lambda _, inside=inside: inside)
+        monkeypatch.setattr("lineage_service.index.index_builder.fits", lambda _, inside=inside: inside)
         with Home.open(tmp_path / f"home-{inside}") as home:
             home.run(flow(tmp_path, [{"name": "t", "op": "sort", "input": "a", "by": ["v DESC"]}]))
             assert forms(home) == {("source:a", "column")}

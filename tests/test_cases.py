@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from tests.generate import Plan
 from tests.harness import absence_of, merged_flow, traced_rows
 from tests.judging import same_as_expected
@@ -60,7 +60,7 @@ PARTS += [pytest.param(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
 @pytest.mark.parametrize(("folder", "capture"), PARTS)
 def test_cases(folder: str, capture: str, spark, request, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(
-        "lineage_service.doctor.examine._java", lambda: []
+        "lineage_service.doctor.examination._java", lambda: []
     )  # which Java there is, takes longer than the rest
     # Nested keys and sets are where code generation differs from interpretation; the others run fast.
     if folder in AS_SHIPPED:

@@ -17,7 +17,7 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service import Home
 from lineage_service.errors import SourceError
-from lineage_service.query.graph import Place, walk
+from lineage_service.query.lineage_graph import Place, walk
 from lineage_service.query.walk_sql import Start
 from tests.test_catalogs import asked
 

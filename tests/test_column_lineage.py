@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from lineage_service.plan.build import Plan, build_plan
-from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.column_lineage import column_lineage, column_origins
-from lineage_service.plan.deciding import deciding_column, is_extremum
 from lineage_service.plan.expressions import Expression
+from lineage_service.plan.extremum_columns import deciding_column, is_extremum
 from lineage_service.plan.schema import Column, Schema
+from lineage_service.plan.value_disclosure import disclosed_columns
 from lineage_service.spec.loader import load_recorded_workflow, load_workflow
-from lineage_service.store.known import known_schema
+from lineage_service.store.schema_without_spark import known_schema
 from tests.generate import Generator, random_plan
 from tests.reference import Unsupported, canonical, evaluate
 

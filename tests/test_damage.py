@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from lineage_service.doctor import examine as doctor
+from lineage_service.doctor import examination as doctor
 from lineage_service.errors import DamagedFile, LineageError
 from tests import damaged_home
 from tests.damaged_home import answers, damage, files_by_kind, is_named, kind_of
@@ -148,7 +148,7 @@ def test_verify_does_not_hold_over_damaged_files(home):
 
 def is_needed(home, path):
     with damaged_home.Home.open(home) as opened:
-        from lineage_service.audit.integrity import needed_paths
+        from lineage_service.audit.home_integrity import needed_paths
 
         reader = opened.audit.reader
         return any(str(path).endswith(each) for run in reader.runs() for each in needed_paths(reader, run.id))

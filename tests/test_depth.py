@@ -8,7 +8,7 @@ from lineage_cli.main import cli
 
 from lineage_service.errors import LineageError
 from lineage_service.spec.loader import load_workflow
-from lineage_service.spec.names import MOST_DEPTH
+from lineage_service.spec.name_checks import MOST_DEPTH
 from lineage_service.store import listing as listings
 from lineage_service.store.listing import is_vast, listing
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lineage_service.errors import NotFound, QuestionError
-from lineage_service.query.diff.keys import grouped_by
+from lineage_service.query.diff.row_keys import grouped_by
 from tests.made_runs import Made, MadeHome
 
 NAN = float("nan")

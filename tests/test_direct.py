@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.capture.direct import _Column, comparable_type, translate_predicate
+from lineage_service.capture.direct_indexing import _Column, comparable_type, translate_predicate
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.plan.expressions import Expression
-from lineage_service.runs import index_lineage as settle
+from lineage_service.runs import lineage_indexing as settle
 from tests.test_capture import GROUPED, choice, flow, pairs
 
 COUNTED = {"op": "aggregate", "measures": {"n": "count(*)"}}

@@ -21,11 +21,11 @@ from lineage_cli.main import ALIASES, PROGRAM, VERBS, cli
 
 from lineage_service import Home
 from lineage_service.audit.facade import Audit
-from lineage_service.capture.describe import format_plan
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import instrument
+from lineage_service.capture.plan_text import format_plan
 from lineage_service.errors import NotFound
-from lineage_service.runs.validate import checked_workflow
+from lineage_service.runs.validation import checked_workflow
 from lineage_service.runs.workflow_file import validate_workflow
 
 ROOT = Path(__file__).parents[1]

@@ -17,9 +17,9 @@ from lineage_cli import options
 from lineage_cli.main import main
 
 from lineage_service import Home
-from lineage_service.doctor import examine as doctor
+from lineage_service.doctor import examination as doctor
 from lineage_service.doctor import published_copies as doctor_published
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import RunError
 from lineage_service.spark import java
 from lineage_service.store.published_folder import MARK, write_mark

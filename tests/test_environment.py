@@ -9,7 +9,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, StoreError
-from lineage_service.runs.content import load_run
+from lineage_service.runs.workflow_content import load_run
 from lineage_service.spec.environment import with_references, with_values
 from lineage_service.spec.loader import load_workflow
 from lineage_service.store.layout import HomeLayout

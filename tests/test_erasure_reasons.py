@@ -5,8 +5,8 @@ import json
 import pytest
 from lineage_cli.plans import certificate_lines, plan_lines
 
-from lineage_service.audit.superseding import CHANGED_SOURCES
-from lineage_service.audit.verifying import Verdict, format_verdict
+from lineage_service.audit.erasure.erasure_verification import Verdict, format_verdict
+from lineage_service.audit.erasure.supersession import CHANGED_SOURCES
 from tests.test_erasure_rules import PER_CITY, SAME, Flow, name, told_of, who
 
 # Persons 0, 3 and 5 live in Ulm, 1 and 4 in Bonn, 2 alone in Kiel.
@@ -67,7 +67,7 @@ def test_what_outputs_say(spark, tmp_path):
 
 
 def test_a_query_that_cannot_be_asked_again(spark, tmp_path, monkeypatch):
-    from lineage_service.audit import saved_again
+    from lineage_service.audit.erasure import saved_query_rerun as saved_again
     from lineage_service.errors import QuestionError
 
     flow = Flow(tmp_path, SAME, "  same:").run()
@@ -88,7 +88,7 @@ def test_the_verdict_says_whether_the_sources_were_rewritten(spark, tmp_path, mo
     def kept(*_):
         raise AssertionError("an old value must not stay in an erasure or rectification")
 
-    monkeypatch.setattr("lineage_service.refresh.refreshed.keep_unchanged", kept)
+    monkeypatch.setattr("lineage_service.refresh.run_refresh.keep_unchanged", kept)
     flow = Flow(tmp_path, PER_CITY, "  per_city:").run()
     flow.home.audit.plan_erasure(who(1), rewrite_sources=rewrite, out=flow.plan)
     certificate = flow.home.audit.apply(flow.plan, out=flow.certificate)

@@ -16,8 +16,9 @@ from lineage_catalog import engine
 from lineage_catalog.engine import connect
 from lineage_cli.main import main
 
-from lineage_service.audit import applying, facade
-from lineage_service.audit.scanning import SearchedValues
+from lineage_service.audit import facade
+from lineage_service.audit.erasure import plan_application as applying
+from lineage_service.audit.erasure.residue_scan import SearchedValues
 from lineage_service.errors import StoreError
 from lineage_service.store.references import References
 from tests.erasure_shop import FIRST_ID, GONE, PEOPLE, Shop, person, put_back, values

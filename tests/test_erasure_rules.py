@@ -11,7 +11,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.audit import actor as actors
-from lineage_service.audit.cases import CaseOptions
+from lineage_service.audit.cases.case_lifecycle import CaseOptions
 from lineage_service.errors import LineageError, NotFound, RunError
 from tests.audit_chain import texts_in
 from tests.erasure_shop import bag

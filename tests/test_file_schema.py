@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lineage_service.spark.file_scan import read_files
 from lineage_service.spark.file_schema import MOST_FILES, schema_of_files
-from lineage_service.spark.scan import read_files
 
 PLAIN = {
     "i8": pa.int8(), "i16": pa.int16(), "i32": pa.int32(), "i64": pa.int64(), "f": pa.float32(), "d": pa.float64(),

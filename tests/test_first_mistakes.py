@@ -7,7 +7,7 @@ import pytest
 from lineage_service.errors import LineageError
 from lineage_service.plan.schema import Column, ColumnError, Schema
 from lineage_service.runs.workflow_file import validate_workflow
-from lineage_service.store.known import _FOREIGN_TYPES
+from lineage_service.store.schema_without_spark import _FOREIGN_TYPES
 
 HEAD = "version: 1\nname: w\n"
 SOURCES = "sources:\n  s: {path: b.csv, schema: 'x int, y string'}\n"

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 from lineage_cli.main import cli
 
-from lineage_service.plan.calls import Unreadable, lexemes, refuse_calls
 from lineage_service.plan.functions import ALLOWED, KNOWN, REFUSED
+from lineage_service.plan.spark_lexer import Unreadable, lexemes, refuse_calls
 
 ARGUMENTS = "('java.lang.System', 'getenv', 'HOME')"
 REFLECTED = [

@@ -16,9 +16,9 @@ from lineage_catalog.writer import clear_runs
 from sqlalchemy import insert, update
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import RunError, StoreError
-from lineage_service.store import sweeping
+from lineage_service.store import garbage_collection as sweeping
 from lineage_service.store.layout import HomeLayout, commit_lock, working_folder
 from lineage_service.store.versions import Version
 from tests.made_home import made_home

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lineage_service.capture.describe import format_plan
 from lineage_service.capture.instrument import instrument
+from lineage_service.capture.plan_text import format_plan
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.spec.loader import load_workflow

@@ -14,7 +14,7 @@ from lineage_service.plan.arities import ARITIES, accepts_argument_count
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.runs.workflow_file import validate_workflow
 from lineage_service.spec.loader import load_workflow
-from lineage_service.store.known import file_type
+from lineage_service.store.schema_without_spark import file_type
 
 COLUMNS = {"t": "string", "i": "int", "d": "double", "b": "boolean", "day": "date", "arr": "array<int>",
            "st": "struct<a:int>", "m": "map<string,int>", "dec": "decimal(10,2)", "ts": "timestamp", "bin": "binary",

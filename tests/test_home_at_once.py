@@ -15,14 +15,15 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord, VersionRec
 from lineage_catalog.writer import commit_run
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import LineageError, StoreError
-from lineage_service.store import sweeping, unpublished
+from lineage_service.store import garbage_collection as sweeping
+from lineage_service.store import pending_publications as unpublished
+from lineage_service.store.home_key import home_key
 from lineage_service.store.layout import HomeLayout, try_lock, working_folder
 from lineage_service.store.layout import sweep_lock as sweeping_home
 from lineage_service.store.notes import note_text
 from lineage_service.store.published_folder import MARK, write_mark
-from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
 
 ROWS = pa.table({"k": [1, 2, 3]})

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service.spark.sources import SourceOpener
+from lineage_service.spark.open_sources import SourceOpener
 from lineage_service.spec.models import SourceSpec
-from lineage_service.store import text as original
+from lineage_service.store import original_text as original
 from lineage_service.store.layout import HomeLayout
-from lineage_service.store.lines import RowPlace, places_at
-from lineage_service.store.scan import VersionScan
+from lineage_service.store.row_places import RowPlace, places_at
+from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import OriginalFile, Version, VersionFile, file_of, file_state
 
 ROW = "m STRING, t STRING"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_service import Home
-from lineage_service.query import rows
-from lineage_service.query.lookup import Lookups
+from lineage_service.query import row_retrieval as rows
+from lineage_service.query.index_lookup import Lookups
 from tests.test_capture import GROUPED, flow, forms, pairs
 
 

@@ -19,7 +19,7 @@ from lineage_cli.trace_page import page_of
 from sqlalchemy import select
 
 from lineage_service.errors import QuestionError, StoreError
-from lineage_service.query.rows import AnswerShape
+from lineage_service.query.row_retrieval import AnswerShape
 from lineage_service.query.selection import Selection
 from tests.made_runs import Made, MadeHome
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lineage_service.capture.direct import translate_predicate
+from lineage_service.capture.direct_indexing import translate_predicate
 from lineage_service.capture.estimate import selectivity
 from lineage_service.errors import WorkflowError
 from lineage_service.plan import expressions

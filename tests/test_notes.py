@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from lineage_service.audit.kept_values import VALUES, load_correction_values, save_correction_values
+from lineage_service.audit.erasure.correction_values import VALUES, load_correction_values, save_correction_values
 from lineage_service.errors import LineageError
 from lineage_service.store.layout import PUBLICATIONS, HomeLayout
 from lineage_service.store.notes import note_body, note_text
-from lineage_service.store.publish import noted_publications
+from lineage_service.store.publications import noted_publications
 
 BODY = {"city": "Köln", "street": None, "number": "12"}
 

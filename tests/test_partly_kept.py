@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.audit.planning import RequestScope, not_covered
+from lineage_service.audit.erasure.erasure_plan import RequestScope, not_covered
+from lineage_service.audit.person_search import required_key, rows_of_subjects
 from lineage_service.errors import QuestionError
 from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
-from lineage_service.subjects.finding import required_key, rows_of_subjects
-from lineage_service.subjects.given import Subject
+from lineage_service.subjects.subject_arguments import Subject
 from tests.made_runs import Made, MadeHome
 
 ROWS = pa.table({"id": range(5), "k": [0, 1, 1, 3, 3]})

@@ -10,7 +10,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageInterrupted
-from lineage_service.runs.index_lineage import LineageBuild
+from lineage_service.runs.lineage_indexing import LineageBuild
 
 WORKFLOW = """
 version: 1

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lineage_service.audit.kept_values import save_correction_values
-from lineage_service.doctor.examine import examine
+from lineage_service.audit.erasure.correction_values import save_correction_values
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import StoreError
 from lineage_service.store.layout import HomeLayout, working_folder
 from lineage_service.store.permissions import make_private, permission_mask

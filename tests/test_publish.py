@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import LineageError, RunError, StoreError, WorkflowError
 from lineage_service.store.notes import note_body
 from lineage_service.store.published_folder import MARK, copies_beside, read_mark
@@ -21,7 +21,7 @@ from tests.killing import counted
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch):
     """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
-    monkeypatch.setattr("lineage_service.doctor.examine._java", lambda: [])
+    monkeypatch.setattr("lineage_service.doctor.examination._java", lambda: [])
 
 
 class Flow:
@@ -352,7 +352,7 @@ def test_paths_that_are_refused(two, path, reason):
 def test_a_target_that_meets_a_source(tmp_path, source, path, refused):
     from lineage_service.spec.loader import load_workflow
     from lineage_service.store.layout import HomeLayout
-    from lineage_service.store.publish import prepare_publications
+    from lineage_service.store.publications import prepare_publications
 
     (tmp_path / "data").mkdir()
     (tmp_path / "linked").symlink_to(tmp_path / "data")

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from lineage_cli.trace_page import page_of
-from lineage_cli.traced import tree_of
+from lineage_cli.trace_tree import tree_of
 from lineage_cli.trees import draw_tree
 
 from lineage_service import Home

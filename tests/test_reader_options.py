@@ -3,7 +3,7 @@
 import pytest
 
 from lineage_service.spec.reader_options import KNOWN, REFUSED, WRITERS, option_problems
-from lineage_service.spec.sources import SourceSpec
+from lineage_service.spec.source_models import SourceSpec
 
 OBJECTS = {
     "csv": "org.apache.spark.sql.catalyst.csv.CSVOptions",

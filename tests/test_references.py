@@ -11,7 +11,7 @@ from lineage_catalog.engine import connect
 from sqlalchemy import insert, update
 
 from lineage_service.store.layout import HomeLayout
-from lineage_service.store.patched import write_positions
+from lineage_service.store.patched_rids import write_positions
 from lineage_service.store.references import References, files_of_run
 from lineage_service.store.versions import Version
 from tests.made_runs import Made, MadeHome

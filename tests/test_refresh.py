@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import DamagedFile, LineageError, NotFound, QuestionError, RunError, SourceError
 
 ORDERS = {"id": [1, 2, 3, 4, 5], "c": ["a", "a", "b", "b", "c"], "x": [1, 2, 3, 4, 5]}
@@ -48,7 +48,7 @@ def no_spark(monkeypatch):
     def refused(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("lineage_service.refresh.by_spark.Spark._session", refused)
+    monkeypatch.setattr("lineage_service.refresh.spark_refresh.Spark._session", refused)
 
 
 def rows(home: Home, dataset: str, *columns: str) -> list[tuple]:

@@ -93,7 +93,7 @@ def shown(home: Home) -> dict[str, Counter]:
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_what_depends_on_changed_files_is_computed(engine, spark, tmp_path, monkeypatch):
     if engine == "spark":
-        monkeypatch.setattr("lineage_service.refresh.refreshed.means_the_same", lambda _: False)
+        monkeypatch.setattr("lineage_service.refresh.run_refresh.means_the_same", lambda _: False)
     folder = tmp_path / "flights"
     folder.mkdir()
     months = {number: month(number) for number in range(1, 13)}
@@ -230,7 +230,7 @@ class Files(Changing):
 @pytest.mark.parametrize("first", range(SEED, SEED + PLANS, BATCH))
 def test_files_that_change_at_random(first, spark, tmp_path, monkeypatch):
     if first // BATCH % 2:  # all by Spark, also what DuckDB could
-        monkeypatch.setattr("lineage_service.refresh.refreshed.means_the_same", lambda _: False)
+        monkeypatch.setattr("lineage_service.refresh.run_refresh.means_the_same", lambda _: False)
     plans = [random_plan(seed, size=1 + seed % 4).prefixed(f"p{seed}_") for seed in range(first, first + BATCH)]
     random, failures = Random(first), []
     for plan in plans:

@@ -27,8 +27,8 @@ LARGER = 1 + 2**-49
 @pytest.fixture
 def noise(monkeypatch):
     """Makes every double that a refresh computes larger in its last digits, by DuckDB and by Spark."""
-    from lineage_service.refresh.by_duckdb import DuckDbRefresh
-    from lineage_service.spark.refreshing import TouchedRowWriter
+    from lineage_service.refresh.duckdb_refresh import DuckDbRefresh
+    from lineage_service.spark.recomputation import TouchedRowWriter
 
     written, dataset = DuckDbRefresh._write_version, TouchedRowWriter.dataset
 
@@ -195,7 +195,7 @@ def has_say_of_the_absent(plan) -> bool:
 @pytest.mark.parametrize("by_spark", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_random_changes_leave_what_they_are_not_behind(first, by_spark, spark, tmp_path, monkeypatch, noise):
     if by_spark:
-        monkeypatch.setattr("lineage_service.refresh.refreshed.means_the_same", lambda _: False)
+        monkeypatch.setattr("lineage_service.refresh.run_refresh.means_the_same", lambda _: False)
     plans = [random_plan(seed, size=3 + seed % 3).prefixed(f"p{seed}_") for seed in range(first, first + BATCH)]
     random, failures, kept = Random(first), [], 0
     with Home.open(tmp_path / "home") as home:

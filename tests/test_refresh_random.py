@@ -94,7 +94,7 @@ def test_a_row_with_another_zero_has_not_stayed(before, now, stays):
 @pytest.mark.parametrize("first", range(SEED, SEED + PLANS, BATCH))
 def test_refresh_is_what_a_full_run_would_give(first, spark, tmp_path, monkeypatch):
     if first // BATCH % 3 == 2:  # all by Spark, also what DuckDB could
-        monkeypatch.setattr("lineage_service.refresh.refreshed.means_the_same", lambda _: False)
+        monkeypatch.setattr("lineage_service.refresh.run_refresh.means_the_same", lambda _: False)
     plans = [random_plan(seed, size=3 + seed % 3).prefixed(f"p{seed}_") for seed in range(first, first + BATCH)]
     random = Random(first)
     failures = []

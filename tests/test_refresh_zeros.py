@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.query.engine import QueryEngine
-from lineage_service.refresh.rows import COPY, number_equal_rows, same_values
+from lineage_service.query.query_engine import QueryEngine
+from lineage_service.refresh.row_replacement import COPY, number_equal_rows, same_values
 from lineage_service.store.versions import VersionColumn
 
 TYPES = {

@@ -42,8 +42,8 @@ def judged(home: Home, report) -> tuple[list[str], int]:
 @pytest.mark.parametrize("most", [0, 20_000_000])
 def test_windows_self_joins_and_what_is_kept_hop_by_hop(spark, tmp_path, monkeypatch, most):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lineage_service.index.finish.MOST_COUNTED", most)
-    monkeypatch.setattr("lineage_service.index.finish.GROWTH", 0.0)  # nothing is put together end to end
+    monkeypatch.setattr("lineage_service.index.index_builder.MOST_COUNTED", most)
+    monkeypatch.setattr("lineage_service.index.index_builder.GROWTH", 0.0)  # nothing is put together end to end
     pq.write_table(
         pa.table({"id": range(12), "k": [n % 3 for n in range(12)], "x": [n / 4 for n in range(12)]}), "t.parquet"
     )
@@ -60,7 +60,7 @@ def test_windows_self_joins_and_what_is_kept_hop_by_hop(spark, tmp_path, monkeyp
 
 @pytest.mark.parametrize("most", [0, pytest.param(20_000_000, marks=pytest.mark.slow)])
 def test_random_plans(spark, tmp_path, monkeypatch, most):
-    monkeypatch.setattr("lineage_service.index.finish.MOST_COUNTED", most)
+    monkeypatch.setattr("lineage_service.index.index_builder.MOST_COUNTED", most)
     plans = [random_plan(seed, size=3 + seed % 4).prefixed(f"p{seed}_") for seed in range(7000, 7010)]
     with Home.open(tmp_path / "home") as home:
         wrong, _ = judged(home, home.run(merged_flow(plans, "random").write(tmp_path)))

@@ -10,9 +10,9 @@ import pytest
 from lineage_catalog.engine import connect
 from sqlalchemy import text
 
-from lineage_service.audit.retention import remove_expired_runs
+from lineage_service.audit.erasure.run_retention import remove_expired_runs
 from lineage_service.errors import NotFound, SourceError
-from lineage_service.store.patched import write_positions
+from lineage_service.store.patched_rids import write_positions
 from lineage_service.store.published_folder import write_mark
 from lineage_service.store.versions import Version
 from tests.killing import counted
@@ -138,7 +138,7 @@ def test_a_sweep_that_was_cut_off_is_finished_the_next_time(tmp_path, monkeypatc
     made = MadeHome(tmp_path / "home")
     old = first_run(made)
     with monkeypatch.context() as patched, made.home as home:
-        patched.setattr("lineage_service.audit.retention._sweep", killed)
+        patched.setattr("lineage_service.audit.erasure.run_retention._sweep", killed)
         with pytest.raises(KeyboardInterrupt):
             home.gc(retention=True)
     assert files(made)
@@ -151,7 +151,7 @@ def test_a_sweep_that_was_cut_off_is_finished_the_next_time(tmp_path, monkeypatc
 def test_it_is_logged_in_the_same_transaction(tmp_path, monkeypatch):
     made, old, _ = chain(tmp_path)
     with monkeypatch.context() as patched, made.home as home:
-        patched.setattr("lineage_service.audit.log.append_entry", killed)
+        patched.setattr("lineage_service.audit.log.log_transactions.append_entry", killed)
         with pytest.raises(KeyboardInterrupt):
             home.gc(retention=True)
     with made.home as home:
@@ -162,7 +162,7 @@ def test_it_is_logged_in_the_same_transaction(tmp_path, monkeypatch):
 
 
 def test_doctor_finds_nothing_wrong_afterwards(tmp_path):
-    from lineage_service.doctor.examine import examine
+    from lineage_service.doctor.examination import examine
 
     def told():
         found = {(check.status, check.detail) for check in examine(made.folder).checks if check.status != "ok"}

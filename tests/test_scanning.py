@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_service.audit.scanning import ResidueScan, SearchedValues
+from lineage_service.audit.erasure.residue_scan import ResidueScan, SearchedValues
 
 WANTED = SearchedValues(frozenset(["7"]), columns=frozenset(["a", "person"]))
 

@@ -21,7 +21,7 @@ from lineage_service.errors import QuestionError, SourceError, WorkflowError
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.listing import listing
 from lineage_service.store.rids import RidMap
-from lineage_service.store.scan import VersionScan
+from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import Version
 
 # What breaks naive code in names of files and folders.
@@ -392,7 +392,7 @@ def test_renames_that_cannot_be_are_refused(spark, tmp_path):
 
 def opened(spark, folder: Path, path: str, **declared):
     """A source as a run opens it."""
-    from lineage_service.spark.sources import SourceOpener
+    from lineage_service.spark.open_sources import SourceOpener
     from lineage_service.spec.models import SourceSpec
 
     run = HomeLayout(folder / "home").run_folder("x")
@@ -421,7 +421,7 @@ def test_rids_and_positions_are_inverse():
     ],
 )
 def test_removed_rows_leave_gaps_in_spark_and_duckdb_alike(spark, tmp_path, files, kept):
-    from lineage_service.spark.columns import CaptureColumnNames
+    from lineage_service.spark.capture_columns import CaptureColumnNames
 
     for number, numbers in enumerate(files):
         parquet(tmp_path / "gaps" / f"{number}.parquet", numbers)
@@ -445,7 +445,7 @@ def test_removed_rows_leave_gaps_in_spark_and_duckdb_alike(spark, tmp_path, file
 
 @pytest.mark.parametrize("files", [1, 3, 130])
 def test_filters_and_columns_are_pushed_into_the_scan(spark, tmp_path, files):
-    from lineage_service.spark.columns import CaptureColumnNames
+    from lineage_service.spark.capture_columns import CaptureColumnNames
 
     for number in range(files):
         parquet(tmp_path / "s" / f"{number:03d}.parquet", [number], other=["x"], third=[1.5])

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from lineage_service import Home
-from lineage_service.runs.report import RunReport
+from lineage_service.runs.run_report import RunReport
 
 WORKFLOWS = Path(__file__).parents[1] / "workflows" / "tpch"
 TRUTH = Path(__file__).parent / "tpch"

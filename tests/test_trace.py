@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lineage_cli.trace_page import page_of
-from lineage_cli.traced import tree_of
+from lineage_cli.trace_tree import tree_of
 from lineage_cli.trees import draw_tree, width_of
 
 from lineage_service import Home

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lineage_cli.traced import tree_of
+from lineage_cli.trace_tree import tree_of
 from lineage_cli.trees import draw_tree
 
 from lineage_service import Home
-from lineage_service.store.lines import GIVEN
+from lineage_service.store.row_places import GIVEN
 
 FLOW = """
 version: 1

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import ChecksFailed, LineageError
 from lineage_service.store.published_folder import copies_beside
 from lineage_service.store.references import References, held_runs, with_companions
@@ -82,7 +82,7 @@ CITIES = ("Ulm", "Bonn", "Kiel")
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch):
     """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
-    monkeypatch.setattr("lineage_service.doctor.examine._java", lambda: [])
+    monkeypatch.setattr("lineage_service.doctor.examination._java", lambda: [])
 
 
 class Walk:

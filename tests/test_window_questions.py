@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.audit import reached
+from lineage_service.audit import affected_rows as reached
 from lineage_service.query import hop_sql, moving_rows, presence, walk_sql
 from lineage_service.query.diff import source_rows as diff_behind
 from lineage_service.query.diff import window_rows as diff_moving

@@ -13,7 +13,7 @@ from lineage_service import Home
 from lineage_service.capture.window_reads import Interval, Point, window_reads
 from lineage_service.errors import LineageError
 from lineage_service.plan.expressions import ExpressionError
-from lineage_service.plan.frames import parse_frame
+from lineage_service.plan.window_frames import parse_frame
 from lineage_service.runs.workflow_file import explain_workflow, validate_workflow
 from tests.made_runs import PEER, Made, MadeHome
 
@@ -262,7 +262,7 @@ LAST = Point("last_peer")
 
 
 def node_of(tmp_path: Path, measures: dict[str, str], **more: object):
-    from lineage_service.runs.validate import checked_workflow
+    from lineage_service.runs.validation import checked_workflow
 
     pq.write_table(
         pa.table({"g": ["a"], "t": [1], "x": [1], "s": ["a"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}),

@@ -7,10 +7,10 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.arguments import checked_arguments
-from lineage_service.audit.access import Access
+from lineage_service.audit.access.access_report import Access
 from lineage_service.errors import QuestionError
-from lineage_service.query.engine import translate_duckdb_errors
-from lineage_service.query.gate import checked_order, checked_predicate
+from lineage_service.query.predicate_gate import checked_order, checked_predicate
+from lineage_service.query.query_engine import translate_duckdb_errors
 from tests.made_home import made_home
 
 

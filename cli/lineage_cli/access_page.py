@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from lineage_cli.traced import value_text
+from lineage_cli.trace_tree import value_text
 
 MOST_ROWS = 500  # of a dataset; the JSON has all of them
 

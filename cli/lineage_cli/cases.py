@@ -56,7 +56,7 @@ def case_options(function: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         if request is None and (received is not None or verified_by is not None):
             raise click.UsageError("--received and --verified-by belong to a case: give --request REF.")
-        from lineage_service.audit.cases import CaseOptions
+        from lineage_service.audit.cases.case_lifecycle import CaseOptions
 
         day = None if received is None else received.date()
         function(*args, case=CaseOptions(request, day, verified_by, actor), **options)

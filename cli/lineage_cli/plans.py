@@ -28,7 +28,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
     """A certificate in words."""
     yield from _not_covered(certificate)
     yield ""
-    from lineage_service.audit.documents import reservations
+    from lineage_service.audit.log.sealed_documents import reservations
 
     done = f"{certificate['certificate_of']} done: plan {certificate['plan_id']}, {certificate['finished_at']}"
     yield "; but ".join([done, *(["; ".join(told)] if (told := reservations(certificate)) else [])])

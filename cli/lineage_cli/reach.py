@@ -42,7 +42,7 @@ class Reach:
     def say_unlimited(self, given: int | None) -> None:
         """A note on standard error where a limit was given and has no effect."""
         if given is not None and self._is_complete:
-            from lineage_service.query.rows import unused_limit_note
+            from lineage_service.query.row_retrieval import unused_limit_note
 
             tell(f"note: {unused_limit_note(given, pairs=self.pairs, count=self.count)}")
 

@@ -35,7 +35,7 @@ def subject_options(function: Callable[..., None]) -> Callable[..., None]:
     def with_subjects(*args: Any, named: tuple[str, ...], file: Path | None, max_subjects: int, **options: Any) -> None:
         if not named and file is None:
             raise click.UsageError("Name the person: --subject KIND=VALUE, or --subjects FILE.")
-        from lineage_service.subjects.given import Subject, subjects_in, subjects_in_file, subjects_of
+        from lineage_service.subjects.subject_arguments import Subject, subjects_in, subjects_in_file, subjects_of
 
         found = [Subject.parse(text) for text in named if text != "-"]
         if "-" in named or str(file) == "-":

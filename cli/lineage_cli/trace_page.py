@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lineage_cli.tables import MASK
-from lineage_cli.traced import place_of, remarks, set_summary, value_text
+from lineage_cli.trace_tree import place_of, remarks, set_summary, value_text
 
 if TYPE_CHECKING:
     from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet

@@ -14,24 +14,24 @@ from sqlalchemy import Engine
 
 from lineage_service.arguments import checked_arguments
 from lineage_service.progress import Tell
-from lineage_service.query.ask import Questions
-from lineage_service.query.snapshots import Snapshots, question
+from lineage_service.query.catalog_snapshot import Snapshots, question
+from lineage_service.query.questions import Questions
 from lineage_service.settings import IndexOptions
-from lineage_service.store.catalog import catalog_errors
+from lineage_service.store.home_catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
-from lineage_service.subjects.given import MOST_SUBJECTS
+from lineage_service.subjects.subject_arguments import MOST_SUBJECTS
 
 if TYPE_CHECKING:
-    from lineage_service.audit.access import Access
-    from lineage_service.audit.cases import CaseOptions
-    from lineage_service.audit.chain import LogVerdict
-    from lineage_service.audit.decisions import CaseResult
-    from lineage_service.audit.log_retention import LogRetentionResult
-    from lineage_service.audit.planning import PlanOptions
-    from lineage_service.audit.retention import ExpiredRuns
-    from lineage_service.audit.verifying import Verdict
+    from lineage_service.audit.access.access_report import Access
+    from lineage_service.audit.cases.case_lifecycle import CaseOptions
+    from lineage_service.audit.cases.decisions import CaseResult
+    from lineage_service.audit.erasure.erasure_plan import PlanOptions
+    from lineage_service.audit.erasure.erasure_verification import Verdict
+    from lineage_service.audit.erasure.run_retention import ExpiredRuns
+    from lineage_service.audit.log.log_retention import LogRetentionResult
+    from lineage_service.audit.log.log_verification import LogVerdict
     from lineage_service.query.answer import Answer
-    from lineage_service.subjects.given import Given
+    from lineage_service.subjects.subject_arguments import Given
 
 Answered = TypeVar("Answered")
 
@@ -95,8 +95,8 @@ class Audit:
 
         Several `subjects` are one person, known by several kinds. It is in the log before it is given.
         """
-        from lineage_service.audit.access import MIN_GROUP, build_access_report
-        from lineage_service.subjects.given import subjects_of
+        from lineage_service.audit.access.access_report import MIN_GROUP, build_access_report
+        from lineage_service.subjects.subject_arguments import subjects_of
 
         return build_access_report(
             self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
@@ -104,7 +104,7 @@ class Audit:
 
     def record(self, *files: str | Path) -> dict[str, Any]:
         """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
-        from lineage_service.audit.record_of_processing import record_of_processing
+        from lineage_service.audit.access.record_of_processing import record_of_processing
 
         if files:  # what they say needs no catalog
             return record_of_processing(self, files)
@@ -113,7 +113,7 @@ class Audit:
     @question
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
         """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
-        from lineage_service.audit.retention import remove_expired_runs
+        from lineage_service.audit.erasure.run_retention import remove_expired_runs
 
         return remove_expired_runs(self, dry_run=dry_run, actor=actor)
 
@@ -122,28 +122,28 @@ class Audit:
     @question
     def log(self, *, limit: int | None = None, request: str | None = None, verb: str | None = None) -> Answer:
         """Who asked what, when, with what result: entries of the log, newest first."""
-        from lineage_service.audit.log_listing import log_entries
+        from lineage_service.audit.log.log_listing import log_entries
 
         return log_entries(self, limit=limit, request=request, verb=verb)
 
     @question
     def log_head(self) -> dict[str, Any]:
         """Number, hash, time and key of the last entry; number 0 where the log is empty."""
-        from lineage_service.audit.log_listing import log_head
+        from lineage_service.audit.log.log_listing import log_head
 
         return log_head(self)
 
     @question
     def verify_log(self, anchors: str | Path | None = None) -> LogVerdict:
         """Whether the log is whole, by its chain and its anchors, or those that were kept elsewhere."""
-        from lineage_service.audit.chain import verify_log
+        from lineage_service.audit.log.log_verification import verify_log
 
         return verify_log(self, anchors)
 
     def retain_log(self, days: int, *, actor: str | None = None) -> LogRetentionResult:
         """Removes entries, and closed cases, that are older than so many days."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.log_retention import remove_expired_log_entries
+        from lineage_service.audit.log.log_retention import remove_expired_log_entries
 
         return remove_expired_log_entries(self, days, current_actor(actor))
 
@@ -152,14 +152,14 @@ class Audit:
     @question
     def requests(self, *, all: bool = False, limit: int | None = None) -> Answer:
         """Open cases by due date; with `all`, closed ones too."""
-        from lineage_service.audit.case_listing import list_cases
+        from lineage_service.audit.cases.case_listing import list_cases
 
         return list_cases(self, closed=all, limit=limit)
 
     def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
         """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.decisions import approve
+        from lineage_service.audit.cases.decisions import approve
 
         return approve(self, plan, current_actor(actor))
 
@@ -167,7 +167,7 @@ class Audit:
         self, reference: str, reason: str, *, kind: str | None = None, case: CaseOptions | None = None
     ) -> CaseResult:
         """Refuses a case, with the reason; with a `kind` also one that nobody has opened yet."""
-        from lineage_service.audit.decisions import refuse
+        from lineage_service.audit.cases.decisions import refuse
 
         return refuse(self, reference, reason, kind=kind, options=case)
 
@@ -188,7 +188,7 @@ class Audit:
     ) -> dict[str, Any]:
         """What erasing these persons would do: a sealed plan, bound to the versions it was made from. Nothing is
         changed. `subjects`: `"customer=42"`, a pair, or several of them."""
-        from lineage_service.audit.planning import ERASURE, PlanOptions
+        from lineage_service.audit.erasure.erasure_plan import ERASURE, PlanOptions
 
         how = PlanOptions(rewrite_sources, drop_runs)
         return self._make_plan(ERASURE, subjects, how, None, most, four_eyes, case, out, options, progress)
@@ -207,7 +207,7 @@ class Audit:
         progress: Tell | None = None,
     ) -> dict[str, Any]:
         """The same for corrected values, by column, in every source that has the column and rows of the person."""
-        from lineage_service.audit.planning import RECTIFICATION, PlanOptions
+        from lineage_service.audit.erasure.erasure_plan import RECTIFICATION, PlanOptions
 
         how = PlanOptions(drop_runs=drop_runs)
         return self._make_plan(RECTIFICATION, subjects, how, values, most, four_eyes, case, out, options, progress)
@@ -226,9 +226,9 @@ class Audit:
         options: IndexOptions | None,
         progress: Tell | None,
     ) -> dict[str, Any]:
-        from lineage_service.audit.cases import CaseOptions
-        from lineage_service.audit.documents import write_document
-        from lineage_service.audit.erasing import issue_plan
+        from lineage_service.audit.cases.case_lifecycle import CaseOptions
+        from lineage_service.audit.erasure.plan_lifecycle import issue_plan
+        from lineage_service.audit.log.sealed_documents import write_document
         from lineage_service.store.out_file import check_out_file
 
         if out is not None:
@@ -253,7 +253,7 @@ class Audit:
         """Carries out a plan, by its file: just that, or nothing. Its certificate, also written to `out`. Where it was
         interrupted, doing it again finishes it."""
         from lineage_service.audit.actor import current_actor
-        from lineage_service.audit.erasing import apply_plan
+        from lineage_service.audit.erasure.plan_lifecycle import apply_plan
 
         target, who = None if out is None else Path(out), current_actor(actor)
         return apply_plan(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
@@ -264,6 +264,6 @@ class Audit:
     ) -> Verdict:
         """Scans home, catalog and published copies anew for an erased person: by the keyed hashes in the certificate,
         and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
-        from lineage_service.audit.verifying import verify_certificate
+        from lineage_service.audit.erasure.erasure_verification import verify_certificate
 
         return verify_certificate(self, Path(certificate), values, progress or self.tell)

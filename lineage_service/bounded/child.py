@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.bounded.frames import DONE, ERROR, READY, REQUEST, ROWS, VALUES, ConnectionClosed, receive, send
-from lineage_service.bounded.watch import WATCH
+from lineage_service.bounded.protocol import DONE, ERROR, READY, REQUEST, ROWS, VALUES, ConnectionClosed, receive, send
+from lineage_service.bounded.watchdog import WATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.bounded.child import GROWN, OUT_OF_MEMORY
-from lineage_service.bounded.frames import (
+from lineage_service.bounded.protocol import (
     DONE,
     ERROR,
     READY,

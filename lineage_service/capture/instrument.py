@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lineage_service.capture.declared import declared_questions
-from lineage_service.capture.direct import DirectLookup, find_direct_lookup
+from lineage_service.capture.declared_workload import declared_questions
+from lineage_service.capture.direct_indexing import DirectLookup, find_direct_lookup
 from lineage_service.capture.estimate import Estimate, Sizes, estimate_rows
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
-from lineage_service.capture.placed import sources_needing_row_ids
+from lineage_service.capture.row_id_demand import sources_needing_row_ids
 from lineage_service.capture.rules import InputHandles, LineageRule, rule_for
-from lineage_service.capture.stable import WRITTEN, Stability, stability, unstable_members_reason
+from lineage_service.capture.stability import WRITTEN, Stability, stability, unstable_members_reason
 from lineage_service.capture.strategies import (
     LATER,
     PRUNED,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from lineage_service.capture.chance import Nondeterminism
+from lineage_service.capture.nondeterminism import Nondeterminism
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,

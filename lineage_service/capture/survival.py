@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from lineage_service.capture.stable import columns_read
+from lineage_service.capture.stability import columns_read
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.nodes import (
     Aggregate,

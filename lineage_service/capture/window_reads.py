@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lineage_service.plan.expressions import WindowCall, window_calls
-from lineage_service.plan.frames import FrameBound, WindowFrame
 from lineage_service.plan.nodes import Window
+from lineage_service.plan.window_frames import FrameBound, WindowFrame
 
 Kind = Literal["start", "before_peers", "first_peer", "row", "last_peer", "end", "first_read", "last_read"]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from lineage_service.capture.handles import Space, Table, is_dataset
 from lineage_service.plan.expressions import quote_identifier
-from lineage_service.plan.measures import MergeableMeasure
+from lineage_service.plan.mergeable_measures import MergeableMeasure
 
 Direction = Literal["backward", "forward"]
 Kind = Literal["pairs", "selection", "rows", "groups", "witnesses"]

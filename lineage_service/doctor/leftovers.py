@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lineage_service.doctor.diagnosis import HealthCheck, pluralise
-from lineage_service.doctor.examine import _run_folders
+from lineage_service.doctor.examination import _run_folders
 from lineage_service.errors import join_names
 from lineage_service.home import Home
 from lineage_service.progress import format_bytes
 from lineage_service.settings import command
-from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.garbage_collection import catalog_mark
+from lineage_service.store.home_catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout, is_marked_by_another
-from lineage_service.store.sweeping import catalog_mark
-from lineage_service.store.unpublished import interrupted_copies, orphaned_copies, published_targets, unpublished_copies
+from lineage_service.store.pending_publications import (
+    interrupted_copies,
+    orphaned_copies,
+    published_targets,
+    unpublished_copies,
+)
 
 
 def erasure_checks(reader: HomeCatalog) -> Iterator[HealthCheck]:

@@ -13,14 +13,14 @@ from pathlib import Path
 from lineage_catalog.erasures import unfinished_erasures
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.audit.integrity import MOST_COMPARED
+from lineage_service.audit.home_integrity import MOST_COMPARED
 from lineage_service.doctor.diagnosis import HealthCheck, pluralise
 from lineage_service.errors import join_names
 from lineage_service.settings import command
-from lineage_service.store.catalog import HomeCatalog
+from lineage_service.store.home_catalog import HomeCatalog
 from lineage_service.store.layout import HomeLayout
+from lineage_service.store.pending_publications import target_of, unpublished_copies
 from lineage_service.store.published_folder import ChangedFiles, copies_beside, is_written_beside, read_mark
-from lineage_service.store.unpublished import target_of, unpublished_copies
 
 MOST = 10  # copies that are told of one by one
 

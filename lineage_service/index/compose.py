@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lineage_service.capture.handles import Role, Space, is_dataset, is_window
-from lineage_service.index.edges import SpaceEdge
+from lineage_service.index.space_graph import SpaceEdge
 
 
 def view_of(space: Space) -> str:

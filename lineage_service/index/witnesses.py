@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lineage_service.capture.handles import Role, Space, Table
 from lineage_service.index.compose import view_of
-from lineage_service.store.tables import TableRows
+from lineage_service.store.lineage_tables import TableRows
 
 
 @dataclass(frozen=True)

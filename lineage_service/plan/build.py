@@ -16,8 +16,8 @@ from typing import assert_never
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.call_arguments import bare_dates, sums_of_text
 from lineage_service.plan.declarations import declaration_problems
+from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quote_identifier, sort_key
-from lineage_service.plan.frames import WindowFrame, parse_frame
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -37,8 +37,8 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
-from lineage_service.plan.readable import column_type
 from lineage_service.plan.schema import RESERVED, ColumnError, Schema
+from lineage_service.plan.window_frames import WindowFrame, parse_frame
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import (
     AggregateStep,
@@ -59,7 +59,7 @@ from lineage_service.spec.models import (
     WithColumnsStep,
     WorkloadQuery,
 )
-from lineage_service.spec.names import TOO_DEEP
+from lineage_service.spec.name_checks import TOO_DEEP
 
 
 @dataclass(frozen=True)

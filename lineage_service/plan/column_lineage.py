@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lineage_service.plan import functions
-from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.expressions import BARE_FUNCTIONS, ColumnRef, Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -34,6 +33,7 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
+from lineage_service.plan.value_disclosure import disclosed_columns
 
 if TYPE_CHECKING:
     from sqlglot import exp

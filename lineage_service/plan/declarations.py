@@ -7,7 +7,7 @@ from functools import partial
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError
-from lineage_service.plan.measures import FUNCTIONS, NotMergeable, parse_measure
+from lineage_service.plan.mergeable_measures import FUNCTIONS, NotMergeable, parse_measure
 from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow

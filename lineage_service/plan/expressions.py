@@ -16,7 +16,7 @@ from lineage_service.errors import Position, Problem
 from lineage_service.plan import functions
 from lineage_service.plan.bounded_parsing import nesting, parse_statements, recursion_limit_for
 from lineage_service.plan.call_arguments import wrong_arity
-from lineage_service.plan.calls import Unreadable, refuse_calls
+from lineage_service.plan.spark_lexer import Unreadable, refuse_calls
 
 if TYPE_CHECKING:
     from sqlglot import exp

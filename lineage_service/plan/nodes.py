@@ -15,6 +15,7 @@ from typing import Literal
 from lineage_service.errors import Position, Problem, join_names
 from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import EquiCondition, Side, parse_equi_condition
+from lineage_service.plan.expression_checks import column_type, expression_problems, predicate_faults
 from lineage_service.plan.expressions import (
     ColumnRef,
     Expression,
@@ -23,10 +24,9 @@ from lineage_service.plan.expressions import (
     window_calls,
     with_stars_expanded,
 )
-from lineage_service.plan.frames import WindowFrame
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
-from lineage_service.plan.readable import column_type, expression_problems, predicate_faults
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
+from lineage_service.plan.window_frames import WindowFrame
 from lineage_service.plan.window_measures import GROUPING, window_call_faults
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]

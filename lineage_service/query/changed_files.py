@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import SourceError
-from lineage_service.query.engine import QueryEngine
+from lineage_service.query.query_engine import QueryEngine
 from lineage_service.query.walk_sql import Start
-from lineage_service.store.scan import VersionScan
+from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import has_changed
 
 if TYPE_CHECKING:

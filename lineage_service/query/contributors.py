@@ -15,10 +15,11 @@ from lineage_catalog.records import ColumnRecord, DatasetRecord
 
 from lineage_service.errors import QuestionError, join_names
 from lineage_service.query.answer import AnswerPart
-from lineage_service.query.engine import QueryEngine
-from lineage_service.query.gate import checked_measure
+from lineage_service.query.guarded_session import Session
 from lineage_service.query.masks import NONE, Masked, shown_columns
-from lineage_service.query.rows import (
+from lineage_service.query.predicate_gate import checked_measure
+from lineage_service.query.query_engine import QueryEngine
+from lineage_service.query.row_retrieval import (
     AnswerShape,
     RowQuery,
     Top,
@@ -27,10 +28,9 @@ from lineage_service.query.rows import (
     select_rids,
     select_start_rows,
 )
-from lineage_service.query.session import Session
 from lineage_service.query.walk_sql import Start, WalkSql
-from lineage_service.store.engine import column, literal
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.duckdb_engine import column, literal
+from lineage_service.store.version_scan import RID, VersionScan
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
            "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip

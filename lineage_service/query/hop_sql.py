@@ -14,9 +14,9 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
 from lineage_service.index.compose import merged_intervals
-from lineage_service.query.files import HomeFiles, body_of, index_literal, lazy_source_changed_error
-from lineage_service.query.graph import Direction, Place, Way
-from lineage_service.store.engine import column, literal
+from lineage_service.query.home_files import HomeFiles, body_of, index_literal, lazy_source_changed_error
+from lineage_service.query.lineage_graph import Direction, Place, Way
+from lineage_service.store.duckdb_engine import column, literal
 
 PIECE = 100_000  # positions that are listed at once
 
@@ -89,8 +89,8 @@ def _keyed_pairs(
     """From the file where there is one, and from the source where that is cheaper and it is what it was."""
     if hop.backward is not None and (direction == "backward" or rids is None):
         return f"SELECT a, b FROM {files.index(hop.backward, 'a', rids)}"
-    from lineage_service.capture.direct import DirectLookup
-    from lineage_service.index.engine import direct_members
+    from lineage_service.capture.direct_indexing import DirectLookup
+    from lineage_service.index.index_engine import direct_members
 
     body = body_of(hop)
     direct, handle = DirectLookup.from_json(body), str(body["handle"])
@@ -204,7 +204,7 @@ def key_columns(way: Way) -> list[str] | None:
     """The columns of a dataset by which the rows of its source are found; None where they are not."""
     if way.hop is None or way.hop.form != "keyed" or refreshed_row_files(way.hop):
         return None
-    from lineage_service.capture.direct import DirectLookup
+    from lineage_service.capture.direct_indexing import DirectLookup
 
     direct = DirectLookup.from_json(body_of(way.hop))
     return direct.dataset_key_columns if direct.keys and len(direct.sources) == 1 else None
@@ -213,7 +213,7 @@ def key_columns(way: Way) -> list[str] | None:
 def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str | None:
     """Rows of a source by such keys, in their order, instead of by their row ids; None where one cannot be spelled."""
     assert way.hop is not None
-    from lineage_service.capture.direct import DirectLookup
+    from lineage_service.capture.direct_indexing import DirectLookup
 
     direct = DirectLookup.from_json(body_of(way.hop))
     wanted = []

@@ -16,8 +16,8 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, join_names
-from lineage_service.store.engine import column, literal
-from lineage_service.store.scan import VersionScan
+from lineage_service.store.duckdb_engine import column, literal
+from lineage_service.store.version_scan import VersionScan
 
 MASK = "•••"
 HINT = "--reveal allows it, and is logged"

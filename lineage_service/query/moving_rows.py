@@ -13,12 +13,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place, Way
 from lineage_service.query.hop_sql import positions_in, way_ranges
+from lineage_service.query.lineage_graph import Place, Way
 from lineage_service.query.presence import Events, PathCounts, RangeCounts, Ranges, expand_ranges
+from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start, way_pairs
-from lineage_service.store.patching import Ids
+from lineage_service.store.version_patcher import Ids
 
 STEPS = 4096  # so many rows are gone to at once,
 MOST = 1 << 22  # fewer where more than this would come or go

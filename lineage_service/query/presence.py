@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lineage_service.store.patching import Ids
+from lineage_service.store.version_patcher import Ids
 
 BLOCK = 512
 LONG = 64  # ranges that are longer than this on average are added by blocks

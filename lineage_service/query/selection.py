@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, did_you_mean, join_names
-from lineage_service.query.engine import QueryEngine
-from lineage_service.query.gate import checked_predicate
+from lineage_service.query.guarded_session import Session
 from lineage_service.query.masks import NONE, Masked, refuse_masked
-from lineage_service.query.session import Session
-from lineage_service.store.engine import column
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.query.predicate_gate import checked_predicate
+from lineage_service.query.query_engine import QueryEngine
+from lineage_service.store.duckdb_engine import column
+from lineage_service.store.version_scan import RID, VersionScan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.query.files import HomeFiles
-from lineage_service.query.graph import Direction, Place, Way
+from lineage_service.query.home_files import HomeFiles
 from lineage_service.query.hop_sql import (
     exclude_refreshed_rows,
     formula_part,
@@ -18,6 +17,7 @@ from lineage_service.query.hop_sql import (
     pairs_relation,
     refreshed_row_files,
 )
+from lineage_service.query.lineage_graph import Direction, Place, Way
 
 if TYPE_CHECKING:
     from lineage_service.store.shared_rows import SharedRows

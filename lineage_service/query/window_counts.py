@@ -10,9 +10,9 @@ from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import Role
 from lineage_service.index.compose import merged_intervals
-from lineage_service.query.files import HomeFiles, body_of
-from lineage_service.query.graph import Place, Way
+from lineage_service.query.home_files import HomeFiles, body_of
 from lineage_service.query.hop_sql import pairs_relation, refreshed_row_files
+from lineage_service.query.lineage_graph import Place, Way
 from lineage_service.query.walk_sql import Start, reverse_ways, walk_sql
 
 

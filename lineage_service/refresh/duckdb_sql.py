@@ -1,5 +1,5 @@
 """Touched rows computed anew without Spark: by DuckDB, over the files themselves, where every expression surely means
-the same to both (capture/direct.py), and the dataset is one group-by, or none, over filters, projections, inner joins
+the same to both (capture/direct_indexing.py), and the dataset is one group-by, or none, over filters, projections, inner joins
 and unions. Anything else is Spark's. Pure text; `Unlike` where something is not provably alike.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from lineage_service.capture.direct import (
+from lineage_service.capture.direct_indexing import (
     MOST_DIGITS,
     WHOLE,
     ComparableType,
@@ -20,7 +20,7 @@ from lineage_service.capture.direct import (
 )
 from lineage_service.plan.conjuncts import plain_name
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.measures import NotMergeable, parse_measure
+from lineage_service.plan.mergeable_measures import NotMergeable, parse_measure
 from lineage_service.plan.nodes import (
     Aggregate,
     Distinct,
@@ -35,8 +35,8 @@ from lineage_service.plan.nodes import (
     WithColumns,
 )
 from lineage_service.sql.measure_values import measure_sql, sum_type
-from lineage_service.store.engine import column, private_column
-from lineage_service.store.scan import RID, duckdb_type
+from lineage_service.store.duckdb_engine import column, private_column
+from lineage_service.store.version_scan import RID, duckdb_type
 
 MEMBERS = private_column("members")
 
@@ -288,7 +288,7 @@ class ValueTranslator(Translator):
         return super().comparison(left, word, right)
 
     def column_comparison(self, one: tuple[str, ComparableType], word: str, other: tuple[str, ComparableType]) -> str:
-        from lineage_service.capture.direct import is_comparison_portable
+        from lineage_service.capture.direct_indexing import is_comparison_portable
 
         if not is_comparison_portable(one[1], other[1]) or "double" in (one[1].family, other[1].family):
             raise NotTranslatable

@@ -12,22 +12,22 @@ import pyarrow as pa
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, join_names
-from lineage_service.plan.identity import identity_columns
+from lineage_service.plan.identity_columns import identity_columns
 from lineage_service.progress import Stages
 from lineage_service.query.answer import Answer, AnswerPart
-from lineage_service.query.ask import Questions
+from lineage_service.query.cross_run_paths import RunOnTheWay, place_of, runs_between
 from lineage_service.query.masks import shown_columns
-from lineage_service.query.over_runs import RunOnTheWay, place_of, runs_between
+from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
-from lineage_service.refresh.ask import removed_rids
-from lineage_service.refresh.by_duckdb import DatasetState
-from lineage_service.refresh.changes import SourceChange, SourceChangeBuilder
-from lineage_service.refresh.refreshed import Refresh
+from lineage_service.refresh.duckdb_refresh import DatasetState
+from lineage_service.refresh.refresh_request import removed_rids
+from lineage_service.refresh.run_refresh import Refresh
+from lineage_service.refresh.source_changes import SourceChange, SourceChangeBuilder
 from lineage_service.settings import IndexOptions
-from lineage_service.store.engine import column, private_column
+from lineage_service.store.duckdb_engine import column, private_column
 from lineage_service.store.layout import HomeLayout, working_folder
-from lineage_service.store.patching import Ids
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.version_patcher import Ids
+from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import Version
 
 NOW, THEN = private_column("now"), private_column("then")  # a row's id as it is, and as it would be

@@ -10,9 +10,9 @@ from lineage_catalog.records import ColumnRecord
 
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import ColumnLineage, Read, Traced, column_lineage
-from lineage_service.plan.deciding import deciding_column, is_extremum
+from lineage_service.plan.extremum_columns import deciding_column, is_extremum
 from lineage_service.plan.nodes import Node, Source
-from lineage_service.store.scan import duckdb_type
+from lineage_service.store.version_scan import duckdb_type
 from lineage_service.store.versions import Version, VersionColumn
 
 NOTHING = ColumnLineage((), (), pii=False)

@@ -18,15 +18,15 @@ from lineage_service.capture.strategies import Choice
 from lineage_service.errors import DamagedFile, LineageError, StoreError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
-from lineage_service.runs.content import load_run
-from lineage_service.runs.index_lineage import LineageBuild, build_lineage
-from lineage_service.runs.report import RunReport, indexed_report
+from lineage_service.runs.lineage_indexing import LineageBuild, build_lineage
+from lineage_service.runs.run_report import RunReport, indexed_report
+from lineage_service.runs.workflow_content import load_run
 from lineage_service.settings import IndexOptions, command
 from lineage_service.spec.models import BrokenSource, SourceSpec
 from lineage_service.store.layout import HomeLayout, run_folder_lock
-from lineage_service.store.tables import LineageTables
+from lineage_service.store.lineage_tables import LineageTables
 from lineage_service.store.versions import Version
-from lineage_service.subjects.index import declared_subjects
+from lineage_service.subjects.subject_index import declared_subjects
 
 if TYPE_CHECKING:
     from lineage_service.spark.staging import RunWriter
@@ -88,7 +88,7 @@ def finish_lineage(
 
 def versions_of(reader: CatalogReader, run_id: str) -> dict[str, Version]:
     """The versions that a run read and wrote, by space, under the names that the run gives their columns."""
-    from lineage_service.query.ask import apply_source_renames
+    from lineage_service.query.questions import apply_source_renames
 
     found = {}
     for dataset in reader.datasets(run_id):
@@ -109,10 +109,10 @@ def reread_run(
     """The run's plan over what it read and wrote, on Spark; nothing of it is computed yet."""
     with stages.stage("starting Spark"):
         sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
-        from lineage_service.spark.columns import CaptureColumnNames
-        from lineage_service.spark.rereading import reread_plan
-        from lineage_service.spark.session import session_under, spark_session
-        from lineage_service.spark.sources import SourceOpener
+        from lineage_service.spark.capture_columns import CaptureColumnNames
+        from lineage_service.spark.deferred_capture import reread_plan
+        from lineage_service.spark.open_sources import SourceOpener
+        from lineage_service.spark.spark_session import session_under, spark_session
 
         # Expressions must mean what they meant to the run.
         spark = session_under(spark_session(options.master, options.remote, options.conf), tables.conf)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import Problem
-from lineage_service.runs.validate import VersionOf, checked_workflow
+from lineage_service.runs.validation import VersionOf, checked_workflow
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from lineage_service.runs.explain import Explanation
+    from lineage_service.runs.explanation import Explanation
     from lineage_service.runs.run_sizes import LastRun
     from lineage_service.runs.workflow_graph import Picture
     from lineage_service.spec.loader import LoadedWorkflow
@@ -36,7 +36,7 @@ def explain_workflow(
     catalog: str | None = None,
 ) -> Explanation:
     """What a run of the file would do, beside what its last run in the home did. Never starts Spark."""
-    from lineage_service.runs.explain import explain_plan
+    from lineage_service.runs.explanation import explain_plan
 
     loaded, plan, warnings = checked_workflow(file, vars, outputs_in(home, catalog), missing="warning", capture=capture)
     run, notes = _last_run(loaded, home, catalog)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from lineage_service.errors import Problem
 from lineage_service.plan.column_lineage import Origins
 from lineage_service.runs.run_sizes import LastRun, PairCount
-from lineage_service.spec.described import describe_step, inputs_of
+from lineage_service.spec.step_description import describe_step, inputs_of
 
 Kind = Literal["source", "step", "kept", "output"]
 Flow = Literal["rows", "absence", "link"]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.expressions import Expression, with_stars_expanded
-from lineage_service.spark.columns import CaptureColumnNames, col, comparable
+from lineage_service.spark.capture_columns import CaptureColumnNames, col, comparable
 from lineage_service.spark.faults import analysing, executing
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import RunWriter, unwritable_reason

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from lineage_service.capture.handles import Handle, Role, Space, Table, group_space, window_space
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.errors import Position
-from lineage_service.spark.columns import CaptureColumnNames, col
-from lineage_service.spark.lower import lower_plan
+from lineage_service.spark.capture_columns import CaptureColumnNames, col
+from lineage_service.spark.file_scan import read_files, rows_with_rids
+from lineage_service.spark.lowering import lower_plan
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import read_files, rows_with_rids
 from lineage_service.spark.staging import RunWriter, count_frames, dataset_relation
 from lineage_service.store.versions import Version
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import StructType
 
-from lineage_service.store.alike import spark_type
+from lineage_service.store.engine_agreement import spark_type
 
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # Spark writes it into footers, and believes it
 MOST_FILES = 64  # past that, Spark's one job is cheaper than reading every footer here

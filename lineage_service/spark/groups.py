@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from lineage_service.spark.columns import CaptureColumnNames, col, comparable, field_types, has_map, same_values
+from lineage_service.spark.capture_columns import CaptureColumnNames, col, comparable, field_types, has_map, same_values
 
 
 @dataclass(frozen=True)

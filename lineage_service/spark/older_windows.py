@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from lineage_service.capture.handles import group_space
 from lineage_service.capture.instrument import InstrumentedNode
 from lineage_service.capture.strategies import LATER
-from lineage_service.spark.columns import CaptureColumnNames, col, cols, field_types
-from lineage_service.spark.keys import is_hashable, key_hashes
+from lineage_service.spark.capture_columns import CaptureColumnNames, col, cols, field_types
+from lineage_service.spark.key_hashes import is_hashable, key_hashes
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Stage
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from lineage_service.spark.columns import field_types
+from lineage_service.spark.capture_columns import field_types
 
 
 @dataclass(frozen=True)

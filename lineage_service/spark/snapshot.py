@@ -11,10 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType, StringType, StructType
 
 from lineage_service.errors import Position, Problem, SourceError, WorkflowError, join_names
-from lineage_service.spark.columns import CaptureColumnNames, col
+from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing
-from lineage_service.spark.scan import escape_glob, read_files
-from lineage_service.store.engine import column, file_literal, open_duckdb
+from lineage_service.spark.file_scan import escape_glob, read_files
+from lineage_service.store.duckdb_engine import column, file_literal, open_duckdb
 
 
 @dataclass(frozen=True)

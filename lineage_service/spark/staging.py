@@ -22,14 +22,14 @@ from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.nodes import keeps_order
 from lineage_service.progress import Stages, silent
-from lineage_service.spark.columns import CaptureColumnNames, col, no_id, with_nullability
+from lineage_service.spark.capture_columns import CaptureColumnNames, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
+from lineage_service.spark.file_scan import read_files, rows_with_rids, with_row_index
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.scan import read_files, rows_with_rids, with_row_index
 from lineage_service.store.layout import RunFolder
-from lineage_service.store.tables import Kind, TableRows, parquet_files
+from lineage_service.store.lineage_tables import Kind, TableRows, parquet_files
+from lineage_service.store.output_versions import size_of_folder, version_of_folder
 from lineage_service.store.versions import Version
-from lineage_service.store.written import size_of_folder, version_of_folder
 
 Later = Callable[[DataFrame | None], DataFrame]
 
@@ -255,7 +255,7 @@ class RunWriter:
 
     def write_question_rows(self, question: DeclaredQuestion, columns: Sequence[str]) -> TableRows:
         """Rows as a declared question sees them, written as a table of ids and values."""
-        from lineage_service.spark.side import question_rows
+        from lineage_service.spark.workload_rows import question_rows
 
         step = question.far[0].partition(":")[2]
         relation = self.sources[step] if question.far[0].startswith("source:") else self.dataset_rows(step)
@@ -357,7 +357,7 @@ def _patched_relation(
     each: InstrumentedNode, relation: Relation, version: Version, folder: RunFolder, names: CaptureColumnNames
 ) -> Relation:
     """A dataset that a refresh has made shares files with the one before; what order it had is not kept."""
-    from lineage_service.spark.sources import SourceOpener
+    from lineage_service.spark.open_sources import SourceOpener
 
     opener = SourceOpener(relation.frame.sparkSession, folder, Path(), _no_version, lambda _: None)
     found = opener.reopen_dataset(each.node.step, version).relation(names, captured=bool(each.handles))

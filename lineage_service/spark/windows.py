@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from lineage_service.capture.window_reads import Interval, Point, window_reads
 from lineage_service.plan.expressions import SortKey, add_over_clauses, quote_identifier, with_stars_expanded
 from lineage_service.plan.nodes import Window
-from lineage_service.spark.columns import CaptureColumnNames, col
+from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.relation import Relation
 
 SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"

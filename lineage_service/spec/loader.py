@@ -24,10 +24,10 @@ from lineage_service.spec.models import (
     WorkflowKeys,
     WorkflowSpec,
 )
-from lineage_service.spec.names import check_names, step_inputs
+from lineage_service.spec.name_checks import check_names, step_inputs
 from lineage_service.spec.problems import Collector, add_problems
 from lineage_service.spec.reader_options import option_problems
-from lineage_service.spec.sources import SourceSpec
+from lineage_service.spec.source_models import SourceSpec
 from lineage_service.spec.variables import substitute_variables, variable_values, warn_of_unused
 from lineage_service.spec.yaml_tree import SourceFloat, Tree, YamlPositions, read_tree
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, InstanceOf, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from lineage_service.spec.described import INPUT_KEYS
 from lineage_service.spec.fields import (
     ClosedModel,
     Columns,
@@ -28,7 +27,8 @@ from lineage_service.spec.fields import (
     validation_error,
 )
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
-from lineage_service.spec.sources import LegalHold, SourceSpec
+from lineage_service.spec.source_models import LegalHold, SourceSpec
+from lineage_service.spec.step_description import INPUT_KEYS
 
 __all__ = [
     "STEP_TYPES",

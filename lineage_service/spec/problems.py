@@ -14,7 +14,7 @@ from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
 from lineage_service.spec.foreign_words import hint_for_key, hint_for_value
 from lineage_service.spec.models import CheckSpec, LineageSpec, WorkloadQuery
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
-from lineage_service.spec.sources import LegalHold
+from lineage_service.spec.source_models import LegalHold
 from lineage_service.spec.yaml_tree import YamlPositions
 
 # The models inside others, by the key they are under.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lineage_service.errors import did_you_mean, join_names
-from lineage_service.spec.sources import FileFormat, SourceSpec
+from lineage_service.spec.source_models import FileFormat, SourceSpec
 
 Kind = Literal["flag", "whole", "positive", "ratio", "character", "filled", "text"]
 

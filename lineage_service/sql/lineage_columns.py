@@ -12,9 +12,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import QuestionError
-from lineage_service.query.parsing import parse_one
+from lineage_service.query.duckdb_parsing import parse_one
 from lineage_service.sql.rid_origin import reads_itself
-from lineage_service.store.scan import RID
+from lineage_service.store.version_scan import RID
 
 if TYPE_CHECKING:
     from sqlglot import exp

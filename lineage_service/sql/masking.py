@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_service.errors import QuestionError
+from lineage_service.query.duckdb_parsing import parse_one
 from lineage_service.query.masks import HINT
-from lineage_service.query.parsing import parse_one
 from lineage_service.sql.rid_origin import reads_itself
 
 MOST_COLUMNS = 10_000
@@ -43,7 +43,7 @@ def _masks_by_name(tree: Any, relations: Columns) -> Shown:
     """Where columns cannot be followed: a masked one may be named as an item of the outermost SELECT only."""
     from sqlglot import exp
 
-    from lineage_service.sql.parse import columns_read
+    from lineage_service.sql.question_parsing import columns_read
 
     masks = {name.lower(): masked for shown in relations.values() for name, masked in shown if masked is not None}
     if not masks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lineage_service.plan.measures import MergeableMeasure
+from lineage_service.plan.mergeable_measures import MergeableMeasure
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 MOST_DIGITS = 38

@@ -13,18 +13,18 @@ from lineage_catalog.records import DatasetRecord, PreparedRecord
 
 from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
-from lineage_service.plan.carried import disclosed_columns
 from lineage_service.plan.expressions import Expression
-from lineage_service.query.ask import Questions
-from lineage_service.query.engine import held_name
-from lineage_service.query.files import index_files, index_scan
-from lineage_service.query.graph import Place
-from lineage_service.query.names import DatasetName, find_run
+from lineage_service.plan.value_disclosure import disclosed_columns
+from lineage_service.query.home_files import index_files, index_scan
+from lineage_service.query.lineage_graph import Place
+from lineage_service.query.query_engine import held_name
+from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start
-from lineage_service.sql.execution import unique_column_names
+from lineage_service.sql.answer_limits import unique_column_names
 from lineage_service.sql.measure_values import measure_sql
-from lineage_service.store.engine import column
-from lineage_service.store.scan import RID, duckdb_type
+from lineage_service.store.dataset_names import DatasetName, find_run
+from lineage_service.store.duckdb_engine import column
+from lineage_service.store.version_scan import RID, duckdb_type
 
 HELD_GROUPS = 200_000  # groups of so few rows are held in memory once they were asked for
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.measures import MergeableMeasure
+from lineage_service.plan.mergeable_measures import MergeableMeasure
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -9,7 +9,7 @@ from typing import Any
 
 from lineage_service.plan.column_lineage import ColumnLineage, Read, SourceColumn, Value, value_of_tree
 from lineage_service.plan.expressions import ColumnRef
-from lineage_service.query.parsing import parse_one
+from lineage_service.query.duckdb_parsing import parse_one
 from lineage_service.sql.lineage_columns import has_aggregate
 
 Marks = Mapping[str, Mapping[str, bool]]  # relation, column: whether it is personal data

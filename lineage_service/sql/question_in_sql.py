@@ -12,15 +12,15 @@ from lineage_catalog.records import Commit
 
 from lineage_service.errors import LineageError, QuestionError, join_names
 from lineage_service.query.answer import Answer, AnswerPart, records
-from lineage_service.sql.execution import HINT, Limits, limit_rows, unique_column_names
-from lineage_service.sql.parse import read_question
-from lineage_service.sql.rewrite import PREFIX, QueryContext, QuestionRewriter, RewrittenQuery
-from lineage_service.sql.save import QuerySaver, check_name
+from lineage_service.sql.answer_limits import HINT, Limits, limit_rows, unique_column_names
+from lineage_service.sql.question_parsing import read_question
+from lineage_service.sql.question_rewriting import PREFIX, QueryContext, QuestionRewriter, RewrittenQuery
+from lineage_service.sql.saved_query import QuerySaver, check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.query.session import RowStream
+    from lineage_service.query.guarded_session import RowStream
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError
-from lineage_service.query.ask import Questions
-from lineage_service.query.engine import translate_index_errors
-from lineage_service.query.files import index_files
-from lineage_service.query.graph import Direction, Place, Walk, Way
+from lineage_service.query.home_files import index_files
 from lineage_service.query.hop_sql import key_columns, stored_file
+from lineage_service.query.lineage_graph import Direction, Place, Walk, Way
 from lineage_service.query.masks import NONE, refuse_masked, shown_columns
-from lineage_service.query.rows import FEW_OF_ALL, RowQuery, select_all_rows, select_rids
+from lineage_service.query.query_engine import translate_index_errors
+from lineage_service.query.questions import Questions
+from lineage_service.query.row_retrieval import FEW_OF_ALL, RowQuery, select_all_rows, select_rids
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start
 from lineage_service.sql.preparations import (
@@ -29,8 +29,8 @@ from lineage_service.sql.preparations import (
     witness_columns,
     witness_query,
 )
-from lineage_service.store.engine import column, literal
-from lineage_service.store.scan import RID, VersionScan
+from lineage_service.store.duckdb_engine import column, literal
+from lineage_service.store.version_scan import RID, VersionScan
 
 if TYPE_CHECKING:
     import pyarrow as pa

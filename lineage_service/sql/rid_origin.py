@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lineage_service.query.parsing import parse_one
-from lineage_service.store.scan import RID
+from lineage_service.query.duckdb_parsing import parse_one
+from lineage_service.store.version_scan import RID
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lineage_service.store.text import UnknownReading
+from lineage_service.store.original_text import UnknownReading
 
 SPACE = " \t\r\n"
 _STRINGS = r'"(?:[^"\\]++|\\.)*+"'

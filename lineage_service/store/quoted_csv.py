@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lineage_service.store.text import UnknownReading, is_true
+from lineage_service.store.original_text import UnknownReading, is_true
 
 
 def quoted_records(chunks: Iterable[str], reading: Mapping[str, str]) -> Iterator[Sequence[int]]:

@@ -17,10 +17,10 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import Commit, HopRecord, RunRecord, SubjectRecord
 
 from lineage_service.errors import StoreError
-from lineage_service.store.aligned import ALIGNED, AlignedTables
+from lineage_service.store.aligned_tables import ALIGNED, AlignedTables
 from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder, paths_below
+from lineage_service.store.lineage_tables import LineageTables
 from lineage_service.store.session_settings import FILE as SETTINGS
-from lineage_service.store.tables import LineageTables
 from lineage_service.store.versions import Version
 
 What = Literal["data", "positions", "index", "prepared", "subjects", "lineage", "note"]

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from lineage_service.store.checksums import verify
-from lineage_service.store.patched import AS, AT, CAME
-from lineage_service.store.patching import Ids, Patcher
+from lineage_service.store.patched_rids import AS, AT, CAME
+from lineage_service.store.version_patcher import Ids, Patcher
 from lineage_service.store.versions import Correction, OriginalFile, Version, VersionFile, true_path
 
 Absolute = Callable[[str], str]

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from lineage_service.store.engine import literal
-from lineage_service.store.scan import duckdb_type
-from lineage_service.subjects.key import kind_prefix
+from lineage_service.store.duckdb_engine import literal
+from lineage_service.store.home_key import kind_prefix
+from lineage_service.store.version_scan import duckdb_type
 
 _FRACTIONS = ("decimal(", "double", "float")
 

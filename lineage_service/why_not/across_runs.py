@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.capture.handles import Role, source_space
-from lineage_service.capture.ways import contributing_nodes
+from lineage_service.capture.row_paths import contributing_nodes
 from lineage_service.errors import QuestionError, join_names
 from lineage_service.progress import Stages
-from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Place, Walk, Way, is_source, walk
-from lineage_service.query.over_runs import RunOnTheWay, place_of, places_behind, places_inside, runs_between
+from lineage_service.query.cross_run_paths import RunOnTheWay, place_of, places_behind, places_inside, runs_between
+from lineage_service.query.lineage_graph import Place, Walk, Way, is_source, walk
+from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start, own_ways, reverse_ways
 from lineage_service.store.layout import HomeLayout, new_run_id, translate_disk_errors
 from lineage_service.why_not.question import WhyNotQuestion, question_in_run
-from lineage_service.why_not.result import Arrival, ReasonCount, StepLoss, WhyNot
+from lineage_service.why_not.why_not_result import Arrival, ReasonCount, StepLoss, WhyNot
 from lineage_service.why_not.within_run import (
     SHOWN,
     ArrivedRows,
@@ -41,7 +41,7 @@ from lineage_service.why_not.within_run import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.why_not.evaluate import RunEvaluation
+    from lineage_service.why_not.run_evaluation import RunEvaluation
 
 OWN = int(Role.OWN)
 
@@ -361,7 +361,7 @@ def _segments(
     reveal: bool,
 ) -> list[Segment]:
     """A run evaluated up to each of its datasets that a later run reads, or that is asked about."""
-    from lineage_service.why_not.evaluate import evaluate_run
+    from lineage_service.why_not.run_evaluation import evaluate_run
 
     found: list[Segment] = []
     questions, tables = following.questions, following.tables

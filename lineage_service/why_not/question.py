@@ -9,18 +9,18 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.capture.handles import Space, source_space
-from lineage_service.capture.ways import contributing_nodes, merges_rows
+from lineage_service.capture.row_paths import contributing_nodes, merges_rows
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.nodes import Node, Source
-from lineage_service.plan.rebuilt import nodes_below, with_inputs
+from lineage_service.plan.plan_rewriting import nodes_below, with_inputs
 from lineage_service.plan.schema import Column, Schema
-from lineage_service.query.ask import Questions
-from lineage_service.query.names import DatasetName, find_run
-from lineage_service.runs.content import load_run
+from lineage_service.query.questions import Questions
 from lineage_service.runs.unfinished_lineage import versions_of
+from lineage_service.runs.workflow_content import load_run
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.redacted import is_computable
+from lineage_service.spec.redaction_markers import is_computable
+from lineage_service.store.dataset_names import DatasetName, find_run
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.versions import Version
 

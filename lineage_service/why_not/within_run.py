@@ -19,16 +19,16 @@ from lineage_service.capture.handles import Role
 from lineage_service.capture.workload import workload_entry
 from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
-from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Direction, Place, Way, is_pruned, walk
+from lineage_service.query.lineage_graph import Direction, Place, Way, is_pruned, walk
+from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start, has_intervals, own_ways, reverse_ways
 from lineage_service.store.layout import HomeLayout, new_run_id, translate_disk_errors
 from lineage_service.why_not.question import WhyNotQuestion, is_across_runs, refuse_unlinked, resolve_question
-from lineage_service.why_not.result import Arrival, WhyNot
+from lineage_service.why_not.why_not_result import Arrival, WhyNot
 
 if TYPE_CHECKING:
-    from lineage_service.why_not.evaluate import RunEvaluation
+    from lineage_service.why_not.run_evaluation import RunEvaluation
 
 SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
 OWN = int(Role.OWN)
@@ -231,7 +231,7 @@ def _evaluate_losses(
     reveal: bool,
 ) -> None:
     """Follows the rows from step to step, and fills in where they are lost."""
-    from lineage_service.why_not.evaluate import evaluate_run
+    from lineage_service.why_not.run_evaluation import evaluate_run
 
     answer.spark = True
     folder = asked.home.spill / f"asked-{new_run_id()}"

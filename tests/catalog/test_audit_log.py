@@ -11,10 +11,10 @@ from sqlalchemy import func, select
 
 from lineage_service import Home
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.cases import CaseOptions, close_case, record_case_plan, require_approval
-from lineage_service.audit.decisions import approve
-from lineage_service.audit.log import LogEntry, join_transaction, log_transaction, write_entry
-from lineage_service.audit.log_retention import remove_expired_log_entries
+from lineage_service.audit.cases.case_lifecycle import CaseOptions, close_case, record_case_plan, require_approval
+from lineage_service.audit.cases.decisions import approve
+from lineage_service.audit.log.log_retention import remove_expired_log_entries
+from lineage_service.audit.log.log_transactions import LogEntry, join_transaction, log_transaction, write_entry
 from lineage_service.errors import StoreError
 from tests.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
 

@@ -7,7 +7,8 @@ import pytest
 from lineage_catalog.engine import connect
 from lineage_catalog.models import metadata
 
-from lineage_service.audit import applying, facade
+from lineage_service.audit import facade
+from lineage_service.audit.erasure import plan_application as applying
 from lineage_service.errors import StoreError
 from tests.erasure_shop import GONE, Shop, person, values
 

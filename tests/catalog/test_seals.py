@@ -31,7 +31,7 @@ from lineage_catalog.records import (
     VersionRecord,
 )
 from lineage_catalog.seals import NAMES, all_broken_scopes, row_fetcher
-from lineage_catalog.verified import VerifiedReader
+from lineage_catalog.verified_reader import VerifiedReader
 from lineage_catalog.writer import commit_lineage, commit_run, expire_runs, forget_files, forget_runs
 from sqlalchemy import delete, select, update
 

@@ -13,11 +13,11 @@ from lineage_catalog.writer import clear_runs, expire_runs
 from sqlalchemy import delete, event
 
 from lineage_service import Home
-from lineage_service.doctor.examine import examine
+from lineage_service.doctor.examination import examine
 from lineage_service.errors import LineageError
 from lineage_service.store.checksums import forget
+from lineage_service.store.home_key import home_key
 from lineage_service.store.layout import HomeLayout
-from lineage_service.subjects.key import home_key
 from tests.made_runs import Made, MadeHome
 from tests.sealing import seal_anew
 

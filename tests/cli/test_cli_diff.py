@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lineage_service.errors import QuestionError
-from lineage_service.query.diff.result import Behind, ChangedRows, Counts, Diff, RowBehind, RunSide, SourceIdentity
+from lineage_service.query.diff.diff_result import Behind, ChangedRows, Counts, Diff, RowBehind, RunSide, SourceIdentity
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeHome
 

@@ -7,10 +7,10 @@ import io
 import pyarrow as pa
 import pytest
 from lineage_cli import tables
-from lineage_cli.losses import _example, write_losses
 from lineage_cli.sink import Sink
+from lineage_cli.why_not_text import _example, write_losses
 
-from lineage_service.why_not.result import Arrival, ReasonCount, StepLoss, WhyNot
+from lineage_service.why_not.why_not_result import Arrival, ReasonCount, StepLoss, WhyNot
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
 

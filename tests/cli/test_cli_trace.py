@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from lineage_cli.trace_page import page_of
-from lineage_cli.traced import tree_of
+from lineage_cli.trace_tree import tree_of
 from lineage_cli.trees import draw_tree, width_of
 
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
-from lineage_service.store.lines import RowPlace
+from lineage_service.store.row_places import RowPlace
 from tests.cli.conftest import Call
 
 ITEMS = "workflows/shop/data/items.json"

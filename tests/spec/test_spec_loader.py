@@ -23,7 +23,7 @@ from lineage_service.spec.models import (
     ProjectStep,
     SortStep,
 )
-from lineage_service.spec.sources import SourceSpec
+from lineage_service.spec.source_models import SourceSpec
 
 EXAMPLE = Path(__file__).parent / "example.yml"
 HEAD = "version: 1\nname: w\nsources: {a: {path: a.parquet}}\n"

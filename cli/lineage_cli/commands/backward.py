@@ -88,7 +88,7 @@ def command(
     else:
         reach.check_semantics(semantics, order_by)
         columns = columns or evaluation.columns(semantics, output)
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:

@@ -45,7 +45,7 @@ def command(
     """
     if through and not columns_:
         raise click.UsageError("--through tells where columns come from: it needs --columns.")
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.listings import COLUMNS, DATASETS, fit_listing
     from lineage_cli.output import write_answer
 

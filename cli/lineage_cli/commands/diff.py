@@ -26,7 +26,7 @@ from lineage_cli.options import (
 if TYPE_CHECKING:
     from lineage_cli.sink import Sink
     from lineage_service.home import Home
-    from lineage_service.query.diff.result import Diff
+    from lineage_service.query.diff.diff_result import Diff
 
 BLOCK = 100  # changes written at a time
 
@@ -91,7 +91,7 @@ def command(
     if keys and not behind:
         raise click.UsageError("--source-key says how to look behind the changes: it does not go with --no-behind.")
     flat = output.format in ("csv", "ndjson", "parquet")
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
 
     def question(opened: Home) -> Diff:
         return opened.diff(
@@ -142,7 +142,7 @@ def _write(found: Diff, output: Output) -> None:
     patience = waiting_line(f"writing {output.out}") if output.out is not None else nullcontext()
     with patience, open_sink(output.out) as sink:
         if output.format == "json":
-            from lineage_cli.change_objects import write_changes
+            from lineage_cli.diff_json import write_changes
 
             write_changes(found, sink)
         else:
@@ -150,7 +150,7 @@ def _write(found: Diff, output: Output) -> None:
 
 
 def _write_text(found: Diff, output: Output, sink: Sink) -> None:
-    from lineage_cli.changes import changes_text
+    from lineage_cli.diff_text import changes_text
     from lineage_cli.tables import in_colour
 
     person = output.on_terminal

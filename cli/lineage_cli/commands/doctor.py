@@ -37,7 +37,7 @@ def command(spark: bool, deep: bool, as_json: bool, home: str | None, catalog: s
       smoke-lineage doctor --deep
     """
     from lineage_cli.sink import print_text
-    from lineage_service.doctor.examine import examine
+    from lineage_service.doctor.examination import examine
 
     diagnosis = examine(home, catalog, spark=spark, deep=deep)
     if as_json:

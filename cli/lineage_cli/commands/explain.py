@@ -71,7 +71,7 @@ def command(
 
             sink.write_text(json.dumps(json_document(facts), indent=2, ensure_ascii=False) + "\n")
             return
-        from lineage_cli.explained import write_explanation
+        from lineage_cli.explanation_text import write_explanation
         from lineage_cli.trees import prints_guides
 
         terminal = options.is_terminal(sys.stdout)

@@ -56,7 +56,7 @@ def command(
       smoke-lineage forward customer --rid 7 --to all --count
     """
     reach.check(columns, order_by)
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:

@@ -57,7 +57,7 @@ def command(
       smoke-lineage query "FROM forward('flights', 'by_day', (FROM backward('by_carrier', 'flights', 'n > 9')))"
       smoke-lineage query --save big "SELECT city, count(*) AS n FROM customers GROUP BY city"
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.output import write_answer
 
     text = sys.stdin.read() if sql == "-" else sql

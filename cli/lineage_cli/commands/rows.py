@@ -52,7 +52,7 @@ def command(
       smoke-lineage rows totals --where "revenue > 1000" --order-by "revenue desc"
       smoke-lineage rows revenue.totals@3f2a --rid 0 --rid 7 --json
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:

@@ -28,7 +28,7 @@ def command(
     Example:
       smoke-lineage runs --workflow revenue --limit 5
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.listings import RUNS, fit_listing
     from lineage_cli.output import write_answer
 

@@ -70,7 +70,7 @@ def command(
     chosen = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
     if rid is None and not key and where is None:
         raise click.UsageError("Say which record to trace: --rid, --key or --where.")
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.sink import open_sink
 
     def question(opened: Home) -> Trace:
@@ -93,7 +93,7 @@ def _text(trace: Trace, format_: str, *, on_terminal: bool) -> str:
         from lineage_cli.trace_page import page_of
 
         return page_of(trace)
-    from lineage_cli.traced import tree_of
+    from lineage_cli.trace_tree import tree_of
     from lineage_cli.trees import draw_tree, prints_guides
 
     width = shutil.get_terminal_size().columns if on_terminal else None

@@ -53,7 +53,7 @@ def command(
       smoke-lineage what-if --without orders --rid 17 --on totals --json
       smoke-lineage what-if --without revenue.orders --rid 17 --on report.quarters
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:

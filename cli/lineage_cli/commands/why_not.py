@@ -11,7 +11,7 @@ from lineage_cli.options import Output, Start, WholeNumber, home_options, output
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
-    from lineage_service.why_not.result import WhyNot
+    from lineage_service.why_not.why_not_result import WhyNot
 
 
 @click.command("why-not")
@@ -52,7 +52,7 @@ def command(
       smoke-lineage why-not customer --where "c_mktsegment = 'BUILDING'" --to totals --json
       smoke-lineage why-not orders --all --to totals --rids
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
 
     def question(opened: Home) -> WhyNot:
         shown = output.limit(limit) if rids else limit
@@ -67,8 +67,8 @@ def command(
             write_answer(found.answer(), output)
             return
         else:
-            from lineage_cli.losses import write_losses
             from lineage_cli.sink import open_sink
+            from lineage_cli.why_not_text import write_losses
 
             with open_sink(output.out) as sink:
                 write_losses(found, sink, terminal=output.on_terminal, limit=limit)

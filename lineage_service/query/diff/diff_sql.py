@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lineage_service.query.diff.tolerance import differs, has_floating
-from lineage_service.store.engine import column
-from lineage_service.store.scan import RID
+from lineage_service.store.duckdb_engine import column
+from lineage_service.store.version_scan import RID
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType

@@ -17,10 +17,10 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, QuestionError, SourceError, StoreError, did_you_mean, join_names
-from lineage_service.query.ask import Questions
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff import diff_sql as sql
-from lineage_service.query.diff.keys import (
+from lineage_service.query.diff.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
+from lineage_service.query.diff.row_keys import (
     RowKey,
     Versions,
     column_key,
@@ -32,21 +32,21 @@ from lineage_service.query.diff.keys import (
     tuples,
     versions_of,
 )
-from lineage_service.query.diff.result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
-from lineage_service.query.engine import QueryEngine
-from lineage_service.query.graph import LineageGraph, Place, Walk, Way, walk
+from lineage_service.query.lineage_graph import LineageGraph, Place, Walk, Way, walk
 from lineage_service.query.masks import NONE, refuse_masked
-from lineage_service.query.names import DatasetName
-from lineage_service.query.rows import AnswerShape
+from lineage_service.query.query_engine import QueryEngine
+from lineage_service.query.questions import Questions
+from lineage_service.query.row_retrieval import AnswerShape
 from lineage_service.query.walk_sql import Start, has_intervals
 from lineage_service.store.checksums import verify
+from lineage_service.store.dataset_names import DatasetName
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lineage_service.query.diff.window_rows import Elsewhere
     from lineage_service.query.moving_rows import MovingRows
-    from lineage_service.store.patching import Ids
+    from lineage_service.store.version_patcher import Ids
 
 NO_LONGER_THERE = "rows of this version are no longer there (snapshot: true keeps them)"
 ONE_RUN_ONLY = "only the run {} reads it"

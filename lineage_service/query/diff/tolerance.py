@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import QuestionError
-from lineage_service.store.engine import column
+from lineage_service.store.duckdb_engine import column
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from lineage_service.query.moving_rows import MovingRows
-from lineage_service.store.patching import Ids
+from lineage_service.store.version_patcher import Ids
 
 Change = tuple[int, int | None, int | None]  # its number, and its rows before and after
 Elsewhere = Literal["looked up", "there", "unknown"]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from lineage_service.capture.handles import Space, is_dataset, source_space, step_space
 from lineage_service.errors import QuestionError
-from lineage_service.query.files import index_literal, lazy_source_changed_error
-from lineage_service.query.graph import Place
+from lineage_service.query.home_files import index_literal, lazy_source_changed_error
+from lineage_service.query.lineage_graph import Place
 from lineage_service.query.walk_sql import FEW
-from lineage_service.store.aligned import AlignedTables
-from lineage_service.store.engine import column
-from lineage_service.store.tables import TableRows
+from lineage_service.store.aligned_tables import AlignedTables
+from lineage_service.store.duckdb_engine import column
+from lineage_service.store.lineage_tables import TableRows
 
 if TYPE_CHECKING:
-    from lineage_service.query.ask import Questions
+    from lineage_service.query.questions import Questions
 
 
 @dataclass
@@ -105,7 +105,7 @@ class AlignedRows:
 
     def _direct(self, place: Place, rows: TableRows, few: list[int] | None) -> str:
         """Found in the sources' files, which must be what they were."""
-        from lineage_service.index.engine import direct_members
+        from lineage_service.index.index_engine import direct_members
 
         assert rows.direct is not None and rows.carrier is not None
         files = self.ask.files

@@ -15,13 +15,13 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, join_names
-from lineage_service.query.graph import Place, walk
-from lineage_service.query.names import ALL, DatasetName, find_dataset, without_readers
+from lineage_service.query.lineage_graph import Place, walk
 from lineage_service.query.semantics.aligned_rows import AlignedRows
 from lineage_service.query.semantics.polynomial import Polynomial, Polynomials, Row
+from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, without_readers
 
 if TYPE_CHECKING:
-    from lineage_service.query.ask import Questions
+    from lineage_service.query.questions import Questions
     from lineage_service.store.shared_rows import SharedRows
 
 MOST_MEMBERS = 200_000  # members that are read for one question

@@ -13,9 +13,9 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.query.changed_files import files_holding, refuse_changed
-from lineage_service.query.gate import checked_predicate
-from lineage_service.query.graph import Place
+from lineage_service.query.lineage_graph import Place
 from lineage_service.query.masks import Masked
+from lineage_service.query.predicate_gate import checked_predicate
 from lineage_service.query.selection import Selection
 from lineage_service.query.semantics.derivations import Derivations
 from lineage_service.query.semantics.polynomial import (
@@ -30,12 +30,12 @@ from lineage_service.query.semantics.polynomial import (
 )
 from lineage_service.query.semantics.survival_check import SurvivalCheck
 from lineage_service.query.walk_sql import Start
-from lineage_service.store.scan import RID
+from lineage_service.store.version_scan import RID
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.query.ask import Questions
+    from lineage_service.query.questions import Questions
 
 SEMANTICS = ("which", "why", "how")
 EVALUATIONS = ("count", "boolean", "min-cost", "trust")

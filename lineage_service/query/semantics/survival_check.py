@@ -11,7 +11,7 @@ from lineage_service.errors import QuestionError
 from lineage_service.plan.build import build_plan
 from lineage_service.plan.nodes import Source
 from lineage_service.plan.schema import Column, Schema
-from lineage_service.query.graph import Place
+from lineage_service.query.lineage_graph import Place
 
 if TYPE_CHECKING:
     from lineage_service.query.semantics.derivations import Derivations

@@ -15,16 +15,16 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role, Space, is_dataset
 from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
-from lineage_service.query.ask import Questions
-from lineage_service.query.graph import Direction, Place, Walk, Way, walk
-from lineage_service.query.rows import AnswerShape
+from lineage_service.query.lineage_graph import Direction, Place, Walk, Way, walk
+from lineage_service.query.questions import Questions
+from lineage_service.query.row_retrieval import AnswerShape
 from lineage_service.query.selection import Selection
-from lineage_service.query.stale import older_window_notes, stale_reader_notes
+from lineage_service.query.staleness_notes import older_window_notes, stale_reader_notes
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
 from lineage_service.query.walk_sql import Start, translated_rid
-from lineage_service.spec.described import describe_step, inputs_of
-from lineage_service.store.lines import RowPlace, row_places
-from lineage_service.store.scan import VersionScan
+from lineage_service.spec.step_description import describe_step, inputs_of
+from lineage_service.store.row_places import RowPlace, row_places
+from lineage_service.store.version_scan import VersionScan
 
 DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
 MOST_SETS = 400  # a tree of more is no longer read; what is left out says so

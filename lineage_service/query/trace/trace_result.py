@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lineage_service.store.lines import RowPlace
+from lineage_service.store.row_places import RowPlace
 
 Link = Literal["contributes", "absence"]
 

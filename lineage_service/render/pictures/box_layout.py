@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lineage_service.render.pictures.placing import place_nodes
+from lineage_service.render.pictures.node_placement import place_nodes
 from lineage_service.runs.workflow_graph import Picture, PictureEdge
 
 SWEEPS = 12

@@ -17,8 +17,8 @@ from lineage_cli.options import WholeNumber, file_or_none, home_options
 from lineage_cli.subjects import subject_options
 
 if TYPE_CHECKING:
-    from lineage_service.audit.cases import CaseOptions
-    from lineage_service.subjects.given import Subject
+    from lineage_service.audit.cases.case_lifecycle import CaseOptions
+    from lineage_service.subjects.subject_arguments import Subject
 
 
 @click.command("access")

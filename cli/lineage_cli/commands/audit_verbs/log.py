@@ -15,7 +15,7 @@ from lineage_cli.messages import tell
 from lineage_cli.options import Count, Output, home_options, limit_option, output_options
 
 if TYPE_CHECKING:
-    from lineage_service.audit.chain import LogVerdict, Range
+    from lineage_service.audit.log.log_verification import LogVerdict, Range
     from lineage_service.home import Home
     from lineage_service.query.answer import Answer
 
@@ -77,7 +77,7 @@ def command(
             elif retain_days is not None:
                 _retain(opened, retain_days, actor, output)
         return
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.listings import LOG, fit_listing
     from lineage_cli.output import write_answer
 

@@ -13,9 +13,9 @@ from lineage_cli.planning import out_option, print_document, progress_options, w
 from lineage_cli.subjects import subject_options
 
 if TYPE_CHECKING:
-    from lineage_service.audit.cases import CaseOptions
+    from lineage_service.audit.cases.case_lifecycle import CaseOptions
     from lineage_service.settings import IndexOptions
-    from lineage_service.subjects.given import Subject
+    from lineage_service.subjects.subject_arguments import Subject
 
 
 @click.command("plan-erasure")

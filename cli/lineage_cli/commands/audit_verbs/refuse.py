@@ -45,7 +45,7 @@ def command(
       smoke-lineage audit refuse DSR-2026-17 --reason "identity could not be verified" --kind erasure
     """
     from lineage_cli.sink import print_text
-    from lineage_service.audit.cases import CaseOptions
+    from lineage_service.audit.cases.case_lifecycle import CaseOptions
 
     case = CaseOptions(reference, None if received is None else received.date(), verified_by, actor)
     with closing(options.open_home(home, catalog)) as opened:

@@ -29,7 +29,7 @@ def command(all_: bool, limit: int | None, output: Output, home: str | None, cat
     Example:
       smoke-lineage audit requests --all --format csv
     """
-    from lineage_cli.asking import ask_home
+    from lineage_cli.home_question import ask_home
     from lineage_cli.listings import CASES, fit_listing
     from lineage_cli.output import write_answer
 

@@ -43,7 +43,7 @@ def command(certificate: Path, values: str | None, as_json: bool, home: str | No
     given = None if values is None else _lines(values)
     with closing(options.open_home(home, catalog)) as opened, progress_line(verbose=False, quiet=False) as progress:
         verdict = opened.audit.verify(certificate, values=given, progress=progress)
-    from lineage_service.audit.verifying import format_verdict
+    from lineage_service.audit.erasure.erasure_verification import format_verdict
 
     print_text(json.dumps(verdict.to_json(), ensure_ascii=False) if as_json else format_verdict(verdict))
     if not verdict.holds:

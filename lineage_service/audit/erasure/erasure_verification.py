@@ -1,0 +1,218 @@
+"""Whether an erasure holds: everything scanned anew for the person's values, and their rows looked for once more."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lineage_service.audit.erasure.identifying_values import is_searchable
+from lineage_service.audit.erasure.remaining_rows import remaining_rows
+from lineage_service.audit.erasure.residue_scan import ResidueScan, SearchedValues
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.home_integrity import ChecksumComparison
+from lineage_service.audit.log.log_transactions import LogEntry, write_entry
+from lineage_service.audit.log.sealed_documents import read_document, reservations
+from lineage_service.audit.person_search import required_key
+from lineage_service.errors import LineageError, join_names
+from lineage_service.progress import Stages, Tell
+from lineage_service.store.file_integrity import lost_files
+from lineage_service.store.home_key import HomeKey
+from lineage_service.store.layout import translate_disk_errors
+from lineage_service.store.pending_publications import published_targets
+from lineage_service.store.published_folder import copies_beside
+
+CANARY = "a canary that must be found 7b1f"
+
+
+@dataclass
+class Verdict:
+    """covered, not_covered: in words, to be said first · found, incomplete: what was found, or could not be looked
+    at · reservations: what was left as it is on purpose; said with the verdict."""
+
+    covered: list[str] = field(default_factory=list)
+    not_covered: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+    reservations: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.found and not self.incomplete
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line, with what it does not cover."""
+        if not self.holds:
+            return "does not hold" if self.found else "incomplete"
+        where = "holds in the home, the catalog and the published copies"
+        return f"{where}; but {'; '.join(self.reservations)}" if self.reservations else "holds"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "covered": self.covered,
+            "not_covered": self.not_covered,
+            "found": self.found,
+            "incomplete": self.incomplete,
+            "reservations": self.reservations,
+            "holds": self.holds,
+        }
+
+
+def verify_certificate(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
+    """Scans home, catalog and published copies for the values given again, and for the hashes in the certificate."""
+    key = required_key(audit.ask)
+    certificate = read_document(path, key, "certificate")
+    if "certificate_of" not in certificate:
+        raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
+    stages = Stages(tell)
+    told = certificate["values"]
+    values = SearchedValues(
+        frozenset(each for each in given or () if each),
+        frozenset(told["keyed_hashes"]),
+        frozenset(told["keyed_hashes_of_numbers"]),
+        frozenset(told["columns_of_numbers"]),
+        key,
+    )
+    verdict = Verdict(not_covered=list(certificate["not_covered"]), reservations=reservations(certificate))
+    with stages.stage("trying the scan on a canary"):
+        if not _finds_canary(audit, key):
+            verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
+    with stages.stage("scanning files"):
+        scan = ResidueScan(values)
+        _scan_files(audit, scan)
+    with stages.stage("scanning the catalog"):
+        scan.catalog(audit.reader.engine)
+    with stages.stage("comparing files with their checksums"):
+        verdict.incomplete += _damaged_files(audit)
+    with stages.stage("looking for rows of the person"):
+        _look_for_lost_files(audit, verdict)
+        _look_for_rows(audit, key, certificate, verdict)
+    verdict.found += scan.found
+    verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
+    _add_coverage(certificate, values, scan, verdict, audit)
+    result = "holds" if verdict.holds else "does not hold" if verdict.found else "incomplete"
+    write_entry(
+        audit,
+        LogEntry(
+            "verify",
+            certificate["request"],
+            certificate["subjects"],
+            counts={"files": scan.files, "found": len(verdict.found), "incomplete": len(verdict.incomplete)},
+            result=result,
+            details={"plan": certificate["plan_id"]},
+        ),
+    )
+    return verdict
+
+
+def _damaged_files(audit: Audit) -> list[str]:
+    """What is not as it was written: nobody can tell what was in it."""
+    comparing = ChecksumComparison(audit.layout, audit.reader, deep=True)
+    faults = (fault for run in audit.reader.runs() for fault in comparing.faults(run.id))
+    return [*audit.reader.broken_scopes(), *dict.fromkeys(faults)]
+
+
+def _scan_files(audit: Audit, scan: ResidueScan) -> None:
+    home = audit.layout.path
+    database = audit.reader.engine.url.database if audit.reader.engine.dialect.name == "sqlite" else None
+    # The catalog is taken apart by itself.
+    own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
+    scan.folder(home, lambda path: str(path.relative_to(home)), own)
+    for target in published_targets(audit.reader):
+        for copy in (target, *copies_beside(target)):
+            if copy.exists():
+                scan.folder(copy, str)
+
+
+def _look_for_lost_files(audit: Audit, verdict: Verdict) -> None:
+    """What is not there cannot be searched, nor can rows be followed through it."""
+    lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(audit.reader, audit.layout)]
+    if lost:
+        verdict.incomplete.append(f"files that runs need are missing: {join_names(lost, 5)}")
+
+
+def _look_for_rows(audit: Audit, key: HomeKey, certificate: Mapping[str, Any], verdict: Verdict) -> None:
+    """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
+    if certificate["certificate_of"] != "erasure":
+        return
+    rows = remaining_rows(audit, key, certificate)
+    for each in rows.found:
+        verdict.found.append(
+            f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
+        )
+    for unlooked in rows.unlooked:
+        verdict.incomplete.append(f"'{unlooked.dataset.full_name}@{unlooked.dataset.run_id}': {unlooked.reason}")
+
+
+def _add_coverage(
+    certificate: Mapping[str, Any], values: SearchedValues, scan: ResidueScan, verdict: Verdict, audit: Audit
+) -> None:
+    told = certificate["values"]
+    whole = len(values.hashes) + len(values.numbers)
+    given = sum(is_searchable(each) for each in values.given)
+    verdict.covered += [
+        f"{scan.files:,} files of the home and of published copies, {scan.parquet:,} of them Parquet: "
+        f"{scan.decoded.columns:,} columns, {scan.decoded.dictionaries:,} dictionary pages and "
+        f"{scan.decoded.statistics:,} statistics decoded",
+        f"{scan.rows_of_catalog:,} rows of the catalog"
+        + (f", and {scan.pages:,} pages of its file with those that are free" if scan.pages else ""),
+        f"looked for {whole:,} values by their keyed hashes, whole, and {given:,} given again, also inside of others"
+        + (f"; numbers and days in columns called {', '.join(sorted(values.columns))}" if values.columns else ""),
+        "rows of the person in every held run, by the index of persons",
+    ]
+    if audit.reader.engine.dialect.name != "sqlite":
+        verdict.not_covered.append("pages of the database server: only its rows can be read")
+    if told["too_short_to_search"]:
+        verdict.not_covered.append(
+            f"{told['too_short_to_search']} values that are too short to be searched for: they occur by chance"
+        )
+    if told["of_other_types"]:
+        verdict.not_covered.append(
+            f"{told['of_other_types']} values that are neither texts nor numbers nor days, and are not searched for"
+        )
+    if told["shared_with_others"]:
+        verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
+    if told["retained"]:
+        verdict.not_covered.append(f"{told['retained']} values that retained rows have too")
+    if not whole and not given and not certificate["retained"]:
+        verdict.incomplete.append("no value to look for: give the person's values again on standard input")
+
+
+def _finds_canary(audit: Audit, key: HomeKey) -> bool:
+    """Whether the scan finds a value that is surely there, compressed, as a text and as a number, by value and hash."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with translate_disk_errors(audit.layout.path):
+        audit.layout.spill.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=audit.layout.spill) as folder:
+            path = Path(folder) / "canary.parquet"
+            texts = [f"filler {number}" for number in range(500)] + [CANARY]
+            pq.write_table(pa.table({"text": texts, "number": [*range(500), 4711_0815]}), path, compression="zstd")
+            for values in (
+                SearchedValues(frozenset([CANARY])),
+                SearchedValues(frozenset(["47110815"]), columns=frozenset(["number"])),
+                SearchedValues(hashes=frozenset([key.value(CANARY)]), key=key),
+                SearchedValues(numbers=frozenset([key.value("47110815")]), columns=frozenset(["number"]), key=key),
+            ):
+                scan = ResidueScan(values)
+                scan.file(path, "canary")
+                if not scan.found:
+                    return False
+    return True
+
+
+def format_verdict(verdict: Verdict) -> str:
+    """In words: what was covered before whether it holds."""
+    lines = ["covered:", *(f"  {each}" for each in verdict.covered)]
+    lines += ["not covered:", *(f"  {each}" for each in verdict.not_covered)]
+    if verdict.found:
+        lines += ["found:", *(f"  {each}" for each in verdict.found[:50])]
+        lines += [f"  and {len(verdict.found) - 50} more"] if len(verdict.found) > 50 else []
+    if verdict.incomplete:
+        lines += ["incomplete:", f"  {join_names(verdict.incomplete, 20)}"]
+    lines.append(f"verdict: {verdict.line}")
+    return "\n".join(lines)

@@ -1,0 +1,26 @@
+"""Rows of erased persons that are still held: there must be none, but for those that a legal hold retains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.person_search import SubjectRows, rows_of_hashes
+from lineage_service.store.home_key import HomeKey
+
+
+def remaining_rows(audit: Audit, key: HomeKey, document: Mapping[str, Any]) -> SubjectRows:
+    """Rows of the persons of a plan or certificate, as every held run has them now, less those that are retained, and
+    outputs that follow from those."""
+    rows = rows_of_hashes(audit.ask, key, document["subjects"])
+    retained = {each["dataset"] for each in document["retained"]}
+    found = [
+        each
+        for each in rows.found
+        if each.dataset.full_name not in retained
+        and not (retained and json.loads(each.dataset.declared).get("output") is not None)
+    ]
+    return replace(rows, found=found)

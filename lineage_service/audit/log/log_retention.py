@@ -1,0 +1,57 @@
+"""The log's own retention: keyed hashes are personal data, if pseudonymous, and are not kept for ever.
+
+Entries go from the front alone, and only where all up to them are old enough. The entry that tells of it holds number
+and hash of the last one removed, in the sealed chain: it is where verification begins. Removing entries from the front
+by hand leaves no such entry, and shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from lineage_catalog import audit as catalog
+
+from lineage_service.audit.actor import Actor
+from lineage_service.audit.facade import Audit
+from lineage_service.audit.log.log_transactions import CASE, RETENTION, LogEntry, log_transaction
+from lineage_service.errors import LineageError
+
+MOST_DAYS = 36_500  # a century: no calendar goes back without end
+
+
+@dataclass(frozen=True)
+class LogRetentionResult:
+    """What was removed: entries up to number `up_to`, and closed cases; `notes` are for people."""
+
+    entries: int
+    cases: int
+    up_to: int | None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, int | None]:
+        return {"entries": self.entries, "cases": self.cases, "up_to": self.up_to}
+
+
+def remove_expired_log_entries(
+    audit: Audit, days: int, actor: Actor | None = None, *, today: datetime | None = None
+) -> LogRetentionResult:
+    """Removes what is older than so many days: entries, and closed cases that the log knows no more. It is logged,
+    unless there was nothing to remove.
+    """
+    if days < 1:
+        raise LineageError("a log is kept for one day at least")
+    if days > MOST_DAYS:
+        raise LineageError(f"a log is kept for {MOST_DAYS:,} days at most", hint="without a limit nothing is removed")
+    moment = ((today or datetime.now(UTC)) - timedelta(days=days)).isoformat(timespec="milliseconds")
+    with log_transaction(audit, actor) as writing:
+        last = catalog.last_older_than(writing.connection, moment)
+        if last is None:
+            return LogRetentionResult(0, 0, None)
+        head = catalog.last_entry(writing.connection)  # it may be among those that go
+        removed = catalog.remove_entries(writing.connection, last.number)
+        cases = catalog.remove_cases(writing.connection, moment, CASE)
+        counts = {"entries": removed, "cases": cases}
+        details = {"days": days, "removed_to": last.number, "hash": last.hash}
+        writing.append(LogEntry(RETENTION, counts=counts, details=details), head)
+    return LogRetentionResult(removed, cases, last.number, tuple(writing.notes))

@@ -1,0 +1,120 @@
+"""Lineage that is captured only when it is asked for: Spark reads the rows below a breaker again, and keeps those of
+the groups that the question has reached. The pairs found are a temporary file, and the walk goes on over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_service.capture.handles import Space
+from lineage_service.errors import QuestionError
+from lineage_service.progress import Stages
+from lineage_service.query.home_files import body_of, lazy_source_changed_error
+from lineage_service.query.lineage_graph import Direction, Place, Way
+from lineage_service.query.questions import Questions
+from lineage_service.query.walk_sql import Start, walk_sql
+from lineage_service.runs.unfinished_lineage import reread_run, versions_of
+from lineage_service.settings import IndexOptions
+from lineage_service.store.layout import HomeLayout, new_run_id
+from lineage_service.store.lineage_tables import LineageTables
+from lineage_service.store.versions import has_changed
+
+if TYPE_CHECKING:
+    from lineage_service.spark.staging import RunWriter
+
+
+def capture_lazy_ways(
+    home: HomeLayout,
+    questions: Questions,
+    ways: Sequence[Way],
+    start: Start,
+    begin: Place,
+    direction: Direction,
+    stages: Stages,
+) -> list[Way]:
+    """The same ways, with each lazy one as pairs of what this question reaches."""
+    found: list[Way] = []
+    for way in ways:
+        if way.hop is None or way.hop.form != "lazy":
+            found.append(way)
+            continue
+        before = [each for each in found if _leads_to(each, way.start, found)]
+        ids = _ids_reached(questions, before, start, begin, way.start, direction)
+        folder = _write_lazy_pairs(home, questions, way, ids, direction, stages)
+        path = home.relative(folder)
+        found.append(replace(way, hop=replace(way.hop, form="pairs", backward=path, forward=path)))
+    return found
+
+
+def _leads_to(way: Way, place: Place, ways: Sequence[Way]) -> bool:
+    wanted = {place}
+    for each in reversed(ways):
+        if each.end in wanted:
+            wanted.add(each.start)
+            if each is way:
+                return True
+    return False
+
+
+def _ids_reached(
+    questions: Questions, ways: Sequence[Way], start: Start, begin: Place, place: Place, direction: Direction
+) -> list[int] | None:
+    """The ids at a place that the question has reached; None for all of them."""
+    if place == begin:
+        if start.rids is not None:
+            return list(start.rids)
+        return questions.engine.ids(f"SELECT b FROM {start.table}") if start.table is not None else None
+    if start.rids is None and start.table is None:
+        return None
+    sql = walk_sql(ways, start, begin, place, direction, questions.files, pairs=False)
+    return questions.engine.ids(f"SELECT DISTINCT b FROM ({sql.text})", sql.parameters)
+
+
+def _write_lazy_pairs(
+    home: HomeLayout, questions: Questions, way: Way, ids: list[int] | None, direction: Direction, stages: Stages
+) -> Path:
+    """A folder of files with the pairs (a, b) of a lazy way, of these ids only."""
+    assert way.hop is not None
+    stage = _open_rereading(home, questions, way.start.run_id, stages)
+    body = body_of(way.hop)
+    from lineage_service.spark.lazy_members import write_pairs
+
+    folder = home.spill / f"asked-{new_run_id()}"
+    with stages.stage("reading the sources again"):
+        write_pairs(
+            stage, Space(body["space"]), str(body["column"]), ids, "a" if direction == "backward" else "b", folder
+        )
+    questions.asked.append(folder)
+    return folder
+
+
+def capture_lazy_members(
+    home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages
+) -> str:
+    """A folder of files with the members (id, h0, h1, …) of these groups, their handles side by side."""
+    stage = _open_rereading(home, questions, place.run_id, stages)
+    from lineage_service.spark.lazy_members import write_members
+
+    folder = home.spill / f"asked-{new_run_id()}"
+    with stages.stage("reading the sources again"):
+        write_members(stage, Space(place.space), list(ids), folder)
+    questions.asked.append(folder)
+    return str(folder)
+
+
+def _open_rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> RunWriter:
+    """The run's plan on Spark, over sources that are what they were."""
+    reader = questions.reader
+    run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
+    if run is None or tables is None:
+        raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
+    for space, version in versions_of(reader, run_id).items():
+        for file in version.files if version.kind == "source" else ():
+            if has_changed(file, home.absolute(file.path)):
+                raise lazy_source_changed_error(space.partition(":")[2], run_id)
+    if run_id not in questions.reread:  # the plan of a committed run never changes
+        questions.reread[run_id] = reread_run(home, reader, run, tables, IndexOptions(), stages)
+    stage: RunWriter = questions.reread[run_id]
+    return stage

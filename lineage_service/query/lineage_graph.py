@@ -1,0 +1,408 @@
+"""Lineage over all runs as one graph: spaces of runs, hops between them, and rows that several runs have.
+
+A source that reads another workflow's output is linked with the run that made it. Sources that read the same files have
+the same rows (`store/shared_rows.py`): a walk ends at all of them together, or begins at all of them. In between only
+hops and links of makers with readers count. So forward is the inverse of backward.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from lineage_catalog.reader import CatalogReader
+from lineage_catalog.records import DatasetRecord, HopRecord
+
+from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.spec.step_description import StepJson, inputs_of
+from lineage_service.store.dataset_names import pinned_run
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from lineage_service.store.shared_rows import Records, SharedRows
+
+Direction = Literal["backward", "forward"]
+UNCAPTURED = "off"  # the capture of a run without lineage, and the form of hops that it may have had
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A space of a run: rows of a dataset, or groups of a breaker."""
+
+    run_id: str
+    space: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """A step of a walk: over a hop of a run, or (hop None) to the same rows under another run's name. `shared` tells
+    which rids they have there; None: the same."""
+
+    start: Place
+    end: Place
+    hop: HopRecord | None
+    shared: SharedRows | None = None
+
+    @property
+    def role(self) -> Role:
+        return Role(self.hop.role) if self.hop else Role.OWN
+
+
+@dataclass
+class LineageGraph:
+    """The graph, read from the catalog where it is walked. Committed runs never change, so what was read stays.
+
+    A run whose lineage is not finished is finished by `settle` before its hops are read, or refused by it.
+    """
+
+    reader: CatalogReader
+    settle: Callable[[str], None] | None = None
+    absolute: Callable[[str], str] = str
+    versions: dict[str, Version] = field(default_factory=dict)  # by id: what was read, or is to be taken instead
+    _makers: dict[Place, list[Place]] = field(default_factory=dict)
+    _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
+    _records: dict[str, Records] = field(default_factory=dict)
+    _hops: dict[str, list[HopRecord]] = field(default_factory=dict)
+    _datasets: dict[str, list[DatasetRecord]] = field(default_factory=dict)
+    _places: dict[Place, list[DatasetRecord]] = field(default_factory=dict)
+    _alone: dict[str, bool] = field(default_factory=dict)
+    _uncaptured: dict[str, list[HopRecord]] = field(default_factory=dict)
+
+    def hops(self, run_id: str) -> list[HopRecord]:
+        if run_id not in self._hops:
+            if self.settle is not None:
+                self.settle(run_id)
+            self._hops[run_id] = self.reader.hops(run_id)
+        return self._hops[run_id]
+
+    def datasets(self, run_id: str) -> list[DatasetRecord]:
+        if run_id not in self._datasets:
+            self._datasets[run_id] = self.reader.datasets(run_id)
+            for each in self._datasets[run_id]:
+                self._places.setdefault(Place(run_id, each.space), []).append(each)
+        return self._datasets[run_id]
+
+    def datasets_at(self, place: Place) -> list[DatasetRecord]:
+        """The names under which the rows of a place are known; none for groups."""
+        self.datasets(place.run_id)
+        return self._places.get(place, [])
+
+    def sources(self, run_id: str) -> list[DatasetRecord]:
+        """What a run has read."""
+        return [each for each in self.datasets(run_id) if each.role == "source"]
+
+    def ways_from(self, place: Place, direction: Direction, *, links: bool = True, pruned: bool = False) -> list[Way]:
+        """Steps from a place: over its run's hops and, with `links`, between makers and readers of a version.
+
+        What was not kept for this direction, or not captured at all, is no way; with `pruned` it is shown all the same.
+        """
+        hops = self.hops(place.run_id)
+        hops = [*hops, *self._uncaptured_hops(place.run_id)] if pruned else without_pruned(hops, direction)
+        if direction == "backward":
+            ways = [Way(place, Place(place.run_id, hop.to_space), hop) for hop in hops if hop.from_space == place.space]
+        else:
+            ways = [Way(place, Place(place.run_id, hop.from_space), hop) for hop in hops if hop.to_space == place.space]
+        return ways + self.links(place, direction) if links else ways
+
+    def missing_from(self, place: Place, direction: Direction) -> list[Way]:
+        """The steps from a place inside its run that were not kept."""
+        ways = self.ways_from(place, direction, links=False, pruned=True)
+        return [way for way in ways if is_missing(way, direction)]
+
+    def _uncaptured_hops(self, run_id: str) -> list[HopRecord]:
+        """Of a run that was made with capture off: between its datasets, wherever one may be made from another."""
+        if run_id not in self._uncaptured:
+            run = self.reader.run(run_id)
+            off = run is not None and run.capture == UNCAPTURED
+            self._uncaptured[run_id] = self._possible_hops(run_id) if off else []
+        return self._uncaptured[run_id]
+
+    def _possible_hops(self, run_id: str) -> list[HopRecord]:
+        steps = {each["name"]: each for each in json.loads(self.reader.content(run_id) or "{}").get("steps") or ()}
+        spaces = dict.fromkeys(each.space for each in self.datasets(run_id))
+        found = []
+        for start in (space for space in spaces if not is_source(Place(run_id, space))):
+            read = _inputs_behind_step(steps, start.partition(":")[2])
+            ends = [each for each in spaces if each != start and (read is None or each.partition(":")[2] in read)]
+            found += [HopRecord(run_id, start, end, Role.OWN, UNCAPTURED, 0, 0, None, None) for end in ends]
+        return found
+
+    def links(self, place: Place, direction: Direction) -> list[Way]:
+        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
+        if direction == "backward":
+            return [Way(place, maker, None) for maker in self.makers(place)]
+        if is_source(place):
+            return []
+        versions = list({each.version_id for each in self.datasets_at(place)})
+        readers = {Place(each.run_id, each.space) for each in self.reader.readers_of(versions)} if versions else set()
+        return [Way(place, each, None) for each in sorted(readers) if place in self.makers(each)]
+
+    def makers(self, place: Place) -> list[Place]:
+        """The dataset of another run that a source has read; none of a source that was read from files.
+
+        Refreshes of earlier releases made no new version of an output that stayed as it was, so that a version may have
+        several makers, each with lineage of its own. The one that was read is the run that the reader's workflow names,
+        else the latest that was there when the reader ran.
+        """
+        if place not in self._makers:
+            self._makers[place] = self._makers_of(place) if is_source(place) else []
+        return self._makers[place]
+
+    def _makers_of(self, place: Place) -> list[Place]:
+        versions = list({each.version_id for each in self.datasets_at(place)})
+        found = {
+            Place(each.run_id, each.space) for each in self.reader.makers_of(versions) if each.run_id != place.run_id
+        }
+        if len({each.run_id for each in found}) <= 1:
+            return sorted(found)
+        named = self._named_runs(place)
+        if any(each.run_id in named for each in found):
+            found = {each for each in found if each.run_id in named}
+        read = self.held_since(place.run_id)
+        before = [each for each in found if self.held_since(each.run_id) <= read]
+        latest = max(before, key=self._age) if before else min(found, key=self._age)
+        return sorted(each for each in found if each.run_id == latest.run_id)
+
+    def _named_runs(self, place: Place) -> set[str]:
+        """The runs that the workflow of a source may name with what it reads; also those put in their place since."""
+        named = pinned_run(self.datasets_at(place)[0])
+        found = self.reader.runs_with_prefix(named) if named is not None else []
+        runs: set[str] = set()
+        while found:
+            run = found.pop()
+            runs.add(run.id)
+            later = self.reader.run(run.superseded_by) if run.superseded_by is not None else None
+            found += [later] if later is not None else []
+        return runs
+
+    def _age(self, place: Place) -> tuple[str, str]:
+        return self.held_since(place.run_id), place.run_id
+
+    def held_since(self, run_id: str) -> str:
+        """When the data of a run was first committed."""
+        run = self.reader.run(run_id)
+        return "" if run is None else run.held_since or run.committed_at
+
+    # --- the same rows ----------------------------------------------------------------------------------------
+
+    def version(self, version_id: str) -> Version | None:
+        """A dataset version; None where the catalog has none."""
+        if version_id not in self.versions:
+            record = self.reader.version(version_id)
+            if record is None:
+                return None
+            self.versions[version_id] = Version.from_json(record.id, record.body)
+        return self.versions[version_id]
+
+    def shared_rows(self, one: Place, other: Place) -> SharedRows | None:
+        """Which rows of one place are which of another; None where they have none in common."""
+        first, second = self.datasets_at(one), self.datasets_at(other)
+        if not first or not second:
+            return None
+        key = first[0].version_id, second[0].version_id
+        if key[0] == key[1]:
+            from lineage_service.store.shared_rows import SAME
+
+            return SAME
+        if not (is_source(one) and is_source(other)):
+            return None
+        if key not in self._shared:
+            self._shared[key] = self._shared_rows(*key)
+        return self._shared[key]
+
+    def _shared_rows(self, one: str, other: str) -> SharedRows | None:
+        first, second = self.version(one), self.version(other)
+        if first is None or second is None or first.read_files.isdisjoint(second.read_files):
+            return None
+        from lineage_service.store.shared_rows import record_files, shared_records
+
+        for each in (first, second):
+            if each.id not in self._records:
+                self._records[each.id] = record_files(each, self.absolute)
+        return shared_records((first, self._records[one]), (second, self._records[other]))
+
+    def same_rows(self, place: Place, runs: Iterable[str]) -> list[Way]:
+        """Ways to all other places of these runs that have rows of this one."""
+        others = {Place(each.run_id, each.space) for run_id in runs for each in self.datasets(run_id)} - {place}
+        found = [(other, self.shared_rows(place, other)) for other in sorted(others)]
+        return [Way(place, other, None, rows) for other, rows in found if rows is not None]
+
+    def sources_sharing(self, dataset: DatasetRecord) -> list[tuple[DatasetRecord, SharedRows]]:
+        """Sources of all committed runs that have rows of this one in other versions, each version once; with the rids
+        that those rows have here."""
+        here = Place(dataset.run_id, dataset.space)
+        found: dict[str, tuple[DatasetRecord, SharedRows]] = {}
+        for run in self.reader.runs():
+            for each in self.sources(run.id):
+                if each.version_id != dataset.version_id and each.version_id not in found:
+                    shared = self.shared_rows(Place(each.run_id, each.space), here)
+                    if shared is not None:
+                        found[each.version_id] = each, shared
+        return list(found.values())
+
+    def runs_behind(self, runs: Iterable[str]) -> dict[str, None]:
+        """These runs and all that made what they have read, directly or over others."""
+        found: dict[str, None] = {}
+        pending = list(runs)
+        while pending:
+            run_id = pending.pop()
+            if run_id not in found:
+                found[run_id] = None
+                places = {Place(each.run_id, each.space) for each in self.sources(run_id)}
+                pending += [maker.run_id for place in places for maker in self.makers(place)]
+        return found
+
+    def is_self_contained(self, run_id: str) -> bool:
+        """Whether nothing outside of a run, and no row that it has read twice, adds ways between its datasets."""
+        if run_id not in self._alone:
+            places = {Place(each.run_id, each.space): each.version_id for each in self.sources(run_id)}
+            self._alone[run_id] = not any(self.makers(place) for place in places) and not self._read_twice(places)
+        return self._alone[run_id]
+
+    def _read_twice(self, places: Mapping[Place, str]) -> bool:
+        """Whether two of these places share rows."""
+        if len(places) < 2:
+            return False
+        readers: dict[tuple[str, str], list[Place]] = {}
+        for place, version_id in places.items():
+            version = self.version(version_id)
+            for file in version.read_files if version is not None else ():
+                readers.setdefault(file, []).append(place)
+        together = {(one, other) for each in readers.values() for one, other in combinations(each, 2)}
+        return any(self.shared_rows(one, other) is not None for one, other in together)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All ways out of a place, each place before those behind it; and what is reached only by absence. `links`,
+    `pruned` and `runs` tell how it was walked."""
+
+    start: Place
+    order: tuple[Place, ...]
+    ways: tuple[Way, ...]
+    links: bool = True
+    pruned: bool = False
+    runs: Collection[str] | None = None
+
+    def reachable_places(self, *, absence: bool) -> set[Place]:
+        """Places that contribute (or are contributed to); with `absence`, also those that only influence."""
+        found = {self.start}
+        for way in self._in_order():
+            if way.start in found and (absence or way.role is not Role.ABSENCE):
+                found.add(way.end)
+        return found - {self.start}
+
+    def ways_toward(self, target: Place, *, absence: bool) -> list[Way]:
+        """The ways that lead to one place, starts before ends."""
+        wanted = {target}
+        kept = []
+        for way in reversed(self._in_order()):
+            if way.end in wanted and (absence or way.role is not Role.ABSENCE):
+                kept.append(way)
+                wanted.add(way.start)
+        reached = {self.start}
+        forward = []
+        for way in reversed(kept):
+            if way.start in reached:
+                forward.append(way)
+                reached.add(way.end)
+        return forward
+
+    def _in_order(self) -> list[Way]:
+        rank = {place: index for index, place in enumerate(self.order)}
+        return sorted(self.ways, key=lambda way: rank[way.start])
+
+    def ending_at(self, graph: LineageGraph, target: Place) -> Walk:
+        """A walk back that ends at a place and wherever else its rows are: their ways lead on to it."""
+        same = [Way(way.end, target, None, way.shared and way.shared.inverse)
+                for way in graph.same_rows(target, dict.fromkeys(place.run_id for place in self.order))
+                if way.end in self.order]  # fmt: skip
+        if not same:
+            return self
+        ways = [way for way in self.ways if way.start != target]
+        order = [place for place in self.order if place != target]
+        return replace(self, order=(*order, target), ways=(*ways, *same))
+
+
+def is_source(place: Place) -> bool:
+    return place.space.startswith("source:")
+
+
+def is_missing(way: Way, direction: Direction) -> bool:
+    """Whether a way was not kept."""
+    return way.hop is not None and is_pruned(way.hop, direction)
+
+
+def without_pruned(hops: Iterable[HopRecord], direction: Direction) -> list[HopRecord]:
+    return [hop for hop in hops if not is_pruned(hop, direction)]
+
+
+def is_pruned(hop: HopRecord, direction: Direction) -> bool:
+    """Whether a hop is not kept for a direction, since no declared question needs it, or nothing was captured."""
+    if hop.form in ("pruned", UNCAPTURED):
+        return True
+    if not hop.body or '"only"' not in hop.body:
+        return False
+    only = json.loads(hop.body).get("only")
+    return only is not None and only != direction
+
+
+def walk(
+    graph: LineageGraph,
+    start: Place,
+    direction: Direction,
+    *,
+    links: bool = True,
+    nearest: bool = False,
+    pruned: bool = False,
+    runs: Collection[str] | None = None,
+) -> Walk:
+    """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset;
+    `pruned`: also over what was not kept; `runs`, ahead: in these runs only, and from wherever they have the start's
+    rows."""
+
+    def ways_from(place: Place) -> list[Way]:
+        if nearest and place != start and is_dataset(Space(place.space)):
+            return []
+        ways = graph.ways_from(place, direction, links=links, pruned=pruned)
+        if runs is not None and links:
+            ways = [way for way in ways if way.end.run_id in runs and way.end != start]
+            if place == start:
+                known = {way.end for way in ways}
+                ways += [way for way in graph.same_rows(start, runs) if way.end not in known]
+        return ways
+
+    ways: list[Way] = []
+    reverse: list[Place] = []
+    seen: set[Place] = {start}
+    # Depth first without recursion: a chain of workflows may be longer than Python's stack.
+    stack = [(start, iter(ways_from(start)))]
+    while stack:
+        place, pending = stack[-1]
+        for way in pending:
+            ways.append(way)
+            if way.end not in seen:
+                seen.add(way.end)
+                stack.append((way.end, iter(ways_from(way.end))))
+                break
+        else:
+            reverse.append(place)
+            stack.pop()
+    return Walk(start, tuple(reversed(reverse)), tuple(ways), links, pruned, runs)
+
+
+def _inputs_behind_step(steps: Mapping[str, StepJson], name: str) -> set[str] | None:
+    """The steps and sources that a step is made from, directly or over others; None where that is not told."""
+    found: set[str] = set()
+    pending = [name] if name in steps else []
+    while pending:
+        step = steps[pending.pop()]
+        if step["op"] == "sql":
+            return None
+        new = set(inputs_of(step)) - found
+        found |= new
+        pending += new & steps.keys()
+    return found or None

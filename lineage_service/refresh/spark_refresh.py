@@ -1,0 +1,181 @@
+"""What only Spark can do for a refresh. It is started when the first dataset needs it, and else not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lineage_service.capture.handles import Space
+from lineage_service.errors import QuestionError, StoreError
+from lineage_service.plan.build import Plan
+from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
+from lineage_service.progress import Stages
+from lineage_service.refresh.duckdb_refresh import DatasetState
+from lineage_service.settings import IndexOptions
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.publications import Publication
+from lineage_service.store.version_patcher import Ids
+from lineage_service.store.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lineage_service.spark.recomputation import Leaf, Recomputation, RecomputedRows
+    from lineage_service.spark.relation import Relation
+
+
+class SparkRefresh:
+    """Spark's part of one refresh, over `states` of the datasets that are read, by node."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        loaded: LoadedWorkflow,
+        folder: RunFolder,
+        states: Mapping[str, DatasetState],
+        options: IndexOptions,
+        stages: Stages,
+        settings: Mapping[str, str] | None = None,
+        old_rows: Callable[[str, Space], tuple[Version, Ids]] | None = None,
+    ) -> None:
+        self.settings, self.old_rows = settings, old_rows
+        self.plan, self.loaded, self.folder, self.states = plan, loaded, folder, states
+        self.options, self.stages = options, stages
+        self._refreshing: Recomputation | None = None
+
+    def is_touched(self, node: Node) -> bool:
+        """Whether anything that a dataset is computed from has changed."""
+        state = self.states.get(node.id)
+        if state is not None:
+            return state.is_changed
+        return any(self.is_touched(below) for below in node.inputs)
+
+    def recompute(self, step: str) -> RecomputedRows | None:
+        refreshing = self._with_leaves(self.plan.steps[step])
+        from lineage_service.spark.failed_expression import locate_failed_expression
+
+        with locate_failed_expression(self.plan):
+            return refreshing.recompute(step)
+
+    def copy_source(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
+        """The rows of a source as they are now, copied to the run's folder."""
+        from lineage_service.spark.open_sources import SourceOpener
+
+        opener = SourceOpener(self._session(), self.folder, workflow_folder, _no_version, lambda _: None)
+        with self.stages.stage(f"copying '{name}'"):
+            return opener.open(name, spec, None).version
+
+    def count_failing_rows(self, step: str, check: CheckSpec) -> int:
+        """How many rows of a step fail a check now."""
+        from lineage_service.spark.checks import count_failing
+
+        return count_failing(check, self._current_rows(step), self.folder.home.path)
+
+    def publish(self, publication: Publication) -> None:
+        """Writes the new copy of an output, in its order."""
+        from lineage_service.spark.publication_writer import write_publication
+
+        write_publication(publication, self._current_rows(publication.step), self.folder.home.path)
+
+    def _current_rows(self, step: str) -> Relation:
+        """The rows of a step as they are now."""
+        return self._with_leaves(self.plan.steps[step]).current_rows(self.plan.steps[step])
+
+    def _with_leaves(self, node: Node) -> Recomputation:
+        """With all that is known by now of what a dataset is computed from."""
+        refreshing, pending = self._recomputation(), [node]
+        while pending:
+            each = pending.pop()
+            if each.id not in self.states:
+                pending += each.inputs
+            elif each.id not in refreshing.leaves:
+                refreshing.leaves[each.id] = self._leaf(each, self.states[each.id])
+        return refreshing
+
+    def _session(self) -> SparkSession:
+        with self.stages.stage("starting Spark"):
+            sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
+            from lineage_service.spark.spark_session import session_under, spark_session
+
+            spark = spark_session(self.options.master, self.options.remote, self.options.conf)
+            if self.settings is None:
+                return spark
+            # Expressions must mean what they meant to the run, unless something else is asked for.
+            return session_under(spark, {**self.settings, **self.options.conf})
+
+    def _recomputation(self) -> Recomputation:
+        if self._refreshing is not None:
+            return self._refreshing
+        self.spark = self._session()
+        from lineage_service.spark.capture_columns import CaptureColumnNames
+        from lineage_service.spark.open_sources import SourceOpener
+        from lineage_service.spark.recomputation import Recomputation
+
+        self.names = CaptureColumnNames.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
+        self.opener = SourceOpener(self.spark, self.folder, Path(), _no_version, lambda _: None)
+        self._refreshing = Recomputation(
+            self.spark, self.plan, self.names, self.folder, self.stages, {}, self._old_relations
+        )
+        return self._refreshing
+
+    def _leaf(self, node: Node, state: DatasetState) -> Leaf:
+        from lineage_service.spark.recomputation import Leaf
+
+        now = self._relation(node, state.after.version)
+        if isinstance(node, Sort):
+            from lineage_service.spark.lowering import sort_again
+
+            now = sort_again(node, now)
+        elif keeps_order(node) and self._order_counts(node):
+            raise QuestionError(
+                f"step '{node.step}' has an order and is read by other steps: it cannot be refreshed in part",
+                hint="run the workflow again",
+            )
+        if not state.is_changed:
+            return Leaf(now, now)
+        if not state.readable:
+            return Leaf(now, now, self._rid_frame(state.gone), self._rid_frame(state.came), lost=True)
+        then = self._relation(node, state.before.version)
+        return Leaf(then, now, self._rid_frame(state.gone), self._rid_frame(state.came))
+
+    def _old_relations(self, step: str, seed: Space) -> tuple[Relation, DataFrame | None]:
+        """The rows of a dataset before, and the rids of those that come from rows of a leaf which went."""
+        assert self.old_rows is not None
+        version, rids = self.old_rows(step, seed)
+        return self.opener.reopen_dataset(step, version).relation(self.names, captured=True), self._rid_frame(rids)
+
+    def _order_counts(self, node: Node) -> bool:
+        """Whether a step above takes rows by the order that they come in."""
+        above = [each for each in self.plan.nodes() if node in each.inputs]
+        return any(
+            (isinstance(each, Limit) and not each.by)
+            or (not each.repeatable and not isinstance(each, Limit))
+            or self._order_counts(each)
+            for each in above
+        )
+
+    def _relation(self, node: Node, version: Version) -> Relation:
+        if not isinstance(node, Source):
+            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
+        spec = self.loaded.spec.sources[node.step]
+        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+        if spec.output is not None:  # its columns have the names that the source gives them
+            return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
+        return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
+
+    def _rid_frame(self, rids: Ids) -> DataFrame | None:
+        if not len(rids):
+            return None
+        from lineage_service.spark.spark_session import local_frame
+
+        return local_frame(self.spark, pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
+
+
+def _no_version(name: str) -> Version:
+    raise StoreError(f"'{name}' is not looked up again")

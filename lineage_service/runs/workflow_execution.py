@@ -1,0 +1,263 @@
+"""A workflow executed on Spark, below a run's folder: sources opened, plan rehearsed and written, rows checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lineage_catalog.records import Commit, Lineage, SubjectRecord
+
+from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.handles import source_space, step_space
+from lineage_service.capture.instrument import (
+    InstrumentedPlan,
+    capture_problems,
+    forced_problem,
+    instrument,
+    instrument_for_rereading,
+)
+from lineage_service.capture.strategies import Choice
+from lineage_service.errors import Position, Problem, WorkflowError
+from lineage_service.plan.build import build_plan
+from lineage_service.progress import Stages
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import BrokenSource
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.publications import Publication
+from lineage_service.store.versions import Version
+from lineage_service.subjects.source_indexing import Known
+
+if TYPE_CHECKING:
+    from lineage_service.spark.capture_columns import CaptureColumnNames
+    from lineage_service.spark.checks import FailedCheck, RowCheck
+    from lineage_service.spark.open_sources import OpenSource
+    from lineage_service.spark.relation import Relation
+    from lineage_service.spark.staging import Rehearsal, RunWriter
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a workflow is run: capture (None: as the file says), variables, where Spark is, and who makes the index."""
+
+    capture: str | None = None
+    vars: Mapping[str, str] = field(default_factory=dict)
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    index_engine: str = "auto"
+
+
+@dataclass(frozen=True)
+class CatalogAccess:
+    """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, whose the
+    rows of a version are, who was erased; and the two writes: of a run with its outputs, of its lineage once indexed.
+    """
+
+    version_of: Callable[[str], Version]
+    known: Callable[[str], Version | None]
+    sizes: Callable[[str], Sizes]
+    commit: Callable[[Commit], None]
+    settle: Callable[[Lineage], bool]
+    subjects: Known
+    erased: Callable[[str], Mapping[str, str]]
+    publish: Callable[[str], list[Problem]]  # puts the copies of a committed run in place
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What an execution leaves: sources it read, the plan, what it wrote and where, checks that failed, warnings."""
+
+    sources: Mapping[str, OpenSource]
+    plan: InstrumentedPlan
+    names: CaptureColumnNames
+    writing: RunWriter
+    failed: Sequence[FailedCheck]
+    warnings: Sequence[Problem]
+    subjects: tuple[SubjectRecord, ...] = ()  # whose rows are whose, where that had to be known before
+
+
+def execute_workflow(
+    loaded: LoadedWorkflow,
+    options: RunOptions,
+    capture: str,
+    folder: RunFolder,
+    access: CatalogAccess,
+    publications: Sequence[Publication],
+    stages: Stages,
+    started: Callable[[], None],
+    *,
+    failed_before: str | None = None,
+) -> Execution:
+    """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
+    time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
+    with stages.stage("starting Spark"):
+        from lineage_service.spark.capture_columns import CaptureColumnNames
+        from lineage_service.spark.checks import declared_checks, run_checks
+        from lineage_service.spark.failed_expression import locate_failed_expression
+        from lineage_service.spark.java import java_warnings
+        from lineage_service.spark.job_progress import report_job_progress
+        from lineage_service.spark.lowering import lower_plan
+        from lineage_service.spark.publication_writer import write_publication
+        from lineage_service.spark.spark_session import spark_session
+        from lineage_service.spark.staging import RunWriter
+
+        spark = spark_session(options.master, options.remote, options.conf)
+    started()
+    with report_job_progress(spark, stages.tell):
+        with stages.stage("opening sources"):
+            sources = _open_sources(spark, loaded, folder, access)
+            sources, subjects, returned = _without_erased(spark, loaded, sources, folder, access)
+            plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
+            sizes = replace(
+                access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
+            )
+            if failed_before is None:
+                refuse_forced(capture_problems(plan, capture, sizes))
+            names = CaptureColumnNames.apart_from(name for node in plan.nodes() for name in node.schema.names)
+            checks = list(declared_checks(loaded))
+
+            def instrument_plan(chosen: Mapping[str, Choice]) -> InstrumentedPlan:
+                if failed_before is None or capture == "off":
+                    return instrument(plan, capture, sizes, chosen)
+                return instrument_for_rereading(plan, failed_before, sizes, chosen)
+
+            forced = capture != "auto" and failed_before is None
+            at = workload_positions(loaded)
+            instrumented, relations, rehearsal = _rehearse_plan(
+                instrument_plan, sources, names, checks, at, forced=forced
+            )
+        stages.of = _count_stages(rehearsal, len(checks), publications)
+        writing = RunWriter(spark, names, folder, stages=stages, salt=rehearsal.salt)
+        with locate_failed_expression(plan, checks):
+            lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
+            failed: list[FailedCheck] = []
+            lowered |= {
+                check.step: writing.dataset_rows(check.step) for check in checks if writing.is_dataset(check.step)
+            }
+            if checks:
+                with stages.stage("checking rows"):
+                    failed = run_checks(checks, lowered, writing, names, {*loaded.spec.sources, *loaded.spec.outputs})
+        for publication in publications:
+            with stages.stage(f"publishing '{publication.output}'"):
+                write_publication(publication, writing.dataset_rows(publication.step), folder.home.path)
+    for source in sources.values():
+        source.refuse_changed()
+    warnings = [*java_warnings(), *returned]
+    return Execution(sources, instrumented, names, writing, failed, warnings, subjects)
+
+
+def _rehearse_plan(
+    planned: Callable[[Mapping[str, Choice]], InstrumentedPlan],
+    sources: Mapping[str, OpenSource],
+    names: CaptureColumnNames,
+    checks: Sequence[RowCheck],
+    at: Mapping[str, Position],
+    *,
+    forced: bool,
+) -> tuple[InstrumentedPlan, dict[str, Relation], Rehearsal]:
+    """The plan as it will be captured, its sources' rows, and what rehearsing it has built.
+
+    Only Spark knows the types of keys: a breaker that these leave one way for is planned anew, with that.
+    """
+    from lineage_service.spark.checks import analyse_checks
+    from lineage_service.spark.group_capture import MustStage
+    from lineage_service.spark.lowering import lower_plan
+    from lineage_service.spark.staging import Rehearsal, new_salt
+    from lineage_service.spark.workload_rows import analyse_workload
+
+    chosen: dict[str, Choice] = {}
+    while True:
+        plan, rehearsal = planned(chosen), Rehearsal(names, new_salt())
+        relations = {
+            name: source.relation(
+                names,
+                captured=plan.capture != "off",
+                placed=name in plan.sources_read_with_ids,
+                pruned=name in plan.unreached_sources,
+            )
+            for name, source in sources.items()
+        }
+        try:
+            lowered = lower_plan(plan, relations, rehearsal, names)
+            analyse_checks(checks, lowered, names)
+            kept = {step_space(each.node.step): lowered[each.node.step] for each in plan.datasets}
+            read = {source_space(name): relation for name, relation in relations.items()}
+            analyse_workload(plan.workload, {**read, **kept}, names, at)
+        except MustStage as found:
+            node, choice = found.each.node, found.each.choice
+            if forced:
+                refuse_forced([forced_problem(node, plan.capture, found.reason)])
+            chosen[node.id] = Choice("stage", found.reason, choice.estimate if choice else None)
+        else:
+            return plan, relations, rehearsal
+
+
+def workload_positions(loaded: LoadedWorkflow) -> dict[str, Position]:
+    """Where the declared questions are in the file."""
+    queries = enumerate(loaded.spec.lineage.workload)
+    return {query.name: loaded.marks.at("lineage", "workload", index) for index, query in queries}
+
+
+def refuse_forced(problems: Sequence[Problem]) -> None:
+    """WorkflowError for breakers that cannot be captured the way that was asked for."""
+    if problems:
+        raise WorkflowError(problems)
+
+
+def reread_execution(done: Execution, folder: RunFolder) -> RunWriter:
+    """The stage that captures what an execution has left for later, its rows now with their ids."""
+    from lineage_service.spark.deferred_capture import reread_plan
+
+    return reread_plan(done.plan, done.sources, done.writing.versions, folder, done.names, done.writing.salt)
+
+
+def _count_stages(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:
+    """Stages of a run: Spark and sources, what is written, checks, publications, index and commit."""
+    return 2 + len(rehearsal.writes) + bool(checks) + len(publications) + 2
+
+
+def _open_sources(
+    spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: CatalogAccess
+) -> dict[str, OpenSource]:
+    from lineage_service.spark.open_sources import SourceOpener
+
+    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
+    return {
+        name: opener.open(name, source, loaded.marks.at("sources", name, "output" if source.output else "path"))
+        for name, source in loaded.spec.sources.items()
+        if not isinstance(source, BrokenSource)
+    }
+
+
+def _without_erased(
+    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, access: CatalogAccess
+) -> tuple[dict[str, OpenSource], tuple[SubjectRecord, ...], list[Problem]]:
+    """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
+    was looked at; warnings. RunError where such a person must not be in the data again."""
+    from lineage_service.spark.open_sources import SourceOpener
+    from lineage_service.subjects.reappeared_persons import ErasedPersonCheck
+
+    specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
+    versions = {name: source.version for name, source in sources.items()}
+    returned = ErasedPersonCheck(folder, access.subjects, access.erased, loaded.marks)
+    kept = returned.versions_to_read(specs, versions)
+    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
+    changed = {
+        name: opener.reopen(name, specs[name], version) for name, version in kept.items() if version != versions[name]
+    }
+    return {**sources, **changed}, tuple(returned.records), returned.warnings
+
+
+def session_conf(done: Execution) -> dict[str, str]:
+    """The settings under which Spark evaluated the workflow's expressions."""
+    from lineage_service.spark.spark_session import sql_conf
+
+    return sql_conf(done.writing.spark)
+
+
+def recover_spark() -> None:
+    """Brings Spark back after a failure that it may not have survived."""
+    from lineage_service.spark.spark_session import recover
+
+    recover()

@@ -1,0 +1,97 @@
+"""A committed run's plan lowered again over what that run read and wrote: to capture what was left for later.
+
+Nothing is computed anew that the run has written: datasets are read from its versions, copies from its folder where
+they are still there. All else is read again from the sources, which must be what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from lineage_service.capture.handles import Space
+from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
+from lineage_service.errors import Position
+from lineage_service.spark.capture_columns import CaptureColumnNames
+from lineage_service.spark.file_scan import read_files, rows_with_rids
+from lineage_service.spark.lowering import lower_plan
+from lineage_service.spark.open_sources import OpenSource
+from lineage_service.spark.relation import Relation
+from lineage_service.spark.staging import RunWriter
+from lineage_service.store.layout import RunFolder
+from lineage_service.store.output_versions import version_of_folder
+from lineage_service.store.versions import Version
+
+
+@dataclass
+class Rereading(RunWriter):
+    """A stage that writes nothing on its way."""
+
+    def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
+        _ = position
+        copy = self._copy(label)
+        if copy is None:
+            return frame
+        return read_files(self.spark, [str(path) for path in sorted(copy.glob("*.parquet"))], schema=frame.schema)
+
+    def _copy(self, label: str) -> Path | None:
+        """The copy that the run made, where it is still there."""
+        safe = self._safe_label(label)
+        found = [path for path in self.folder.lineage.glob(f"*-{safe}") if path.name.partition("-")[2] == safe]
+        return found[0] if len(found) == 1 and any(found[0].glob("*.parquet")) else None
+
+    def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
+        if space in self.pending:  # captured now; what the run wrote itself is there
+            super().table(space, frame, position)
+
+    def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
+        """Written by the run."""
+
+    def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
+        _ = space, handles
+        copy = self._copy(f"{each.node.id}:groups")
+        if copy is None:
+            return rows.withColumn(self.names.group, F.lit(None).cast("bigint"))
+        columns = [name for name in rows.columns if name != self.names.group]
+        version = version_of_folder(copy, [(name, "") for name in columns], self.folder)
+        paths = [self.folder.home.absolute(file.path) for file in version.files]
+        return rows_with_rids(read_files(self.spark, paths, schema=rows.schema), version, paths, self.names.group)
+
+    def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
+        _ = handles
+        copy = self._copy(f"{each.node.id}:ordered")
+        if copy is None:
+            return rows.withColumn(self.names.group, F.lit(None).cast("bigint"))
+        return self._with_positions(rows, copy)
+
+    def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
+        """Written by the run."""
+
+    def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
+        step = each.node.step
+        self._written[step] = (each, relation)
+        return self.dataset_rows(step)
+
+
+def reread_plan(
+    plan: InstrumentedPlan,
+    sources: Mapping[str, OpenSource],
+    versions: Mapping[str, Version],
+    folder: RunFolder,
+    names: CaptureColumnNames,
+    salt: int,
+) -> Rereading:
+    """The plan over what it read and wrote (`versions`, by step), every row with its id; nothing is computed yet."""
+    spark = next(iter(sources.values())).frame.sparkSession
+    stage = Rereading(spark, names, folder, versions=dict(versions), salt=salt)
+    relations = {
+        name: source.relation(names, captured=True, pruned=name in plan.unreached_sources)
+        for name, source in sources.items()
+    }
+    stage.sources = relations
+    lower_plan(plan, relations, stage, names)
+    return stage
