@@ -166,7 +166,7 @@ def _run_interrupted(home: Home, workflow: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LineageBuild, "settle", interrupt)
+        patched.setattr(LineageBuild, "build", interrupt)
         with pytest.raises(LineageInterrupted):
             home.run(workflow)
 

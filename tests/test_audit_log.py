@@ -120,7 +120,7 @@ def test_a_crash_between_commit_and_anchor_leaves_an_unanchored_tail(home):
     code = (
         "import os, sys; import lineage_service.audit.log.log_transactions as log; from lineage_service import Home;"
         "log.anchor = lambda *_: os._exit(9);"
-        "log.append(Home.open(sys.argv[1]).audit, log.Entry('access'))"
+        "log.write_entry(Home.open(sys.argv[1]).audit, log.LogEntry('access'))"
     )
     assert subprocess.run([sys.executable, "-c", code, str(home.layout.path)], check=False).returncode == 9
     verdict = home.audit.verify_log()

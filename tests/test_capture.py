@@ -70,7 +70,7 @@ def failing_settle(monkeypatch, error: BaseException) -> None:
     def fail(self, stages):
         raise error
 
-    monkeypatch.setattr(LineageBuild, "settle", fail)
+    monkeypatch.setattr(LineageBuild, "build", fail)
 
 
 @pytest.mark.parametrize("steps", [[GROUPED], [COMPUTED]], ids=["direct", "read again"])
@@ -179,13 +179,13 @@ def test_a_question_waits_for_whoever_is_at_work(spark, tmp_path, monkeypatch):
     def told(folder, waiting):
         return locked(folder, lambda: (asked.set(), waiting()))
 
-    monkeypatch.setattr(LineageBuild, "settle", slow)
-    monkeypatch.setattr(reindex, "locked", told)
+    monkeypatch.setattr(LineageBuild, "build", slow)
+    monkeypatch.setattr(reindex, "run_folder_lock", told)
     with Home.open(tmp_path / "home") as home, Home.open(tmp_path / "home") as other:
         runner = threading.Thread(target=home.run, args=[path])
         runner.start()
         assert held.wait(120)
-        monkeypatch.setattr(LineageBuild, "settle", settle)
+        monkeypatch.setattr(LineageBuild, "build", settle)
         assert other.rows("t").arrow().num_rows == 7, "outputs are readable before their lineage is"
         assert len(pairs(other)) == 30
         runner.join()
@@ -213,7 +213,7 @@ def test_a_capture_that_fails_on_the_way_costs_no_outputs(spark, tmp_path, monke
     def fail(self, measures):
         raise CaptureSuspect("Spark ran out of memory")
 
-    monkeypatch.setattr(_InjectedGroups, "aggregated", fail)
+    monkeypatch.setattr(_InjectedGroups, "aggregate", fail)
     path = flow(tmp_path, [COMPUTED])
     with Home.open(tmp_path / "home") as home:
         report = home.run(path, capture="inject")
@@ -416,7 +416,7 @@ def test_what_does_not_fit_into_memory_is_turned_round_by_the_engine(spark, tmp_
     assert fits_in_memory(30)
     found = []
     for inside in (True, False):
-        monkeypatch.setattr("lineage_service.index.index_builder.fits", lambda _, inside=inside: inside)
+        monkeypatch.setattr("lineage_service.index.index_builder.fits_in_memory", lambda _, inside=inside: inside)
         with Home.open(tmp_path / f"home-{inside}") as home:
             home.run(flow(tmp_path, [{"name": "t", "op": "sort", "input": "a", "by": ["v DESC"]}]))
             assert forms(home) == {("source:a", "column")}

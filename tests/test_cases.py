@@ -60,7 +60,7 @@ PARTS += [pytest.param(folder, "lazy") for folder in LAZILY if not ASKED_FOR]
 @pytest.mark.parametrize(("folder", "capture"), PARTS)
 def test_cases(folder: str, capture: str, spark, request, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(
-        "lineage_service.doctor.examination._java", lambda: []
+        "lineage_service.doctor.examination._java_checks", lambda: []
     )  # which Java there is, takes longer than the rest
     # Nested keys and sets are where code generation differs from interpretation; the others run fast.
     if folder in AS_SHIPPED:

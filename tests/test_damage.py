@@ -34,8 +34,8 @@ def known(home):
 
 @pytest.fixture
 def found_by_doctor(home, monkeypatch):
-    monkeypatch.setattr(doctor, "_java", lambda: [])
-    monkeypatch.setattr(doctor, "_spark", lambda: [])
+    monkeypatch.setattr(doctor, "_java_checks", lambda: [])
+    monkeypatch.setattr(doctor, "_spark_checks", lambda: [])
     return lambda: [each.detail for each in doctor.examine(home).checks if each.status == "problem"]
 
 

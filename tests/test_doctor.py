@@ -247,7 +247,7 @@ def test_whatever_a_part_brings_up_the_others_are_looked_at(tmp_path, monkeypatc
     def surprise(*_):
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(doctor, "_index", surprise)
+    monkeypatch.setattr(doctor, "_index_faults", surprise)
     found = looked_at(made_home(tmp_path))
     assert found["files"] == ("problem", "cannot be looked at: ZeroDivisionError")
     assert found["leftovers"][0] == "ok"

@@ -76,7 +76,7 @@ def test_a_query_that_cannot_be_asked_again(spark, tmp_path, monkeypatch):
     def refused(*_):
         raise QuestionError("a function that it calls is no longer there")
 
-    monkeypatch.setattr(saved_again, "_asked", refused)
+    monkeypatch.setattr(saved_again, "_rerun", refused)
     told = told_of(planned(flow, 1), "cities.cities")
     assert (told["way"], told["delete"], told["reason"]) == ("deleted", 1, saved_again.NOT_AGAIN)
     told = told_of(planned(flow, 2), "cities.cities")

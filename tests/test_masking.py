@@ -98,7 +98,7 @@ def call(capsys, *arguments: str) -> tuple[int, str, str]:
 
 def test_declared_whatever_the_case_and_marked_and_renamed(home):
     found = {
-        name: home._ask.masks.of(home._ask.find(name))
+        name: home._current_questions.masks.of(home._current_questions.find(name))
         for name in ("customers", "products", "revenue", "spent", "cities")
     }
     assert found["customers"] == {"name", "email", "age", "born", "address"}
@@ -267,13 +267,13 @@ def test_a_column_that_is_called_like_our_own_table_is_no_way_round(tmp_path):
 
 
 def test_questions_of_two_threads_are_told_apart(home):
-    masks = home._ask.masks
+    masks = home._current_questions.masks
     masks.start()
-    home._ask.rows("customers", Selection(all=True), AnswerShape(reveal=True))
+    home._current_questions.rows("customers", Selection(all=True), AnswerShape(reveal=True))
     other = threading.Thread(target=masks.start)
     other.start()
     other.join()
-    assert masks.revealed() == ["shop.customers@0002shop"]
+    assert masks.take_revealed() == ["shop.customers@0002shop"]
 
 
 # --- SQL ------------------------------------------------------------------------------------------------------------

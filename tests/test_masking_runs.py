@@ -88,9 +88,11 @@ def logged(home: Home) -> int:
 
 
 def test_marks_that_were_carried(home):
-    masks = home._ask.masks
+    masks = home._current_questions.masks
     failing = next(each for each in home.datasets().to_pylist() if each["kind"] == "failing")
-    found = {name: masks.of(home._ask.find(name)) for name in ("by_who", "rich", "by_city", "spent", "shown")}
+    found = {
+        name: masks.of(home._current_questions.find(name)) for name in ("by_who", "rich", "by_city", "spent", "shown")
+    }
     assert found == {
         "by_who": {"who", "last"}, "rich": {"who"}, "by_city": set(), "spent": {"email", "last"}, "shown": {"hash"},
     }  # fmt: skip

@@ -39,7 +39,7 @@ def pending(spark, tmp_path_factory, request):
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched, Home.open(folder / "home") as home:
-        patched.setattr(LineageBuild, "settle", interrupt)
+        patched.setattr(LineageBuild, "build", interrupt)
         with pytest.raises(LineageInterrupted):
             home.run(folder / "pending.yml", capture=request.param)
         assert home.runs().to_pylist()[0]["lineage"] == "pending"

@@ -21,7 +21,7 @@ from tests.killing import counted
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch):
     """`doctor` is asked again and again; which Java there is, takes longer than all the rest."""
-    monkeypatch.setattr("lineage_service.doctor.examination._java", lambda: [])
+    monkeypatch.setattr("lineage_service.doctor.examination._java_checks", lambda: [])
 
 
 class Flow:

@@ -48,7 +48,7 @@ def no_spark(monkeypatch):
     def refused(*_, **__):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("lineage_service.refresh.spark_refresh.Spark._session", refused)
+    monkeypatch.setattr("lineage_service.refresh.spark_refresh.SparkRefresh._session", refused)
 
 
 def rows(home: Home, dataset: str, *columns: str) -> list[tuple]:

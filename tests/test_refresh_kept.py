@@ -47,7 +47,7 @@ def noise(monkeypatch):
                 frame = frame.withColumn(field.name, F.col(f"`{field.name}`") * F.lit(LARGER))
         return dataset(self, each, type(relation)(frame, relation.columns, relation.handles))
 
-    monkeypatch.setattr(DuckDbRefresh, "_written", noisy_table)
+    monkeypatch.setattr(DuckDbRefresh, "_write_version", noisy_table)
     monkeypatch.setattr(TouchedRowWriter, "dataset", noisy_frame)
 
 

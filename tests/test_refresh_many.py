@@ -38,7 +38,7 @@ def test_every_change_is_what_the_oracle_says(seed, spark, tmp_path, monkeypatch
     plan = Plan(seed, tables, TABLES, {name: [rows] for name, rows in tables.items()}, STEPS, OUTPUTS)
     with Home.open(tmp_path / "home") as home:
         home.run(Flow(TABLES, plan.files, STEPS, OUTPUTS, name="many").write(tmp_path))
-        monkeypatch.setattr("lineage_service.refresh.spark_refresh.Spark._session", refused)
+        monkeypatch.setattr("lineage_service.refresh.spark_refresh.SparkRefresh._session", refused)
         now = Changing.of([plan])
         before = {output: home.rows(output).arrow().to_pylist() for output in OUTPUTS}
         for number in range(EACH):

@@ -313,7 +313,7 @@ def translate_process_errors(budget: Budget) -> Iterator[None]:
             "the question ended the engine: it is nested too deeply, or too large", hint="ask for less at once"
         ) from None
     except ChildError as error:
-        if error.kind == "TooLarge":
+        if error.kind == "AnswerTooLarge":
             raise _too_large(error.text) from None
         if error.kind == "RecursionError":
             raise QuestionError("the question is nested too deeply") from None
