@@ -19,7 +19,7 @@ def home_with_entries(folder: Path, count: int, url: str | None = None) -> Home:
         put_empty_catalog(folder / "home" / "catalog.db")
     home = Home.open(folder / "home", catalog=url)
     for number in range(count):
-        write_entry(home.audit, entry(number))
+        write_entry(home._open, entry(number))
     return home
 
 
@@ -32,7 +32,7 @@ def entry(number: int) -> LogEntry:
 @contextmanager
 def database(home: Home):
     """The database itself, as somebody has it who goes round the program."""
-    engine = connect(home._url)
+    engine = connect(home._open.url)
     with engine.begin() as connection:
         yield lambda statement, **values: connection.execute(text(statement), values)
     engine.dispose()

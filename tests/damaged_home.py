@@ -186,8 +186,8 @@ WAYS = (("shop.ranked", "shop.people"), ("shop.ranked", "shop.orders"), ("shop.b
 
 def _same_rows(home: Home) -> list[Any]:
     """Which records of files the rows of all sources are: what questions over several runs go by."""
-    graph = home._current_questions.graph
-    ids = sorted({each.version_id for run in home._current_questions.reader.runs() for each in graph.sources(run.id)})
+    graph = home._open.questions.graph
+    ids = sorted({each.version_id for run in home._open.questions.reader.runs() for each in graph.sources(run.id)})
     found = [record_files(graph.version(each), home.layout.absolute) for each in ids]
     return [{file.path: [ids.tolist() for ids in runs.pairs()] for file, runs in each.items()} for each in found]
 

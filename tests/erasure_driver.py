@@ -28,15 +28,15 @@ FUNCTIONS = {
         "put_in_place",
         "sweep",
         "vacuum",
-        "switch",
+        "switch_runs",
         "redact",
         "finish_erasure",
-        "append",
-        "case_closed",
-        "forget_values",
-        "put_source_in_place",
+        "write_entry",
+        "close_case",
+        "remove_correction_values",
+        "replace_source_file",
     ),
-    erasing: ("written",),
+    erasing: ("write_document",),
 }
 
 

@@ -141,7 +141,7 @@ class Shop:
         """How far the catalog says the planned erasure is."""
         home = self.open()
         try:
-            with home.audit.reader.engine.connect() as connection:
+            with home._open.reader.engine.connect() as connection:
                 found = erasure(connection, json.loads(self.plan.read_text())["plan_id"])
             return None if found is None else found.state
         finally:
@@ -151,7 +151,7 @@ class Shop:
         """The catalog, row by row, but for the log."""
         home = self.open()
         try:
-            with home.audit.reader.engine.connect() as connection:
+            with home._open.reader.engine.connect() as connection:
                 return {
                     table.name: sorted(map(repr, connection.execute(select(table)).all()))
                     for table in metadata.sorted_tables

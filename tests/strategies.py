@@ -78,7 +78,7 @@ def lay_out(home: Home, run_id: str, hops: list[Hop]) -> Home:
     """The home with a run's index replaced by another layout of it, opened anew."""
     folder = home.layout.run_folder(run_id)
     records = [record.hop_record(hop, run_id, folder) for hop in hops]
-    url = home._url
+    url = home._open.url
     home.close()
     engine = connect(url).execution_options(writing=True)
     with engine.begin() as connection:

@@ -402,7 +402,7 @@ def test_sources_of_one_version_may_declare_persons_in_unlike_columns(tmp_path):
     made.run("b", {"src": Made(same, "source", {"subject": {"person": "manager"}})})
     made.run("c", {"src": Made(same, "source"), "o": Made(rows, hops={"src": [(0, 0), (1, 1), (2, 2)]})})
     with made.home as home:
-        found = rows_of_subjects(home._current_questions, home_key(home.layout), [Subject("person", "2")])
+        found = rows_of_subjects(home._open.questions, home_key(home.layout), [Subject("person", "2")])
     assert {each.dataset.workflow: each.rids.tolist() for each in found.found} == {name: [0, 1] for name in "abc"}
 
 

@@ -61,7 +61,7 @@ def test_rows_of_a_saved_query_are_counted_over_the_workflows_behind_it(home):
 
 def test_all_that_a_run_left_is_a_file_that_it_needs(home):
     """But for what Spark writes beside its files."""
-    for run in home.audit.reader.runs():
+    for run in home._open.reader.runs():
         folder = home.layout.run_folder(run.id).path
         there = {home.layout.relative(path) for path in folder.rglob("*.parquet")}
-        assert there and there <= files_of_run(home.audit.reader, home.layout, run.id)
+        assert there and there <= files_of_run(home._open.reader, home.layout, run.id)

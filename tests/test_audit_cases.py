@@ -62,7 +62,7 @@ def call(home, capsys):
 
 def plan(home, plan_id="p1", four_eyes=True, reference=REF, recipients=("Auditor Ltd",)):
     options = CaseOptions(reference)
-    with log_transaction(home.audit, options.who) as writing:
+    with log_transaction(home._open, options.who) as writing:
         case = record_case_plan(writing, options, "erasure", plan_id, four_eyes=four_eyes, recipients=recipients)
         writing.append(LogEntry("plan-erasure", reference, details={"plan_id": plan_id}))
     return case
@@ -70,12 +70,12 @@ def plan(home, plan_id="p1", four_eyes=True, reference=REF, recipients=("Auditor
 
 def opened(home, kind="access", **options):
     given = CaseOptions(REF, **options)
-    with log_transaction(home.audit, given.who) as writing:
+    with log_transaction(home._open, given.who) as writing:
         return open_or_update_case(writing, given, kind)
 
 
 def listed(home, **options):
-    return {row["reference"]: row for row in list_cases(home.audit, **options).to_pylist()}
+    return {row["reference"]: row for row in list_cases(home._open, **options).to_pylist()}
 
 
 # --- due ------------------------------------------------------------------------------------------------------
@@ -102,9 +102,9 @@ def test_open_cases_come_by_due_date_and_overdue_ones_are_marked(home):
     today = date(2021, 6, 10)
     for reference, received in (("late", "2021-04-01"), ("today", "2021-05-10"), ("later", "2021-06-01")):
         options = CaseOptions(reference, date.fromisoformat(received))
-        with log_transaction(home.audit) as writing:
+        with log_transaction(home._open) as writing:
             open_or_update_case(writing, options, "access")
-    rows = list_cases(home.audit, today=today)
+    rows = list_cases(home._open, today=today)
     assert [(row["reference"], row["days_left"], row["overdue"]) for row in rows.to_pylist()] == [
         ("late", -40, True),
         ("today", 0, False),
@@ -133,14 +133,14 @@ def test_details_of_a_case_need_a_case():
 
 
 def test_a_verb_without_a_reference_has_no_case(home):
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         assert open_or_update_case(writing, CaseOptions(), "access") is None
         assert record_case_plan(writing, CaseOptions(), "erasure", "p1") is None
         assert record_case_answer(writing, CaseOptions()) is None
         assert close_case(writing, None) is None
         with pytest.raises(LineageError, match="four eyes look at a case"):
             record_case_plan(writing, CaseOptions(), "erasure", "p1", four_eyes=True)
-    require_approval(home.audit, None, "p1")
+    require_approval(home._open, None, "p1")
     assert listed(home) == {}
 
 
@@ -156,7 +156,7 @@ def test_what_is_new_about_a_case_is_kept_and_logged(home):
 
 
 def test_an_access_is_done_when_it_is_answered(home):
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         assert record_case_answer(writing, CaseOptions(REF)).status == "done"
     assert listed(home) == {}
     assert listed(home, closed=True)[REF]["days_left"] is None
@@ -164,7 +164,7 @@ def test_an_access_is_done_when_it_is_answered(home):
 
 def test_an_access_on_the_way_to_an_erasure_does_not_end_it(home):
     plan(home)
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         case = record_case_answer(writing, CaseOptions(REF))
     assert (case.kind, case.status, case.plan_id) == ("erasure", "planned", "p1")
 
@@ -177,7 +177,7 @@ def test_recipients_are_gathered(home):
 
 def test_a_case_and_its_deed_are_one_transaction(home):
     opened(home)
-    with pytest.raises(RunError), log_transaction(home.audit) as writing:
+    with pytest.raises(RunError), log_transaction(home._open) as writing:
         record_case_plan(writing, CaseOptions(REF), "erasure", "p1")
         raise RunError("the plan could not be written")
     assert listed(home)[REF]["status"] == "open"
@@ -189,7 +189,7 @@ def test_a_case_and_its_deed_are_one_transaction(home):
 def test_a_plan_that_needs_four_eyes_waits_for_another(home, bob):
     plan(home)
     with pytest.raises(RunError, match="nobody has approved"):
-        require_approval(home.audit, REF, "p1")
+        require_approval(home._open, REF, "p1")
     with pytest.raises(RunError, match="ada has planned it, and cannot approve it"):
         home.audit.approve(REF)
     with pytest.raises(RunError, match="cannot approve it"):
@@ -198,7 +198,7 @@ def test_a_plan_that_needs_four_eyes_waits_for_another(home, bob):
     bob()
     result = home.audit.approve(REF)
     assert (result.case.status, result.case.approved_by, result.case.plan_id) == ("approved", "bob", "p1")
-    require_approval(home.audit, REF, "p1")
+    require_approval(home._open, REF, "p1")
     (entry,) = home.audit.log(verb="approve").to_pylist()
     assert (entry["os_user"], json.loads(entry["details"])["plan_id"]) == ("bob", "p1")
 
@@ -217,21 +217,21 @@ def test_an_approval_is_of_one_plan(home, bob):
     home.audit.approve(REF)
     plan(home, "p2")
     with pytest.raises(RunError, match="'p1' is not that of the case"):
-        require_approval(home.audit, REF, "p1")
+        require_approval(home._open, REF, "p1")
     with pytest.raises(RunError, match="nobody has approved its plan 'p2'"):
-        require_approval(home.audit, REF, "p2")
+        require_approval(home._open, REF, "p2")
 
 
 def test_four_eyes_once_asked_for_stay(home):
     plan(home, four_eyes=True)
     plan(home, "p2", four_eyes=False)
     with pytest.raises(RunError, match="needs four eyes"):
-        require_approval(home.audit, REF, "p2")
+        require_approval(home._open, REF, "p2")
 
 
 def test_without_four_eyes_no_approval_is_needed_and_ones_own_will_do(home):
     plan(home, four_eyes=False)
-    require_approval(home.audit, REF, "p1")
+    require_approval(home._open, REF, "p1")
     assert home.audit.approve(REF).case.approved_by == "ada"
     with pytest.raises(RunError, match="no plan to approve: it is approved"):
         home.audit.approve(REF)
@@ -240,10 +240,10 @@ def test_without_four_eyes_no_approval_is_needed_and_ones_own_will_do(home):
 def test_an_approval_of_ones_own_is_worth_nothing_once_four_eyes_are_asked_for(home):
     plan(home, four_eyes=False)
     home.audit.approve(REF)
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         open_or_update_case(writing, CaseOptions(REF), "erasure", four_eyes=True)
     with pytest.raises(RunError, match="cannot approve it"):
-        require_approval(home.audit, REF, "p1")
+        require_approval(home._open, REF, "p1")
 
 
 def test_a_plan_is_approved_by_its_file(home, bob, tmp_path):
@@ -282,7 +282,7 @@ def test_a_case_that_was_changed_by_hand_is_found_and_stops(home, bob, change):
     plan(home)
     by_hand(home, f"UPDATE audit_requests SET {change}")
     with pytest.raises(RunError, match="is not as it was written"):
-        require_approval(home.audit, REF, "p1")
+        require_approval(home._open, REF, "p1")
     bob()
     with pytest.raises(RunError, match="is not as it was written"):
         home.audit.approve(REF)
@@ -293,7 +293,7 @@ def test_a_case_that_was_removed_by_hand_is_found_and_stops(home):
     plan(home)
     by_hand(home, "DELETE FROM audit_requests")
     with pytest.raises(NotFound, match="there is no case"):
-        require_approval(home.audit, REF, "p1")
+        require_approval(home._open, REF, "p1")
     with pytest.raises(RunError, match="was removed by hand"):
         plan(home, "p2", four_eyes=False)
     assert problems(home) == [f"the case '{REF}' was removed by hand"]
@@ -311,7 +311,7 @@ def test_a_refusal_has_its_reason_and_is_the_end(home):
     assert listed(home, closed=True)[REF]["reason"] == "identity could not be verified"
     (entry,) = home.audit.log(verb="refuse").to_pylist()
     assert (entry["request"], entry["result"]) == (REF, "refused")
-    for deed in (lambda: require_approval(home.audit, REF, "p1"), lambda: plan(home), lambda: home.audit.approve(REF)):
+    for deed in (lambda: require_approval(home._open, REF, "p1"), lambda: plan(home), lambda: home.audit.approve(REF)):
         with pytest.raises(RunError, match="was refused on"):
             deed()
 
@@ -325,7 +325,7 @@ def test_what_was_never_begun_can_be_refused(home):
 
 def test_what_is_done_is_not_refused(home):
     plan(home, four_eyes=False)
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         close_case(writing, REF)
     with pytest.raises(RunError, match="is done"):
         home.audit.refuse(REF, "too late")
@@ -333,21 +333,21 @@ def test_what_is_done_is_not_refused(home):
 
 def test_closed_cases_go_with_the_log(home):
     plan(home)
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         record_case_answer(writing, CaseOptions("DSR-2"))
-    assert remove_expired_log_entries(home.audit, 1, today=in_days(2)).cases == 1
+    assert remove_expired_log_entries(home._open, 1, today=in_days(2)).cases == 1
     assert list(listed(home, closed=True)) == [REF], "open ones stay"
     assert home.audit.verify_log().ok
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         assert open_or_update_case(writing, CaseOptions("DSR-2"), "access") is not None, "it may come again"
 
 
 def test_a_case_stays_as_long_as_the_log_knows_it(home):
-    with log_transaction(home.audit) as writing:
+    with log_transaction(home._open) as writing:
         writing.append(LogEntry("access"))
         record_case_answer(writing, CaseOptions(REF))
     by_hand(home, "UPDATE audit_log SET at = '2999-01-01T00:00:00.000+00:00' WHERE verb = 'case'")
-    result = remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    result = remove_expired_log_entries(home._open, 1, today=in_days(2))
     assert (result.entries, result.cases) == (1, 0)
 
 
@@ -355,7 +355,7 @@ def test_a_case_stays_as_long_as_the_log_knows_it(home):
 
 
 def test_audit_requests(home, call):
-    with log_transaction(home.audit):
+    with log_transaction(home._open):
         pass
     assert call("audit", "requests")[0] == 0, "an empty list is a list"
     plan(home)

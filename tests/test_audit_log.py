@@ -95,7 +95,7 @@ def test_a_line_that_was_torn_is_covered_by_the_next(home):
     (problem,) = problems(home)
     assert "line 4 " in problem
     assert "cannot be read, and none behind it covers it" in problem
-    write_entry(home.audit, entry(5))
+    write_entry(home._open, entry(5))
     verdict = home.audit.verify_log()
     assert verdict.ok
     assert verdict.anchored == ((1, 5),)
@@ -120,7 +120,7 @@ def test_a_crash_between_commit_and_anchor_leaves_an_unanchored_tail(home):
     code = (
         "import os, sys; import lineage_service.audit.log.log_transactions as log; from lineage_service import Home;"
         "log.anchor = lambda *_: os._exit(9);"
-        "log.write_entry(Home.open(sys.argv[1]).audit, log.LogEntry('access'))"
+        "log.write_entry(Home.open(sys.argv[1])._open, log.LogEntry('access'))"
     )
     assert subprocess.run([sys.executable, "-c", code, str(home.layout.path)], check=False).returncode == 9
     verdict = home.audit.verify_log()
@@ -129,7 +129,7 @@ def test_a_crash_between_commit_and_anchor_leaves_an_unanchored_tail(home):
 
 def test_an_anchor_that_fails_loses_neither_entry_nor_answer(home, tmp_path, monkeypatch):
     monkeypatch.setenv("SMOKE_ANCHOR_FILE", str(tmp_path / "no" / "such" / "folder"))
-    record, (note,) = write_entry(home.audit, entry(5))
+    record, (note,) = write_entry(home._open, entry(5))
     assert record.number == 5
     assert note.startswith("entry 5 of the audit log is written, but not anchored: cannot write '")
     monkeypatch.delenv("SMOKE_ANCHOR_FILE")
@@ -177,7 +177,7 @@ def web_server(monkeypatch):
 
 def test_a_url_gets_each_head(home, web_server, monkeypatch):
     monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{web_server.server_port}/anchors")
-    assert write_entry(home.audit, entry(5))[1] == []
+    assert write_entry(home._open, entry(5))[1] == []
     ((path, kind, anchor),) = web_server.got
     assert (path, kind) == ("/anchors", "application/json")
     assert anchor == json.loads(anchor_lines(home)[-1])
@@ -187,7 +187,7 @@ def test_a_url_gets_each_head(home, web_server, monkeypatch):
 def test_a_url_that_refuses_is_told_without_its_secrets(home, web_server, monkeypatch, answer):
     web_server.answer = answer
     monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{web_server.server_port}/anchors?token=sesame")
-    (note,) = write_entry(home.audit, entry(5))[1]
+    (note,) = write_entry(home._open, entry(5))[1]
     assert "the server of SMOKE_ANCHOR_URL answered" in note
     assert str(answer) in note
     assert "sesame" not in note
@@ -197,7 +197,7 @@ def test_a_url_that_refuses_is_told_without_its_secrets(home, web_server, monkey
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/sesame", "file:///sesame", "http://[sesame", "https://x y/sesame"])
 def test_a_url_that_nobody_answers_is_told(home, url, monkeypatch):
     monkeypatch.setenv("SMOKE_ANCHOR_URL", url)
-    (note,) = write_entry(home.audit, entry(5))[1]
+    (note,) = write_entry(home._open, entry(5))[1]
     assert "SMOKE_ANCHOR_URL" in note
     assert "sesame" not in note
 
@@ -208,7 +208,7 @@ def test_a_url_that_is_slow_is_given_up(home, monkeypatch):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         monkeypatch.setenv("SMOKE_ANCHOR_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
-        (note,) = write_entry(home.audit, entry(5))[1]
+        (note,) = write_entry(home._open, entry(5))[1]
     assert "timed out" in note
 
 
@@ -217,7 +217,7 @@ def test_a_syslog_gets_each_head(home, monkeypatch):
         syslog.bind(("127.0.0.1", 0))
         syslog.settimeout(120)
         monkeypatch.setenv("SMOKE_ANCHOR_SYSLOG", f"127.0.0.1:{syslog.getsockname()[1]}")
-        assert write_entry(home.audit, entry(5))[1] == []
+        assert write_entry(home._open, entry(5))[1] == []
         got = syslog.recv(4096).decode()
     assert got.startswith("<86>smoke-lineage: audit anchor {"), "authpriv, informational"
     assert json.loads(got[got.index("{") :].rstrip("\0")) == json.loads(anchor_lines(home)[-1])
@@ -226,7 +226,7 @@ def test_a_syslog_gets_each_head(home, monkeypatch):
 @pytest.mark.parametrize("address", ["/no/such/socket", "host:port"])
 def test_a_syslog_that_is_not_there_is_told(home, address, monkeypatch):
     monkeypatch.setenv("SMOKE_ANCHOR_SYSLOG", address)
-    (note,) = write_entry(home.audit, entry(5))[1]
+    (note,) = write_entry(home._open, entry(5))[1]
     assert "SMOKE_ANCHOR_SYSLOG cannot be reached" in note
 
 
@@ -238,7 +238,7 @@ def test_without_the_key_nothing_is_written_and_nothing_vouched_for(home):
     secret = path.read_text()
     path.unlink()
     with pytest.raises(StoreError, match="is lost: its log cannot be continued"):
-        write_entry(home.audit, entry(5))
+        write_entry(home._open, entry(5))
     assert not path.exists(), "a new key would hide that the old one is lost"
     assert problems(home) == ["the key of this home is lost: whether entries were changed cannot be checked without it"]
     path.write_text(secret)
@@ -248,7 +248,7 @@ def test_without_the_key_nothing_is_written_and_nothing_vouched_for(home):
 def test_another_key_is_refused(home, monkeypatch):
     monkeypatch.setenv("SMOKE_AUDIT_KEY", "ab" * 32)
     with pytest.raises(StoreError, match="is not the one that its log was written with"):
-        write_entry(home.audit, entry(5))
+        write_entry(home._open, entry(5))
     found = problems(home)
     assert any("was written with another key" in problem for problem in found)
     assert home.audit.log().count() == 4, "it can still be read"
@@ -267,8 +267,8 @@ def test_the_user_is_the_systems_the_name_a_claim(home, monkeypatch):
     monkeypatch.setenv("USER", "somebody-else")
     monkeypatch.setenv("LOGNAME", "somebody-else")
     monkeypatch.setenv("SMOKE_ACTOR", "Ada")
-    write_entry(home.audit, entry(5))
-    write_entry(home.audit, entry(6), actor=current_actor("Grace"))
+    write_entry(home._open, entry(5))
+    write_entry(home._open, entry(6), actor=current_actor("Grace"))
     rows = home.audit.log(limit=2).to_pylist()
     assert [row["actor"] for row in rows] == ["Grace", "Ada"]
     assert {row["os_user"] for row in rows} == {current_actor().user}
@@ -308,7 +308,7 @@ def test_two_actors_differ_in_user_and_name(one, other, another):
 def test_where_the_entry_cannot_be_written_nothing_is_revealed(home):
     (home.layout.path / "audit.key").unlink()
     with pytest.raises(StoreError, match="is lost"):
-        log_reveal(home.audit, "rows", ["flow.a"])
+        log_reveal(home._open, "rows", ["flow.a"])
     assert home.audit.log_head()["number"] == 4
 
 
@@ -317,11 +317,11 @@ def test_a_locked_catalog_is_told(home, monkeypatch):
     with database(home) as execute:
         execute("UPDATE audit_log SET verb = verb")
         with pytest.raises(StoreError, match="it is locked: another process is writing to it"):
-            write_entry(home.audit, entry(5))
+            write_entry(home._open, entry(5))
 
 
 def test_a_reveal_is_logged(home):
-    assert log_reveal(home.audit, "rows", ["flow.a"]) == []
+    assert log_reveal(home._open, "rows", ["flow.a"]) == []
     (row,) = home.audit.log(verb="reveal").to_pylist()
     assert (json.loads(row["datasets"]), json.loads(row["details"])) == (["flow.a"], {"verb": "rows"})
 
@@ -330,14 +330,14 @@ def test_a_reveal_is_logged(home):
 
 
 def test_the_front_goes_and_the_chain_still_holds(home):
-    assert remove_expired_log_entries(home.audit, 30, today=in_days(29)).entries == 0
+    assert remove_expired_log_entries(home._open, 30, today=in_days(29)).entries == 0
     assert home.audit.log_head()["number"] == 4, "nothing was removed, nothing is logged"
-    result = remove_expired_log_entries(home.audit, 30, today=in_days(31))
+    result = remove_expired_log_entries(home._open, 30, today=in_days(31))
     assert (result.entries, result.up_to, result.notes) == (4, 4, ())
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 5, 5, 4)
-    write_entry(home.audit, entry(6))
-    remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    write_entry(home._open, entry(6))
+    remove_expired_log_entries(home._open, 1, today=in_days(2))
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.removed, verdict.anchored) == (True, 7, 6, ((7, 7),))
 
@@ -345,24 +345,24 @@ def test_the_front_goes_and_the_chain_still_holds(home):
 def test_nothing_younger_goes(home):
     old = (datetime.now(UTC) - timedelta(days=40)).isoformat(timespec="milliseconds")
     by_hand(home, "UPDATE audit_log SET at = :old WHERE number IN (1, 2, 4)", old=old)
-    result = remove_expired_log_entries(home.audit, 30)
+    result = remove_expired_log_entries(home._open, 30)
     assert (result.entries, result.up_to) == (2, 2), "entry 4 is behind a younger one"
 
 
 def test_removing_from_the_front_by_hand_is_found(home):
-    remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    remove_expired_log_entries(home._open, 1, today=in_days(2))
     for number in (6, 7):
-        write_entry(home.audit, entry(number))
+        write_entry(home._open, entry(number))
     by_hand(home, "DELETE FROM audit_log WHERE number = 5")
     assert problems(home) == ["entry 1 and all up to entry 5 are missing"], "with it went what vouched for the front"
 
 
 def test_more_than_retention_took_is_found(home):
-    write_entry(home.audit, entry(5))
+    write_entry(home._open, entry(5))
     by_hand(
         home, "UPDATE audit_log SET at = '2020-01-01T00:00:00.000+00:00' WHERE number <= 2"
     )  # as if they had been written so long ago; they go
-    remove_expired_log_entries(home.audit, 30)
+    remove_expired_log_entries(home._open, 30)
     assert home.audit.verify_log().ok
     by_hand(home, "DELETE FROM audit_log WHERE number = 3")
     assert problems(home) == ["entry 3 is missing"]
@@ -370,15 +370,15 @@ def test_more_than_retention_took_is_found(home):
 
 def test_what_retention_took_cannot_come_back(home):
     row = taken(home, 4)
-    remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    remove_expired_log_entries(home._open, 1, today=in_days(2))
     put_back(home, row)
     assert problems(home) == ["entry 4 was removed by retention, and is there again"]
 
 
 def test_a_front_that_was_written_anew_before_retention_is_found_by_its_anchor(home):
     by_hand(home, "DELETE FROM audit_log WHERE number = 4")
-    write_entry(home.audit, entry(44))
-    remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    write_entry(home._open, entry(44))
+    remove_expired_log_entries(home._open, 1, today=in_days(2))
     assert problems(home) == ["entry 4 was removed by retention, and is another one than was anchored"]
 
 
@@ -387,7 +387,7 @@ def test_an_entry_of_an_earlier_life_of_the_log_is_found(home):
     row = taken(home, 3)
     by_hand(home, "DELETE FROM audit_log WHERE number > 1")
     for number in (22, 33, 44):
-        write_entry(home.audit, entry(number))
+        write_entry(home._open, entry(number))
     write_anchors(home, anchor_lines(home)[-1:])
     put_back(home, row)
     assert problems(home) == [
@@ -400,19 +400,19 @@ def test_the_same_at_the_front_is_found(home):
     row = taken(home, 3)
     by_hand(home, "DELETE FROM audit_log WHERE number > 1")
     for number in (22, 33, 44):
-        write_entry(home.audit, entry(number))
+        write_entry(home._open, entry(number))
     write_anchors(home, anchor_lines(home)[-1:])
     by_hand(home, "UPDATE audit_log SET at = '2020-01-01T00:00:00.000+00:00' WHERE number <= 2")
-    assert remove_expired_log_entries(home.audit, 30).up_to == 2
+    assert remove_expired_log_entries(home._open, 30).up_to == 2
     put_back(home, row)
     assert "entry 3 does not follow the entry before it, which is no longer there" in problems(home)
 
 
 def test_removed_entries_are_gone_from_the_file(home):
-    write_entry(home.audit, LogEntry("access", "a-reference-to-be-forgotten"))
+    write_entry(home._open, LogEntry("access", "a-reference-to-be-forgotten"))
     files = list(home.layout.path.glob("catalog.db*"))
     assert any(b"a-reference-to-be-forgotten" in each.read_bytes() for each in files)
-    remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    remove_expired_log_entries(home._open, 1, today=in_days(2))
     assert not any(b"a-reference-to-be-forgotten" in each.read_bytes() for each in files)
 
 
@@ -508,4 +508,4 @@ def test_a_log_whose_table_is_damaged_is_told_with_the_catalog(home):
     """A flipped bit in the schema gives a column another name, and SQLite finds nothing wrong with that."""
     by_hand(home, "ALTER TABLE audit_log RENAME COLUMN request TO sequest")
     with pytest.raises(StoreError, match=r"cannot use the audit log in the catalog 'catalog\.db': no such column"):
-        write_entry(home.audit, entry(5))
+        write_entry(home._open, entry(5))

@@ -364,7 +364,7 @@ def test_an_interrupt_leaves_nothing(spark, tmp_path, monkeypatch):
         {"name": "totals", "op": "aggregate", "input": "s", "by": ["name"], "measures": {"n": "sum(n)"}},
         {"name": "out", "op": "filter", "input": "totals", "where": "n > 0"},
     ]
-    for name in ("dataset", "once", "_write"):
+    for name in ("dataset", "write_once", "_write"):
         with monkeypatch.context() as patch, Home.open(tmp_path / "home") as home:
             patch.setattr(RunWriter, name, interrupt)
             with pytest.raises(KeyboardInterrupt):

@@ -60,7 +60,7 @@ def state(home: Home) -> str:
 
 
 def hops(home: Home) -> list:
-    return home._catalog.hops(home.runs().to_pylist()[0]["run_id"])
+    return home._open.reader.hops(home.runs().to_pylist()[0]["run_id"])
 
 
 # --- outputs first ----------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_failed_checks_have_lineage_too(spark, tmp_path):
 
 
 def choice(home: Home, report) -> tuple[str, str, int | None]:
-    (step,) = [step for step in home._catalog.steps(report.run_id) if step.strategy]
+    (step,) = [step for step in home._open.reader.steps(report.run_id) if step.strategy]
     return step.strategy, step.reason, step.estimate
 
 

@@ -120,7 +120,7 @@ class Catalog:
         for source, (other, output) in self.outputs.get(name, {}).items():
             self.read_from[run_id, source] = self.latest[other], output
         self.latest[name] = run_id
-        ask = self.home._current_questions
+        ask = self.home._open.questions
         for each in ask.graph.datasets(run_id):
             known = [rows for other, rows in self.identity.items() if other.version_id == each.version_id]
             if name not in self.outputs and known:  # a saved query reads what a run has read
@@ -138,7 +138,7 @@ class Catalog:
 
     def refresh(self) -> None:
         for name in sorted(self.outputs):
-            sources = [each.name for each in self.home._current_questions.graph.sources(self.latest[name])]
+            sources = [each.name for each in self.home._open.questions.graph.sources(self.latest[name])]
             run_id = self.home.refresh(*(f"{name}.{source}" for source in sources)).run_id
             if run_id != self.latest[name]:
                 self.note(name, run_id)
@@ -156,7 +156,7 @@ class Catalog:
             assert self.home.query(query, save=name).notes
         except SourceError:  # a file of it was overwritten since
             return
-        self.note(name, self.home._current_questions.reader.latest_run(name).id)
+        self.note(name, self.home._open.questions.reader.latest_run(name).id)
 
 
 class Oracle:
@@ -164,7 +164,7 @@ class Oracle:
 
     def __init__(self, catalog: Catalog) -> None:
         self.home, self.catalog = catalog.home, catalog
-        ask = self.home._current_questions
+        ask = self.home._open.questions
         self.datasets = [each for run in ask.reader.runs() for each in ask.graph.datasets(run.id)]
         self.identity = catalog.identity
         self.behind = {}
@@ -172,7 +172,7 @@ class Oracle:
             self._follow(each)
 
     def _follow(self, dataset) -> None:
-        ask = self.home._current_questions
+        ask = self.home._open.questions
         begin = Place(dataset.run_id, dataset.space)
         walked = walk(ask.graph, begin, "backward", links=False, nearest=True)
         for rid in self.identity[dataset]:
@@ -190,14 +190,12 @@ class Oracle:
         run_id, name = self.catalog.read_from.get((dataset.run_id, dataset.name), (None, None))
         if run_id is None and not self.is_asked(dataset):  # of a saved query
             makers = [each for each in self.datasets if each.version_id == dataset.version_id and each.role != "source"]
-            return max(
-                makers, key=lambda each: self.home._current_questions.graph.held_since(each.run_id), default=None
-            )
+            return max(makers, key=lambda each: self.home._open.questions.graph.held_since(each.run_id), default=None)
         return next((each for each in self.datasets if (each.run_id, each.name) == (run_id, name)), None)
 
     def is_asked(self, dataset) -> bool:
         """What a saved query has read goes by the name that it has in its own workflow."""
-        return dataset.workflow == self.home._current_questions.reader.run(dataset.run_id).workflow
+        return dataset.workflow == self.home._open.questions.reader.run(dataset.run_id).workflow
 
     def reached(self, dataset, rid):
         found, pending = set(), [(dataset, rid)]

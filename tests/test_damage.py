@@ -150,5 +150,5 @@ def is_needed(home, path):
     with damaged_home.Home.open(home) as opened:
         from lineage_service.audit.home_integrity import needed_paths
 
-        reader = opened.audit.reader
+        reader = opened._open.reader
         return any(str(path).endswith(each) for run in reader.runs() for each in needed_paths(reader, run.id))

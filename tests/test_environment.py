@@ -9,7 +9,7 @@ import pytest
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, StoreError
-from lineage_service.runs.workflow_content import load_run
+from lineage_service.runs.workflow_content import load_run_workflow
 from lineage_service.spec.environment import with_references, with_values
 from lineage_service.spec.loader import load_workflow
 from lineage_service.store.layout import HomeLayout
@@ -57,10 +57,10 @@ def test_no_byte_of_the_home_tells_the_value(made):
             assert secret not in str(pq.read_table(path).to_pydict()), path
     assert secret not in json.dumps(report.to_json())
     with Home.open(home) as opened:
-        content = opened._catalog.content(report.run_id)
+        content = opened._open.reader.content(report.run_id)
         assert "${env:SMOKE_TEST_SECRET}" in content
         assert "${env:SMOKE_TEST_PART}/orders.csv" in content
-        assert json.loads(opened._catalog.run(report.run_id).variables) == {
+        assert json.loads(opened._open.reader.run(report.run_id).variables) == {
             "who": "${env:SMOKE_TEST_SECRET}",
             "plain": "told",
         }
@@ -106,4 +106,4 @@ outputs: {l: {}}
 
 def test_a_lost_key_is_told_with_the_run(tmp_path):
     with pytest.raises(StoreError, match="the environment of run 'ab12' cannot be checked"):
-        load_run(HomeLayout(tmp_path), json.dumps({"environment": {"NAME": "digest"}}), "ab12")
+        load_run_workflow(HomeLayout(tmp_path), json.dumps({"environment": {"NAME": "digest"}}), "ab12")

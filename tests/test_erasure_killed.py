@@ -24,7 +24,7 @@ from tests.erasure_shop import GONE, Shop, put_back, values
 
 KILLS = int(os.environ.get("SMOKE_KILLS", "3"))
 SEED = int(os.environ.get("SMOKE_SEED", "17"))
-ALWAYS = ("after switch", "before put_in_place", "before vacuum", "before finish_erasure", "before written")
+ALWAYS = ("after switch_runs", "before put_in_place", "before vacuum", "before finish_erasure", "before write_document")
 
 
 class Killed:
@@ -118,7 +118,14 @@ def test_killed_before_each_kind_of_thing_that_it_does(killed):
     """The first and the last time, as they differ: the same call makes, switches and sweeps. Always around the switch,
     and where all is done but the certificate; of all others a few by chance, unless many were asked for."""
     marks = killed.marks
-    for needed in ("sql commit", "os.rename", "os.remove", "before vacuum", "after switch", "before finish_erasure"):
+    for needed in (
+        "sql commit",
+        "os.rename",
+        "os.remove",
+        "before vacuum",
+        "after switch_runs",
+        "before finish_erasure",
+    ):
         assert needed in marks
     points = first_and_last(marks, ALWAYS) | set(random.Random(SEED).sample(range(len(marks)), KILLS))
     if KILLS >= 50:
@@ -144,9 +151,12 @@ def test_killed_in_the_middle_of_writing_a_file(killed):
     """Half a file is there, whoever was writing it: DuckDB an output, SQLite its journal, Python a mark and the
     certificate."""
     marks = killed.marks
-    points = {marks.index(each) for each in ("os.rename", "before switch", "before put_in_place", "before written")}
+    points = {
+        marks.index(each)
+        for each in ("os.rename", "before switch_runs", "before put_in_place", "before write_document")
+    }
     if KILLS >= 50:
-        points |= set(random.Random(SEED).sample(range(marks.index("before written")), KILLS))
+        points |= set(random.Random(SEED).sample(range(marks.index("before write_document")), KILLS))
     for at in sorted(points):
         answer = killed.applied(at=at, bytes=20)
         assert answer["signal"] == signal.SIGXFSZ, (at, marks[at])
@@ -225,10 +235,15 @@ def test_killed_while_source_files_are_rewritten(killed, spark, tmp_path, monkey
     monkeypatch.setattr(killed, "kept", tmp_path / "kept")
     marks = killed.applied()["marks"]
     names = ("people.parquet", "orders.parquet")
-    for mark in ("after switch", "before put_source_in_place", "after put_source_in_place", "before finish_erasure"):
+    for mark in (
+        "after switch_runs",
+        "before replace_source_file",
+        "after replace_source_file",
+        "before finish_erasure",
+    ):
         killed.applied(at=marks.index(mark))
         sources = [texts_in_file(shop.folder / each) for each in names]
-        if mark == "after switch":
+        if mark == "after switch_runs":
             assert killed.shop.state() is None and all(values(GONE)[0] in each for each in sources)
         killed.survives(collected=False)
         sources = [texts_in_file(shop.folder / each) for each in names]
@@ -246,7 +261,7 @@ def test_a_source_that_was_written_after_the_kill_is_left_alone(killed, tmp_path
     put_back(shop.folder, tmp_path / "kept")
     monkeypatch.setattr(killed, "kept", tmp_path / "kept")
     marks = killed.applied()["marks"]
-    killed.applied(at=marks.index("before put_source_in_place"))
+    killed.applied(at=marks.index("before replace_source_file"))
     assert shop.state() == "switched"
     pq.write_table(pa.table({"id": [1], "name": ["new"], "city": ["Rom"]}), shop.folder / "people.parquet")
     home = shop.open()

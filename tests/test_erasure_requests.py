@@ -16,10 +16,10 @@ from lineage_catalog import engine
 from lineage_catalog.engine import connect
 from lineage_cli.main import main
 
-from lineage_service.audit import facade
 from lineage_service.audit.erasure import plan_application as applying
 from lineage_service.audit.erasure.residue_scan import SearchedValues
 from lineage_service.errors import StoreError
+from lineage_service.store import home_store
 from lineage_service.store.references import References
 from tests.erasure_shop import FIRST_ID, GONE, PEOPLE, Shop, person, put_back, values
 
@@ -266,7 +266,7 @@ def test_verify_is_incomplete_where_files_that_runs_need_are_missing(shop):
     applies(shop)
     home = shop.open()
     try:
-        needed = References(home.audit.reader, home.layout).files_of_runs(home.audit.reader.runs())
+        needed = References(home._open.reader, home.layout).files_of_runs(home._open.reader.runs())
         lost = next(path for path in sorted(needed) if path.endswith(".parquet"))
         (home.layout.path / lost).unlink()
         verdict = home.audit.verify(shop.certificate, values=values(GONE))
@@ -322,7 +322,7 @@ def test_a_catalog_that_somebody_reads_after_the_switch(shop, monkeypatch, capsy
 
     with monkeypatch.context() as patched:
         patched.setattr(applying, "sweep", then_read)
-        patched.setattr(facade, "connect", partial(connect, wait=0.1))
+        patched.setattr(home_store, "connect", partial(connect, wait=0.1))
         patched.setattr(engine, "WRITING_WAIT", 0.1)  # the same connection has written before
         with pytest.raises(SystemExit) as left:
             main(["audit", "apply", "plan.json", "--home", str(shop.folder / "home"), "--quiet"])

@@ -13,6 +13,7 @@ from lineage_service import Home
 from lineage_service.audit import actor as actors
 from lineage_service.audit.cases.case_lifecycle import CaseOptions
 from lineage_service.errors import LineageError, NotFound, RunError
+from lineage_service.store.home_store import HomeStore
 from tests.audit_chain import texts_in
 from tests.erasure_shop import bag
 
@@ -314,15 +315,15 @@ def test_they_come_back_and_are_read_all_the_same(spark, tmp_path):
 
 def test_a_run_that_was_at_work_meanwhile_is_not_committed(spark, tmp_path, monkeypatch):
     flow = Flow(tmp_path, SAME, "  same: {path: out/same}", people=", snapshot: true", orders=", snapshot: true").run()
-    commit = Home._commit
+    commit = HomeStore.commit
 
     def late(home: Home, *given: Any) -> None:
-        monkeypatch.setattr(Home, "_commit", commit)
+        monkeypatch.setattr(HomeStore, "commit", commit)
         flow.home.audit.plan_erasure(who(2), out=flow.plan)
         flow.home.audit.apply(flow.plan, out=flow.certificate)
         commit(home, *given)
 
-    monkeypatch.setattr(Home, "_commit", late)
+    monkeypatch.setattr(HomeStore, "commit", late)
     other = Home.open(flow.folder / "home")
     with pytest.raises(LineageError, match="data was erased or corrected while it was at work"):
         other.run(flow.folder / "flow.yml")

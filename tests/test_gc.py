@@ -193,10 +193,10 @@ def test_a_run_that_shares_files_which_are_gone_is_not_committed(tmp_path):
         dataset = DatasetRecord(folder.run_id, "flow", "s", "source", "source:s", new.id, "{}")
         commit = Commit(run, "{}", (), (record,), (dataset,), ())
         with pytest.raises(RunError, match=r"is gone since it began: 'runs/0000/s/gone.parquet'"):
-            home._commit(commit, 0)
+            home._open.commit(commit, 0)
         unknown = replace(commit, versions=(), datasets=(replace(dataset, version_id="unknown"),))
         with pytest.raises(RunError, match=r"is gone since it began: 'flow.s'"):
-            home._commit(unknown, 0)
+            home._open.commit(unknown, 0)
         assert len(home.runs().to_pylist()) == 2
     assert not folder.path.exists()
 

@@ -17,6 +17,7 @@ from lineage_catalog.writer import commit_run
 from lineage_service import Home
 from lineage_service.doctor.examination import examine
 from lineage_service.errors import LineageError, StoreError
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store import garbage_collection as sweeping
 from lineage_service.store import pending_publications as unpublished
 from lineage_service.store.home_key import home_key
@@ -62,7 +63,7 @@ def test_a_run_killed_just_after_its_commit_is_left_alone_by_another_catalog(tmp
     made = home_of(tmp_path)
     with working_folder(HomeLayout(made.folder)) as folder, made.home as home:
         folder.hand_over()
-        home._commit(commit_of(made, folder), 0)
+        home._open.commit(commit_of(made, folder), 0)
     file = folder.path / "out" / "part-0.parquet"
     with Home.open(made.folder, catalog=other_catalog(tmp_path)) as other:
         other.gc()
@@ -81,7 +82,7 @@ def test_a_run_killed_just_before_its_commit_is_removed_by_its_own_catalog(tmp_p
     monkeypatch.setattr("lineage_catalog.writer.commit_run", killed)
     with suppress(KeyboardInterrupt), working_folder(HomeLayout(made.folder)) as folder, made.home as home:
         folder.hand_over()
-        home._commit(commit_of(made, folder), 0)
+        home._open.commit(commit_of(made, folder), 0)
     assert folder.path.exists()
     with made.home as home:
         home.gc()
@@ -93,10 +94,10 @@ def test_a_run_that_failed_its_checks_goes_after_an_erasure_has_swept(tmp_path):
     layout = HomeLayout(made.folder)
     with working_folder(layout) as folder, made.home as home:
         folder.hand_over()
-        home._commit(commit_of(made, folder, "failed"), 0)
+        home._open.commit(commit_of(made, folder, "failed"), 0)
     with made.home as home:
         with sweeping_home(layout):
-            sweeping.sweep(layout, home._catalog, spill=False)
+            sweeping.sweep(layout, home._open.reader, spill=False)
         assert (folder.path / "out" / "part-0.parquet").exists()
         home.gc()
     assert not folder.path.exists()
@@ -170,7 +171,7 @@ def test_a_run_that_commits_and_is_killed_while_others_look_for_copies_is_publis
 
 def test_a_refresh_looks_for_copies_before_it_reads_one_state_of_the_catalog(tmp_path, monkeypatch):
     made, seen = home_of(tmp_path), []
-    monkeypatch.setattr(Home, "_finish_publications", lambda home: seen.append(home._catalog.in_snapshot))
+    monkeypatch.setattr(OpenHome, "finish_publications", lambda home: seen.append(home.reader.in_snapshot))
     with made.home as home, pytest.raises(LineageError):
         home.refresh("out", removed="k = 1")
     assert seen == [False]

@@ -82,7 +82,7 @@ def home(tmp_path, monkeypatch):
 
 def end_the_process(home: Home) -> int:
     """A question that nothing but the end of its process stops."""
-    before = home._current_questions.session.pid
+    before = home._open.questions.session.pid
     with pytest.raises(QuestionError, match=r"took longer than 0\.3 s"):
         home.query(f"SELECT * FROM a WHERE {LEVENSHTEIN}", timeout=0.3).arrow()
     assert before is not None and not is_running(before)
@@ -98,25 +98,25 @@ def is_running(pid: int) -> bool:
 
 def test_one_process_answers_question_after_question(home):
     home.query("FROM a").arrow()
-    first = home._current_questions.session.pid
+    first = home._open.questions.session.pid
     home.rows("a", where="k > 1", order_by=["k % 2", "-k"]).arrow()
     home.query("SELECT count(*) FROM backward('out', 'a', 'k = 1')").arrow()
-    assert home._current_questions.session.pid == first
+    assert home._open.questions.session.pid == first
     home.close()  # the process is kept for the next home that is opened here, and knows nothing of this one
     with Home.open(home.layout.path) as again:
         assert len(again.rows("a", where="k > 1").arrow())
-        assert again._current_questions.session.pid == first
+        assert again._open.questions.session.pid == first
         os.kill(first, signal.SIGKILL)
     with Home.open(home.layout.path) as again:
         assert len(again.rows("a", where="k > 1").arrow())
-        assert again._current_questions.session.pid != first
+        assert again._open.questions.session.pid != first
 
 
 def test_questions_without_expressions_need_no_process(home):
     home.rows("a", rid=1).arrow()
     home.rows("a", key={"k": 2}).arrow()
     home.backward("out", to="a", key={"k": 1}).arrow()
-    assert home._current_questions.session.pid is None
+    assert home._open.questions.session.pid is None
 
 
 def test_an_answer_that_nobody_has_read_yet_outlives_the_process(home):
@@ -155,11 +155,11 @@ def test_an_answer_that_goes_wrong_after_others_were_asked_says_so_when_it_is_re
 
 def test_an_answer_that_nobody_wants_is_given_up(home):
     home.query("FROM a").arrow()
-    first = home._current_questions.session.pid
+    first = home._open.questions.session.pid
     begun = home.query("SELECT x FROM range(10000000) t(x)", max_rows=10000000)
     del begun
     assert home.query("SELECT count(*) AS n FROM a").to_pylist() == [{"n": 4}]
-    assert home._current_questions.session.pid == first
+    assert home._open.questions.session.pid == first
 
 
 def test_tables_of_a_question_are_made_again_after_the_process_has_ended(tmp_path):
@@ -178,7 +178,7 @@ def test_a_process_that_is_killed_is_told_as_want_of_memory(home):
     """So the system does it, where it runs short of memory."""
     home.query("FROM a").arrow()
     begun = home.query("SELECT x FROM range(100000000) t(x)", max_rows=100000000)
-    os.kill(home._current_questions.session.pid, signal.SIGKILL)
+    os.kill(home._open.questions.session.pid, signal.SIGKILL)
     with pytest.raises(QuestionError, match=r"needs more memory than allowed \(200 MB\)"):
         begun.arrow()
     assert home.query("SELECT count(*) AS n FROM a").to_pylist() == [{"n": 4}]
@@ -204,7 +204,7 @@ def test_the_process_goes_with_the_one_that_started_it(tmp_path):
     folder = made_home(tmp_path)
     program = (
         "import sys; from lineage_service import Home; home = Home.open(sys.argv[1]); home.query('FROM a').arrow(); "
-        "print(home._current_questions.session.pid, flush=True); "
+        "print(home._open.questions.session.pid, flush=True); "
         f'home.query("SELECT * FROM a WHERE {LEVENSHTEIN}", timeout=600).arrow()'
     )
     parent = subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True)
@@ -223,7 +223,7 @@ def test_the_process_goes_with_the_one_that_started_it(tmp_path):
 def test_the_process_knows_no_secrets(home, monkeypatch):
     monkeypatch.setenv("DATABASE_PASSWORD", "tiger")
     home.query("FROM a").arrow()
-    assert b"tiger" not in Path(f"/proc/{home._current_questions.session.pid}/environ").read_bytes()
+    assert b"tiger" not in Path(f"/proc/{home._open.questions.session.pid}/environ").read_bytes()
 
 
 def test_the_process_runs_no_code_of_the_folder_it_is_started_in(tmp_path, monkeypatch):

@@ -27,13 +27,13 @@ def test_an_index_that_is_asked_often_is_held_within_its_limit(spark, tmp_path, 
         wanted = {out: {rid for o, rid in pairs(home) if o == out} for out in range(7)}
         for limit, held in ((10, False), (10**9, True)):
             home._questions = None
-            home._current_questions.lookups.limit = limit
+            home._open.questions.lookups.limit = limit
             for number in range(40):
                 found = home.backward("t", to="a", rid=number % 7, rids=True).arrow().column("_rid").to_pylist()
                 assert found == sorted(wanted[number % 7])
                 if number == 20:
                     wait_for_loading()
-            (pairs_held,) = home._current_questions.lookups._files.values()
+            (pairs_held,) = home._open.questions.lookups._files.values()
             assert (pairs_held.loaded is not None) == held
 
 

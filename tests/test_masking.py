@@ -98,7 +98,7 @@ def call(capsys, *arguments: str) -> tuple[int, str, str]:
 
 def test_declared_whatever_the_case_and_marked_and_renamed(home):
     found = {
-        name: home._current_questions.masks.of(home._current_questions.find(name))
+        name: home._open.questions.masks.of(home._open.questions.find(name))
         for name in ("customers", "products", "revenue", "spent", "cities")
     }
     assert found["customers"] == {"name", "email", "age", "born", "address"}
@@ -267,9 +267,9 @@ def test_a_column_that_is_called_like_our_own_table_is_no_way_round(tmp_path):
 
 
 def test_questions_of_two_threads_are_told_apart(home):
-    masks = home._current_questions.masks
+    masks = home._open.questions.masks
     masks.start()
-    home._current_questions.rows("customers", Selection(all=True), AnswerShape(reveal=True))
+    home._open.questions.rows("customers", Selection(all=True), AnswerShape(reveal=True))
     other = threading.Thread(target=masks.start)
     other.start()
     other.join()
@@ -392,7 +392,7 @@ def test_no_answer_without_its_entry(home, monkeypatch):
     def full(*_: object) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(home, "_log_reveal", full)
+    monkeypatch.setattr("lineage_service.audit.log.log_transactions.log_reveal", full)
     for ask in (
         lambda: home.rows("customers", reveal=True),
         lambda: home.query("FROM customers", reveal=True),
@@ -402,7 +402,7 @@ def test_no_answer_without_its_entry(home, monkeypatch):
     ):
         with pytest.raises(StoreError, match="disk is full"):
             ask()
-    assert "unlogged" not in home._catalog.workflows()
+    assert "unlogged" not in home._open.reader.workflows()
 
 
 # --- saved queries --------------------------------------------------------------------------------------------------

@@ -83,15 +83,15 @@ def logged(home: Home) -> int:
     from lineage_catalog.models import audit_log
     from sqlalchemy import func, select
 
-    with home.audit.writing() as engine, engine.connect() as connection:
+    with home._open.erasing() as engine, engine.connect() as connection:
         return connection.execute(select(func.count()).select_from(audit_log)).scalar_one()
 
 
 def test_marks_that_were_carried(home):
-    masks = home._current_questions.masks
+    masks = home._open.questions.masks
     failing = next(each for each in home.datasets().to_pylist() if each["kind"] == "failing")
     found = {
-        name: masks.of(home._current_questions.find(name)) for name in ("by_who", "rich", "by_city", "spent", "shown")
+        name: masks.of(home._open.questions.find(name)) for name in ("by_who", "rich", "by_city", "spent", "shown")
     }
     assert found == {
         "by_who": {"who", "last"}, "rich": {"who"}, "by_city": set(), "spent": {"email", "last"}, "shown": {"hash"},

@@ -29,9 +29,9 @@ def chain(made: MadeHome, *, declared: str = "a.x") -> None:
 def test_an_output_and_the_sources_that_read_it_under_its_name_are_one(made, declared):
     chain(made, declared=declared)
     with made.home as home:
-        assert home._current_questions.find("x").full_name == "a.x"
-        assert home._current_questions.find("y").full_name == "b.y"
-        assert home._current_questions.find("b.x").full_name == "b.x"
+        assert home._open.questions.find("x").full_name == "a.x"
+        assert home._open.questions.find("y").full_name == "b.y"
+        assert home._open.questions.find("b.x").full_name == "b.x"
         assert home.rows("x").count() == 3
         assert home.query("SELECT count(*) AS n FROM x").to_pylist() == [{"n": 3}]
         assert home.trace("x", rid=1).root.dataset == "a.x"
@@ -47,7 +47,7 @@ def test_also_where_the_reader_has_not_seen_the_latest_run(made):
     chain(made)
     late = made.run("a", {"files": Made(ROWS, "source"), "x": Made(ROWS.slice(0, 2), hops={"files": ONE_TO_ONE[:2]})})
     with made.home as home:
-        assert home._current_questions.find("x").run_id == late and home.rows("x").count() == 2
+        assert home._open.questions.find("x").run_id == late and home.rows("x").count() == 2
         assert home.rows("b.x").count() == 3
 
 
@@ -70,7 +70,7 @@ def test_unlike_datasets_of_one_name_stay_ambiguous(made):
 def test_a_source_whose_output_is_not_in_the_home(made):
     made.run("b", {"x": Made(ROWS, "source", {"output": "gone.x"})})
     with made.home as home:
-        assert home._current_questions.find("x").full_name == "b.x"
+        assert home._open.questions.find("x").full_name == "b.x"
 
 
 def test_a_workflow_that_no_longer_has_the_dataset_does_not_count(made):
@@ -80,7 +80,7 @@ def test_a_workflow_that_no_longer_has_the_dataset_does_not_count(made):
         with pytest.raises(NotFound, match="of workflow 'a' has no dataset 'x'"):
             home.rows("x")
         made.run("b", {"x": Made(ROWS, "source")})
-        assert home._current_questions.find("x").full_name == "b.x"
+        assert home._open.questions.find("x").full_name == "b.x"
 
 
 def test_a_dataset_called_all_of_an_older_home_answers_by_its_full_name(made, capsys):

@@ -184,11 +184,9 @@ def test_a_way_that_is_past_its_retention_is_told(tmp_path):
         document = home.audit.access("person=4").document
         assert not document["complete"]
         assert [each["dataset"] for each in document["not_looked_into"]] == ["b.tot"]
-        rows = rows_of_subjects(
-            home._current_questions, required_key(home._current_questions), [Subject("person", "4")]
-        )
+        rows = rows_of_subjects(home._open.questions, required_key(home._open.questions), [Subject("person", "4")])
         assert any(
-            "lineage is cut at 'b.tot'" in each for each in not_covered(home._current_questions, RequestScope(rows))
+            "lineage is cut at 'b.tot'" in each for each in not_covered(home._open.questions, RequestScope(rows))
         )
         for answer in (
             home.backward("b.j", rid=0, to="b.raw", rids=True),

@@ -218,7 +218,7 @@ def test_common_tables_cannot_stand_before_what_is_ours(home):
 
 
 def test_a_recursive_name_is_no_way_to_tables_and_files(home):
-    path = home._current_questions.scan(home._current_questions.find("by_day")).paths[0]
+    path = home._open.questions.scan(home._open.questions.find("by_day")).paths[0]
     home.query("FROM by_day").arrow()
     for name in ("duckdb_tables", "sqlite_master", f'"{path}"', "ids1"):
         for body in (f"SELECT * FROM {name}", f"SELECT * FROM {name} UNION ALL SELECT * FROM {name}"):
@@ -373,5 +373,5 @@ def test_nothing_is_reachable_beside_the_home(home, folder, monkeypatch):
     for sql in (f"FROM read_csv('{secret}')", f"COPY (SELECT 1) TO '{folder / 'out.csv'}'", "ATTACH 'x.db'",
                 "SET enable_external_access = true", "INSTALL httpfs"):  # fmt: skip
         with pytest.raises(QuestionError, match=r"must not|cannot"):
-            home._current_questions.session.run(sql)
+            home._open.questions.session.run(sql)
     assert not (folder / "out.csv").exists()

@@ -55,7 +55,7 @@ def test_a_run_needs_what_it_is_read_from(tmp_path):
         seal_anew(connection)
     engine.dispose()
     with made.home as home:
-        assert files_of_run(home.audit.reader, home.layout, first) == {
+        assert files_of_run(home._open.reader, home.layout, first) == {
             f"runs/{first}/{name}"
             for name in ("s/part-0.parquet", "out/part-0.parquet", "settings.json", "mask.parquet", "persons.parquet",
                          "rows.parquet", "index/step_out-source_s.backward.parquet", "index/spark/part-0.parquet")
@@ -71,12 +71,12 @@ def test_files_of_another_run_are_needed_where_they_are_shared(tmp_path):
     out = Version("patched", "output", (patched,), base.columns)
     second = made.run("flow", {"s": Made(made.versions[first, "s"], "source"), "out": Made(out)})
     with made.home as home:
-        needed = files_of_run(home.audit.reader, home.layout, second)
+        needed = files_of_run(home._open.reader, home.layout, second)
         assert needed == {
             f"runs/{first}/s/part-0.parquet", f"runs/{first}/out/part-0.parquet", "runs/later/without.parquet",
         }  # fmt: skip
-        everything = References(home.audit.reader, home.layout).files_of_runs(home.audit.reader.runs())
-        assert everything == needed | files_of_run(home.audit.reader, home.layout, first)
+        everything = References(home._open.reader, home.layout).files_of_runs(home._open.reader.runs())
+        assert everything == needed | files_of_run(home._open.reader, home.layout, first)
 
 
 def test_files_read_in_place_are_not_the_homes(tmp_path):
@@ -87,4 +87,4 @@ def test_files_read_in_place_are_not_the_homes(tmp_path):
     read = Version("outside", "source", (replace(source.files[0], path=str(outside)),), source.columns)
     run = made.run("flow", {"s": Made(read, "source")})
     with made.home as home:
-        assert files_of_run(home.audit.reader, HomeLayout(made.folder), run) == set()
+        assert files_of_run(home._open.reader, HomeLayout(made.folder), run) == set()

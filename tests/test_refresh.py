@@ -252,7 +252,7 @@ def test_a_commit_that_fails_leaves_nothing(spark, home, monkeypatch):
     def broken(*_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(home, "_commit", broken)
+    monkeypatch.setattr(home._open, "commit", broken)
     with pytest.raises(OSError, match="the disk is gone"):
         home.refresh("orders", removed=[0])
     monkeypatch.undo()

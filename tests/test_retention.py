@@ -57,8 +57,8 @@ def test_days_count_from_the_commit_of_the_data(tmp_path):
     made = MadeHome(tmp_path / "home")
     run = first_run(made)
     with made.home as home:
-        assert not remove_expired_runs(home.audit, dry_run=True, at=datetime(2026, 1, 10, tzinfo=UTC)).runs
-        assert remove_expired_runs(home.audit, dry_run=True, at=datetime(2026, 1, 12, tzinfo=UTC)).runs
+        assert not remove_expired_runs(home._open, dry_run=True, at=datetime(2026, 1, 10, tzinfo=UTC)).runs
+        assert remove_expired_runs(home._open, dry_run=True, at=datetime(2026, 1, 12, tzinfo=UTC)).runs
     engine = connect(made.url)
     with engine.begin() as connection:  # it stands for an earlier run
         connection.execute(text("UPDATE runs SET held_since = '2025-01-01T00:00:00'"))
@@ -66,7 +66,7 @@ def test_days_count_from_the_commit_of_the_data(tmp_path):
     engine.dispose()
     with made.home as home:
         assert [
-            each.id for each in remove_expired_runs(home.audit, dry_run=True, at=datetime(2026, 1, 2, tzinfo=UTC)).runs
+            each.id for each in remove_expired_runs(home._open, dry_run=True, at=datetime(2026, 1, 2, tzinfo=UTC)).runs
         ] == [run]
 
 
@@ -130,7 +130,7 @@ def test_what_was_shared_goes_with_the_last_that_needs_it(tmp_path):
         home.gc(retention=True)
         assert any(path.startswith(f"runs/{old}/s/") for path in files(made))
         far = datetime(2400, 1, 1, tzinfo=UTC)
-        assert [run.id for run in remove_expired_runs(home.audit, at=far).runs] == [new]
+        assert [run.id for run in remove_expired_runs(home._open, at=far).runs] == [new]
     assert files(made) == set()
 
 

@@ -218,12 +218,12 @@ def test_declarations_are_kept_in_the_catalog(spark, tmp_path):
     file.write_text(json.dumps(body))
     with Home.open(tmp_path / "home") as home:
         run = home.run(file).run_id
-        declared = {each.name: json.loads(each.declared) for each in home._catalog.datasets(run)}
+        declared = {each.name: json.loads(each.declared) for each in home._open.reader.datasets(run)}
         assert declared["t"]["subject"] == {"person": "k"}
         assert declared["t"]["pii"] == ["s"]
         assert declared["t"]["legal_hold"]["ground"] == "tax law"
-        (record,) = home._catalog.runs()
-        content = json.loads(home._catalog.content(record.id))
+        (record,) = home._open.reader.runs()
+        content = json.loads(home._open.reader.content(record.id))
         assert content["privacy"]["purpose"] == "test"
         assert content["lineage"]["workload"][0]["name"] == "q"
 

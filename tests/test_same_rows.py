@@ -138,10 +138,10 @@ def test_a_diff_blames_rows_by_all_ways(own):
     rows = pq.read_table(folder / "src.parquet").to_pylist()
     rows[4]["v"] = 100  # behind b.j by way of a.tot alone
     pq.write_table(pa.Table.from_pylist(rows), folder / "src.parquet")
-    before = own._current_questions.find("b.j").run_id
+    before = own._open.questions.find("b.j").run_id
     for name in "ab":
         own.run(folder / f"{name}.yml")
-    after = own._current_questions.find("b.j").run_id
+    after = own._open.questions.find("b.j").run_id
     told = json.dumps(own.diff(f"b.j@{before}", f"b.j@{after}", key=["id"]).to_json())
     assert "b.raw" in told and "a.src" in told
 

@@ -204,7 +204,7 @@ def test_the_page_stands_alone(home):
 
 def test_rows_that_were_counted_on_the_way_are_remembered(home):
     (run,) = home.runs(workflow="first").to_pylist()
-    counted = {step.node: step.rows for step in home._catalog.steps(run["run_id"])}
+    counted = {step.node: step.rows for step in home._open.reader.steps(run["run_id"])}
     assert counted["orders"] == 6
     assert (counted["named"], counted["per_city"], counted["ranked"], counted["shown"]) == (5, 3, 5, 3)
     assert counted["allowed"] is None, "nobody counted these"

@@ -114,7 +114,7 @@ class Walk:
         return Home.open(self.folder / "home")
 
     def latest(self, home: Home, workflow: str) -> str | None:
-        found = home.audit.reader.latest_run(workflow)
+        found = home._open.reader.latest_run(workflow)
         return None if found is None else found.id
 
     # --- verbs ------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Walk:
         self.gone.add(key)
         self.write()
         with self.open() as home:
-            held = {run.id for run in home.audit.reader.runs()}
+            held = {run.id for run in home._open.reader.runs()}
         self.answers = {run_id: kept for run_id, kept in self.answers.items() if run_id in held}
 
     def rectify(self, home: Home) -> None:
@@ -216,7 +216,7 @@ class Walk:
         home.audit.apply(plan)
         self.people[key] = name
         self.write()
-        held = {run.id for run in home.audit.reader.runs()}
+        held = {run.id for run in home._open.reader.runs()}
         self.answers = {run_id: kept for run_id, kept in self.answers.items() if run_id in held}
 
     def killed(self, verb: Callable[[Home], None]) -> Callable[[Home], None]:
@@ -262,7 +262,7 @@ class Walk:
         ]
         assert not wrong and not [each for each in told if each.name == "published"], told
         with self.open() as home:
-            reader, layout = home.audit.reader, home.layout
+            reader, layout = home._open.reader, home.layout
             found = {run.id: self.answer(home, run.id, run.workflow) for run in reader.runs()}
             there = {str(path.relative_to(layout.path)) for path in layout.runs.rglob("*") if path.is_file()}
             needed = References(reader, layout).files_of_runs(held_runs(reader))
@@ -277,11 +277,11 @@ class Walk:
 
     def answer(self, home: Home, run_id: str, workflow: str) -> dict[str, Any]:
         rows: dict[str, Any] = {}
-        for each in home.audit.reader.datasets(run_id):
+        for each in home._open.reader.datasets(run_id):
             name = f"{each.name}@{run_id}"
             rows[each.name] = sorted(map(repr, home.rows(name, reveal=True).to_pylist()))
             if each.role != "source":
-                for source in home.audit.reader.datasets(run_id):
+                for source in home._open.reader.datasets(run_id):
                     if source.role == "source" and (each.name, source.name) != ("large", "cities"):
                         pairs = home.backward(name, to=f"{source.name}@{run_id}", all=True, pairs=True)
                         rows[f"{each.name} {source.name}"] = sorted(map(repr, pairs.to_pylist()))
@@ -322,7 +322,7 @@ def test_two_erasures_share_what_they_did_not_touch(spark, tmp_path):
     for name in ("run", "refresh_added", "erase", "erase", "refresh_removed"):
         walk.step(name)
     with walk.open() as home:
-        runs = {run.id for run in home.audit.reader.runs()}
+        runs = {run.id for run in home._open.reader.runs()}
         folders = {path.name for path in home.layout.runs.iterdir()}
     assert folders - runs, "files lie in folders of superseded runs"
 

@@ -144,9 +144,9 @@ def test_both_index_engines_keep_intervals(spark, tmp_path, engine):
         for step, each in reads.items():
             pairs = sum(len(found) + 1 for found in expected(each, dict(enumerate(ROWS))).values())
             assert report.capture[step]["readings"]["pairs"] == pairs, "counted from the bounds"
-        forms = {hop.form for hop in home._catalog.hops(report.run_id) if hop.role == PEER}
+        forms = {hop.form for hop in home._open.reader.hops(report.run_id) if hop.role == PEER}
         assert forms <= {"interval", "formula", "column", "pairs"}
-        assert "interval" in {hop.form for hop in home._catalog.hops(report.run_id)}
+        assert "interval" in {hop.form for hop in home._open.reader.hops(report.run_id)}
 
 
 def test_counts_are_lengths_of_intervals(spark, tmp_path, monkeypatch):
@@ -193,7 +193,9 @@ def test_erasure_leaves_windows_exact(spark, tmp_path, monkeypatch):
         assert values == {1: None, 3: None, 4: 10, 5: 30}
         (run_id,) = [run["run_id"] for run in home.runs().to_pylist()]
         kept = [
-            hop for hop in home._catalog.hops(run_id) if hop.form == "interval" and hop.from_space.startswith("step:")
+            hop
+            for hop in home._open.reader.hops(run_id)
+            if hop.form == "interval" and hop.from_space.startswith("step:")
         ]
         assert kept, "rows of partition b were left as they are"
         for hop in kept:

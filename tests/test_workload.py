@@ -114,7 +114,7 @@ class Oracle:
 
     def frame(self, far: str):
         if far not in self.frames:
-            files = self.home._current_questions.scan(self.home._current_questions.find(f"all.{far}")).paths
+            files = self.home._open.questions.scan(self.home._open.questions.find(f"all.{far}")).paths
             self.frames[far] = self.spark.read.parquet(*files).selectExpr("*", "_metadata.row_index AS _rid")
         return self.frames[far]
 

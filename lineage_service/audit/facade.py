@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lineage_catalog.engine import connect, truncate_write_ahead_log
-from lineage_catalog.reader import CatalogReader
-from sqlalchemy import Engine
-
 from lineage_service.arguments import checked_arguments
 from lineage_service.progress import Tell
-from lineage_service.query.catalog_snapshot import Snapshots, question
-from lineage_service.query.questions import Questions
+from lineage_service.query.catalog_snapshot import question
+from lineage_service.query.open_home import OpenHome
 from lineage_service.settings import IndexOptions
-from lineage_service.store.home_catalog import catalog_errors
-from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.subject_arguments import MOST_SUBJECTS
 
 if TYPE_CHECKING:
@@ -37,50 +29,19 @@ Answered = TypeVar("Answered")
 
 
 @checked_arguments
-@dataclass(frozen=True, repr=False)
 class Audit:
-    """What a person's request needs of a home.
+    """What a person's request needs of a home."""
 
-    `questions` gives the home's questions, `prepare` sees to it that the catalog is there and current, `forget` drops
-    what was read of runs that are no longer what they were, `snapshots` answers from one state of the catalog.
-    """
-
-    layout: HomeLayout
-    url: str
-    questions: Callable[[], Questions]
-    prepare: Callable[[], None]
-    forget: Callable[[], None]
-    tell: Tell
-    snapshots: Snapshots
-
-    def in_one_snapshot(self, answer: Callable[[], Answered]) -> Answered:
-        """What `answer` gives, read from one state of the catalog; `Home.in_one_snapshot` says when it is called
-        again."""
-        found: Answered = self.snapshots(answer)
-        return found
+    def __init__(self, home: OpenHome) -> None:
+        self._home = home
 
     def __repr__(self) -> str:
-        return f"Audit({str(self.layout.path)!r})"
+        return f"Audit({str(self._home.layout.path)!r})"
 
-    @property
-    def ask(self) -> Questions:
-        return self.questions()
-
-    @property
-    def reader(self) -> CatalogReader:
-        return self.ask.reader
-
-    @contextmanager
-    def writing(self) -> Iterator[Engine]:
-        """An engine to write the catalog with; what it answers is told with the home's path."""
-        self.reader.release()
-        with catalog_errors(self.layout):
-            engine = connect(self.url)
-            try:
-                yield engine
-                truncate_write_ahead_log(engine)
-            finally:
-                engine.dispose()
+    def in_one_snapshot(self, answer: Callable[[], Answered]) -> Answered:
+        """What `answer` gives, read from one state of the catalog; `OpenHome.in_one_snapshot` says when it is called
+        again."""
+        return self._home.in_one_snapshot(answer)
 
     # --- access, record of processing -------------------------------------------------------------------------
 
@@ -99,7 +60,7 @@ class Audit:
         from lineage_service.subjects.subject_arguments import subjects_of
 
         return build_access_report(
-            self, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
+            self._home, subjects_of(subjects), case, min_group=MIN_GROUP if min_group is None else min_group
         )
 
     def record(self, *files: str | Path) -> dict[str, Any]:
@@ -107,15 +68,15 @@ class Audit:
         from lineage_service.audit.access.record_of_processing import record_of_processing
 
         if files:  # what they say needs no catalog
-            return record_of_processing(self, files)
-        return self.in_one_snapshot(lambda: record_of_processing(self, ()))
+            return record_of_processing(self._home, files)
+        return self.in_one_snapshot(lambda: record_of_processing(self._home, ()))
 
     @question
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
         """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
         from lineage_service.audit.erasure.run_retention import remove_expired_runs
 
-        return remove_expired_runs(self, dry_run=dry_run, actor=actor)
+        return remove_expired_runs(self._home, dry_run=dry_run, actor=actor)
 
     # --- the log ----------------------------------------------------------------------------------------------
 
@@ -124,28 +85,28 @@ class Audit:
         """Who asked what, when, with what result: entries of the log, newest first."""
         from lineage_service.audit.log.log_listing import log_entries
 
-        return log_entries(self, limit=limit, request=request, verb=verb)
+        return log_entries(self._home, limit=limit, request=request, verb=verb)
 
     @question
     def log_head(self) -> dict[str, Any]:
         """Number, hash, time and key of the last entry; number 0 where the log is empty."""
         from lineage_service.audit.log.log_listing import log_head
 
-        return log_head(self)
+        return log_head(self._home)
 
     @question
     def verify_log(self, anchors: str | Path | None = None) -> LogVerdict:
         """Whether the log is whole, by its chain and its anchors, or those that were kept elsewhere."""
         from lineage_service.audit.log.log_verification import verify_log
 
-        return verify_log(self, anchors)
+        return verify_log(self._home, anchors)
 
     def retain_log(self, days: int, *, actor: str | None = None) -> LogRetentionResult:
         """Removes entries, and closed cases, that are older than so many days."""
         from lineage_service.audit.actor import current_actor
         from lineage_service.audit.log.log_retention import remove_expired_log_entries
 
-        return remove_expired_log_entries(self, days, current_actor(actor))
+        return remove_expired_log_entries(self._home, days, current_actor(actor))
 
     # --- cases ------------------------------------------------------------------------------------------------
 
@@ -154,14 +115,14 @@ class Audit:
         """Open cases by due date; with `all`, closed ones too."""
         from lineage_service.audit.cases.case_listing import list_cases
 
-        return list_cases(self, closed=all, limit=limit)
+        return list_cases(self._home, closed=all, limit=limit)
 
     def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
         """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
         from lineage_service.audit.actor import current_actor
         from lineage_service.audit.cases.decisions import approve
 
-        return approve(self, plan, current_actor(actor))
+        return approve(self._home, plan, current_actor(actor))
 
     def refuse(
         self, reference: str, reason: str, *, kind: str | None = None, case: CaseOptions | None = None
@@ -169,7 +130,7 @@ class Audit:
         """Refuses a case, with the reason; with a `kind` also one that nobody has opened yet."""
         from lineage_service.audit.cases.decisions import refuse
 
-        return refuse(self, reference, reason, kind=kind, options=case)
+        return refuse(self._home, reference, reason, kind=kind, options=case)
 
     # --- erasure and rectification ----------------------------------------------------------------------------
 
@@ -234,7 +195,7 @@ class Audit:
         if out is not None:
             check_out_file(Path(out))  # before the work, and before a case is opened for it
         document = issue_plan(
-            self, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self.tell,
+            self._home, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self._home.progress,
             most=most, four_eyes=four_eyes, values=values,
         )  # fmt: skip
         if out is not None:
@@ -256,7 +217,9 @@ class Audit:
         from lineage_service.audit.erasure.plan_lifecycle import apply_plan
 
         target, who = None if out is None else Path(out), current_actor(actor)
-        return apply_plan(self, Path(plan), who, options or IndexOptions(), progress or self.tell, target)
+        return apply_plan(
+            self._home, Path(plan), who, options or IndexOptions(), progress or self._home.progress, target
+        )
 
     @question
     def verify(
@@ -266,4 +229,4 @@ class Audit:
         and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
         from lineage_service.audit.erasure.erasure_verification import verify_certificate
 
-        return verify_certificate(self, Path(certificate), values, progress or self.tell)
+        return verify_certificate(self._home, Path(certificate), values, progress or self._home.progress)

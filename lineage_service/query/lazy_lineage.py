@@ -15,7 +15,7 @@ from lineage_service.query.home_files import body_of, lazy_source_changed_error
 from lineage_service.query.lineage_graph import Direction, Place, Way
 from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start, walk_sql
-from lineage_service.runs.unfinished_lineage import reread_run, versions_of
+from lineage_service.runs.unfinished_lineage import reread_run
 from lineage_service.settings import IndexOptions
 from lineage_service.store.layout import HomeLayout, new_run_id
 from lineage_service.store.lineage_tables import LineageTables
@@ -106,15 +106,14 @@ def capture_lazy_members(
 
 def _open_rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> RunWriter:
     """The run's plan on Spark, over sources that are what they were."""
-    reader = questions.reader
-    run, tables = reader.run(run_id), LineageTables.load(home.run_folder(run_id))
-    if run is None or tables is None:
+    run, tables = questions.committed_run(run_id), LineageTables.load(home.run_folder(run_id))
+    if tables is None:
         raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
-    for space, version in versions_of(reader, run_id).items():
+    for space, version in run.versions.items():
         for file in version.files if version.kind == "source" else ():
             if has_changed(file, home.absolute(file.path)):
                 raise lazy_source_changed_error(space.partition(":")[2], run_id)
     if run_id not in questions.reread:  # the plan of a committed run never changes
-        questions.reread[run_id] = reread_run(home, reader, run, tables, IndexOptions(), stages)
+        questions.reread[run_id] = reread_run(run, tables, IndexOptions(), stages)
     stage: RunWriter = questions.reread[run_id]
     return stage

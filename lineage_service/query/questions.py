@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +43,13 @@ from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, 
 from lineage_service.store.duckdb_engine import column
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.version_scan import RID, VersionScan
-from lineage_service.store.versions import Version
+from lineage_service.store.versions import apply_source_renames
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lineage_service.spec.loader import LoadedWorkflow
+    from lineage_service.runs.committed_run import CommittedRun
+
 
 MOST_TAKEN = 1000  # predicates whose rows are remembered
 Lazily = Callable[[Sequence[Way], Start, Place, Direction], Sequence[Way]]
@@ -85,22 +84,24 @@ class Questions:
         self.lookups = Lookups()
         self.session = Session(engine.spill)
         self.masks = Masks(reader, self.scan)
-        self.workflow_of: Callable[[str], LoadedWorkflow] = self._workflow_of
         self.lazy: Lazily = lazily or _no_lazy
         self.members: Members = members or _no_members
         self.reread: dict[str, Any] = {}  # plans of runs that were lowered again, by who captures when asked
         self.asked: list[Path] = []  # pairs that were captured when asked for; they go with the questions
+        self._runs: dict[str, CommittedRun] = {}
         self._scans: dict[str, VersionScan] = {}
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: Stamp | None = None
         self._walked: tuple[Walk, Walk] | None = None  # a walk, and the same over what was not kept
         self._taken: dict[tuple[object, ...], pa.Array] = {}
 
-    def _workflow_of(self, run_id: str) -> LoadedWorkflow:
-        """The workflow of a run that read nothing of the environment; a home gives one that knows about that."""
-        from lineage_service.spec.loader import load_recorded_workflow
+    def committed_run(self, run_id: str) -> CommittedRun:
+        """A run with its workflow, plan and versions."""
+        from lineage_service.runs.committed_run import load_run
 
-        return load_recorded_workflow(self.reader.content(run_id) or "{}", f"run {run_id}")
+        if run_id not in self._runs:
+            self._runs[run_id] = load_run(self.home, self.reader, run_id)
+        return self._runs[run_id]
 
     def close(self) -> None:
         self.session.close()
@@ -733,16 +734,6 @@ def _run_entry_and_exit(ways: Sequence[Way], missing: Way) -> tuple[Place, Place
         return place
 
     return inside(missing.start, ahead=False), inside(missing.end, ahead=True)
-
-
-def apply_source_renames(version: Version, dataset: DatasetRecord) -> Version:
-    """Another workflow's output under the names that the reading workflow gives its columns."""
-    declared = json.loads(dataset.declared)
-    if not declared.get("output") or not declared.get("rename"):
-        return version
-    by_old = {old.lower(): new for old, new in declared["rename"].items()}
-    columns = tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in version.columns)
-    return replace(version, columns=columns)
 
 
 def _kind(shape: AnswerShape) -> Kind:

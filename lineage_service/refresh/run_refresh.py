@@ -18,10 +18,8 @@ from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord,
 from lineage_service.capture.direct_indexing import NotTranslatable
 from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import LineageError, Problem, QuestionError, SourceError
-from lineage_service.plan.build import Plan, build_plan
 from lineage_service.plan.identity_columns import identity_columns
 from lineage_service.plan.nodes import Node
-from lineage_service.plan.schema import Column, Schema
 from lineage_service.progress import Stages
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.lineage_graph import Place, is_pruned, walk
@@ -34,14 +32,13 @@ from lineage_service.refresh.row_replacement import RowReplacement, match_rows
 from lineage_service.refresh.source_changes import SourceChange
 from lineage_service.refresh.spark_refresh import SparkRefresh
 from lineage_service.refresh.unchanged_rows import RecomputedDataset, is_determined, keep_unchanged, rows_behind
-from lineage_service.runs.workflow_content import load_run
+from lineage_service.runs.committed_run import CommittedRun
 from lineage_service.settings import IndexOptions
-from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.redaction_markers import is_computable
 from lineage_service.store.duckdb_engine import column, file_literal
 from lineage_service.store.home_key import home_key
 from lineage_service.store.layout import HomeLayout, RunFolder
-from lineage_service.store.session_settings import load_settings, save_settings
+from lineage_service.store.session_settings import save_settings
 from lineage_service.store.version_patcher import Ids, Patcher
 from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import Version
@@ -84,17 +81,12 @@ class Refresh:
     _has_lineage: bool = True
 
     def __post_init__(self) -> None:
-        self.records = self.ask.reader.datasets(self.run.id)
-        self.loaded: LoadedWorkflow = load_run(self.ask.home, self.ask.reader.content(self.run.id), self.run.id)
+        before = CommittedRun(self.home, self.ask.reader, self.run)
+        self.records, self.loaded, self.plan, self.settings = (
+            before.datasets, before.workflow, before.plan, before.settings
+        )  # fmt: skip
         self.scans: dict[str, VersionScan] = {each.space: self.ask.scan(each) for each in self.records}
-        schemas = {
-            each.name: Schema(tuple(Column(c.name, c.type) for c in self.scans[each.space].version.columns))
-            for each in self.records
-            if each.role == "source"
-        }
-        self.plan: Plan = build_plan(self.loaded, schemas)
         self.patcher = Patcher(self.folder)
-        self.settings = load_settings(self.home.run_folder(self.run.id))
         self.spark = SparkRefresh(
             self.plan, self.loaded, self.folder, self.states, self.options, self.stages, self.settings, self._old_rows
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lineage_service.capture.handles import Space
-from lineage_service.errors import QuestionError, StoreError
+from lineage_service.errors import QuestionError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Limit, Node, Sort, Source, keeps_order
 from lineage_service.progress import Stages
 from lineage_service.refresh.duckdb_refresh import DatasetState
 from lineage_service.settings import IndexOptions
+from lineage_service.spark.heavy_imports import allow_heavy_imports
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
@@ -67,7 +67,7 @@ class SparkRefresh:
         """The rows of a source as they are now, copied to the run's folder."""
         from lineage_service.spark.open_sources import SourceOpener
 
-        opener = SourceOpener(self._session(), self.folder, workflow_folder, _no_version, lambda _: None)
+        opener = SourceOpener(self._session(), self.folder, workflow_folder)
         with self.stages.stage(f"copying '{name}'"):
             return opener.open(name, spec, None).version
 
@@ -100,7 +100,7 @@ class SparkRefresh:
 
     def _session(self) -> SparkSession:
         with self.stages.stage("starting Spark"):
-            sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
+            allow_heavy_imports()
             from lineage_service.spark.spark_session import session_under, spark_session
 
             spark = spark_session(self.options.master, self.options.remote, self.options.conf)
@@ -118,7 +118,7 @@ class SparkRefresh:
         from lineage_service.spark.recomputation import Recomputation
 
         self.names = CaptureColumnNames.apart_from(name for node in self.plan.nodes() for name in node.schema.names)
-        self.opener = SourceOpener(self.spark, self.folder, Path(), _no_version, lambda _: None)
+        self.opener = SourceOpener(self.spark, self.folder)
         self._refreshing = Recomputation(
             self.spark, self.plan, self.names, self.folder, self.stages, {}, self._old_relations
         )
@@ -175,7 +175,3 @@ class SparkRefresh:
         from lineage_service.spark.spark_session import local_frame
 
         return local_frame(self.spark, pa.table({self.names.handle(0): pa.array(rids, pa.int64())}))
-
-
-def _no_version(name: str) -> Version:
-    raise StoreError(f"'{name}' is not looked up again")

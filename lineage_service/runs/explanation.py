@@ -10,7 +10,7 @@ from typing import Any
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.workload_cost import workload_facts
-from lineage_service.errors import LineageError, Problem
+from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
 from lineage_service.plan.nodes import (
@@ -29,11 +29,15 @@ from lineage_service.plan.nodes import (
     Window,
     WithColumns,
 )
-from lineage_service.runs.run_sizes import LastRun
+from lineage_service.runs.committed_run import CommittedRun
+from lineage_service.runs.run_sizes import LastRun, read_run_sizes
 from lineage_service.runs.workflow_graph import source_origin
+from lineage_service.settings import command
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.spec.step_description import describe_step
+from lineage_service.store.dataset_names import find_run
+from lineage_service.store.home_store import HomeStore
 from lineage_service.store.listing import is_vast, listing
 from lineage_service.store.versions import parquet_rows
 
@@ -144,6 +148,24 @@ class Explanation:
             "rows_read": run.members.get(node) if run else None,
             "groups": run.counted.get(node) if run else None,
         }
+
+
+def explain_committed_run(store: HomeStore, run: str) -> Explanation:
+    """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
+    reader, path = store.reader, store.layout.path
+    found = reader.latest_run(run) or find_run(reader, run, str(path))
+    if found.capture == "query":
+        raise QuestionError(
+            f"run '{found.id}' is of the saved query '{found.workflow}', which has no steps",
+            hint=f"its rows: {command(path, 'rows', found.workflow)}",
+        )
+    committed = CommittedRun(store.layout, reader, found)
+    marked = {
+        space: {each.name.lower() for each in version.columns if each.pii}
+        for space, version in committed.versions.items()
+    }
+    plan = committed.plan_with_masks(marked)
+    return explain_plan(committed.workflow, plan, found.capture, (), read_run_sizes(reader, found), as_run=True)
 
 
 def explain_plan(

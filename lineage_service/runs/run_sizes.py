@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.handles import source_space, step_space
 from lineage_service.capture.strategies import Choice
 
@@ -115,3 +116,14 @@ def step_row_counts(content: Mapping[str, Any], counted: Mapping[str, int]) -> d
 def _keeps_every_row(step: Mapping[str, Any]) -> bool:
     """Whether a step gives just one row for each that it reads."""
     return step["op"] in ("with_columns", "sort", "window") or (step["op"] == "project" and not step.get("distinct"))
+
+
+def last_sizes(reader: CatalogReader, workflow: str) -> Sizes:
+    """What the last run of a workflow says of the rows that its steps give and read."""
+    run = reader.latest_run(workflow)
+    steps = reader.steps(run.id) if run is not None else []
+    return Sizes(
+        {},
+        {step.node: step.rows for step in steps if step.rows is not None},
+        {step.node: step.members for step in steps if step.members is not None},
+    )

@@ -30,7 +30,7 @@ def kept_variables(loaded: LoadedWorkflow) -> dict[str, str]:
     return found
 
 
-def load_run(home: HomeLayout, content: str | None, run_id: str) -> LoadedWorkflow:
+def load_run_workflow(home: HomeLayout, content: str | None, run_id: str) -> LoadedWorkflow:
     """The workflow as a run has read it; RunError where the environment is no longer what it was."""
     body = json.loads(content or "{}")
     digests = body.pop(KEY, None)

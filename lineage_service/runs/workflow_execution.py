@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lineage_catalog.records import Commit, Lineage, SubjectRecord
+from lineage_catalog.records import SubjectRecord
 
-from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.handles import source_space, step_space
 from lineage_service.capture.instrument import (
     InstrumentedPlan,
@@ -21,12 +20,12 @@ from lineage_service.capture.strategies import Choice
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
+from lineage_service.runs.run_sizes import last_sizes
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
+from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.publications import Publication
-from lineage_service.store.versions import Version
-from lineage_service.subjects.source_indexing import Known
 
 if TYPE_CHECKING:
     from lineage_service.spark.capture_columns import CaptureColumnNames
@@ -49,22 +48,6 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class CatalogAccess:
-    """What a run needs of the catalog: versions by dataset name and by id, sizes of a workflow's last run, whose the
-    rows of a version are, who was erased; and the two writes: of a run with its outputs, of its lineage once indexed.
-    """
-
-    version_of: Callable[[str], Version]
-    known: Callable[[str], Version | None]
-    sizes: Callable[[str], Sizes]
-    commit: Callable[[Commit], None]
-    settle: Callable[[Lineage], bool]
-    subjects: Known
-    erased: Callable[[str], Mapping[str, str]]
-    publish: Callable[[str], list[Problem]]  # puts the copies of a committed run in place
-
-
-@dataclass(frozen=True)
 class Execution:
     """What an execution leaves: sources it read, the plan, what it wrote and where, checks that failed, warnings."""
 
@@ -82,7 +65,7 @@ def execute_workflow(
     options: RunOptions,
     capture: str,
     folder: RunFolder,
-    access: CatalogAccess,
+    store: HomeStore,
     publications: Sequence[Publication],
     stages: Stages,
     started: Callable[[], None],
@@ -106,11 +89,12 @@ def execute_workflow(
     started()
     with report_job_progress(spark, stages.tell):
         with stages.stage("opening sources"):
-            sources = _open_sources(spark, loaded, folder, access)
-            sources, subjects, returned = _without_erased(spark, loaded, sources, folder, access)
+            sources = _open_sources(spark, loaded, folder, store)
+            sources, subjects, returned = _without_erased(spark, loaded, sources, folder, store)
             plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
             sizes = replace(
-                access.sizes(loaded.spec.name), sources={name: each.version.rows for name, each in sources.items()}
+                last_sizes(store.reader, loaded.spec.name),
+                sources={name: each.version.rows for name, each in sources.items()},
             )
             if failed_before is None:
                 refuse_forced(capture_problems(plan, capture, sizes))
@@ -217,12 +201,10 @@ def _count_stages(rehearsal: Rehearsal, checks: int, publications: Sequence[Publ
     return 2 + len(rehearsal.writes) + bool(checks) + len(publications) + 2
 
 
-def _open_sources(
-    spark: Any, loaded: LoadedWorkflow, folder: RunFolder, access: CatalogAccess
-) -> dict[str, OpenSource]:
+def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, store: HomeStore) -> dict[str, OpenSource]:
     from lineage_service.spark.open_sources import SourceOpener
 
-    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
+    opener = SourceOpener(spark, folder, loaded.path.parent, store.version_of, store.known_version)
     return {
         name: opener.open(name, source, loaded.marks.at("sources", name, "output" if source.output else "path"))
         for name, source in loaded.spec.sources.items()
@@ -231,7 +213,7 @@ def _open_sources(
 
 
 def _without_erased(
-    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, access: CatalogAccess
+    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, store: HomeStore
 ) -> tuple[dict[str, OpenSource], tuple[SubjectRecord, ...], list[Problem]]:
     """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
     was looked at; warnings. RunError where such a person must not be in the data again."""
@@ -240,9 +222,9 @@ def _without_erased(
 
     specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
     versions = {name: source.version for name, source in sources.items()}
-    returned = ErasedPersonCheck(folder, access.subjects, access.erased, loaded.marks)
+    returned = ErasedPersonCheck(folder, store.reader.subjects, store.reader.erased_hashes, loaded.marks)
     kept = returned.versions_to_read(specs, versions)
-    opener = SourceOpener(spark, folder, loaded.path.parent, access.version_of, access.known)
+    opener = SourceOpener(spark, folder, loaded.path.parent, store.version_of, store.known_version)
     changed = {
         name: opener.reopen(name, specs[name], version) for name, version in kept.items() if version != versions[name]
     }

@@ -46,10 +46,11 @@ def explain_workflow(
 def explain_run(run: str, home: str | Path | None = None, catalog: str | None = None) -> Explanation:
     """What a run did: the rows that each breaker was expected to read beside those that it read. `run` is an id, a
     unique prefix of one, or the name of a workflow, whose latest is meant. Never starts Spark."""
-    from lineage_service.home import Home
+    from lineage_service.runs.explanation import explain_committed_run
+    from lineage_service.store.home_store import HomeStore
 
-    with Home.open(home, catalog=catalog) as opened:
-        return opened.explained_run(run)
+    with HomeStore.at(home, catalog) as store, store.reader.snapshot():
+        return explain_committed_run(store, run)
 
 
 def picture_of_workflow(
@@ -80,10 +81,14 @@ def _last_run(
         # Looked up before anything heavy is imported: most files that are looked at have not run yet.
         if url.startswith("sqlite:///") and "?" not in url and _is_missing(Path(url.removeprefix("sqlite:///"))):
             return None, ()
-        from lineage_service.home import Home
+        from lineage_service.runs.run_sizes import last_run
+        from lineage_service.store.home_store import HomeStore
 
-        with Home.open(home, catalog=catalog) as opened:
-            run = opened.last_run(loaded.spec.name)
+        with HomeStore.at(home, catalog) as store:
+            if not store.has_catalog():
+                return None, ()
+            with store.reader.snapshot():
+                run = last_run(store.reader, loaded.spec.name)
     except NotFound:
         return None, ()
     except StoreError as error:
@@ -102,10 +107,10 @@ def outputs_in(home: str | Path | None, catalog: str | None) -> VersionOf:
     """Looks up another workflow's output where the home has a catalog; the catalog is opened only when asked."""
 
     def version_of(name: str) -> Version:
-        from lineage_service.home import Home
+        from lineage_service.store.home_store import HomeStore
 
-        with Home.open(home, catalog=catalog) as opened:
-            return opened.version_of(name)
+        with HomeStore.at(home, catalog) as store:
+            return store.version_of(name)
 
     return version_of
 

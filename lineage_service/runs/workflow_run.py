@@ -28,7 +28,6 @@ from lineage_service.runs.lineage_indexing import LineageBuild, build_lineage
 from lineage_service.runs.run_report import RunReport, indexed_report, run_commit, run_report, with_warnings
 from lineage_service.runs.validation import checked_workflow
 from lineage_service.runs.workflow_execution import (
-    CatalogAccess,
     Execution,
     RunOptions,
     execute_workflow,
@@ -40,7 +39,8 @@ from lineage_service.settings import command
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource
 from lineage_service.store.home_key import home_key
-from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
+from lineage_service.store.home_store import HomeStore
+from lineage_service.store.layout import RunFolder, working_folder
 from lineage_service.store.lineage_tables import LineageTables, TableRows
 from lineage_service.store.publications import (
     Publication,
@@ -58,13 +58,12 @@ if TYPE_CHECKING:
     from lineage_service.spark.staging import RunWriter
 
 
-def run_workflow(
-    file: str | Path, options: RunOptions, home: HomeLayout, access: CatalogAccess, tell: Tell
-) -> RunReport:
-    """Runs a workflow and commits it."""
-    started = datetime.now(UTC)
+def run_workflow(file: str | Path, options: RunOptions, store: HomeStore, tell: Tell) -> RunReport:
+    """Runs a workflow and commits it, unless persons are erased meanwhile."""
+    started, home = datetime.now(UTC), store.layout
+    erasures = store.reader.erasures()
     capture = options.capture
-    loaded, _, warnings = checked_workflow(file, options.vars, access.version_of, capture=capture)
+    loaded, _, warnings = checked_workflow(file, options.vars, store.version_of, capture=capture)
     capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
     targets = prepare_publications(loaded, home)
@@ -72,13 +71,13 @@ def run_workflow(
         home_key(home)  # where it is lost, this is told before anything is done
     stages, clock = Stages(tell), _Clock()
     with working_folder(home) as folder, announce_publications(folder, targets) as publications:
-        done, lost = _execute_with_fallback(loaded, options, capture, folder, access, publications, stages, clock)
+        done, lost = _execute_with_fallback(loaded, options, capture, folder, store, publications, stages, clock)
         tables = _save_lineage_tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
         report = run_report(status, loaded, done, clock.seconds, folder)
         if capture == "off" or lost is not None:  # else they are noted with the lineage, after the commit
-            done = replace(done, subjects=_subject_records(loaded, done, folder, access))
+            done = replace(done, subjects=_subject_records(loaded, done, folder, store))
         unpublished: list[Problem] = []
         with stages.stage("committing"):
             if status == "committed":
@@ -87,16 +86,16 @@ def run_workflow(
                 withdraw(folder)
             folder.sync()
             folder.hand_over()
-            access.commit(run_commit(started, loaded, done, report, folder, capture, lost))
+            store.commit(run_commit(started, loaded, done, report, folder, capture, lost), erasures)
             if status == "committed":
                 folder.mark_committed()
-                unpublished = access.publish(folder.run_id)
+                unpublished = store.publish(folder.run_id)
         clock.lap("execute")
         told = [*warnings, *done.warnings, *problems]
         if lost is not None:
             told.append(_lineage_warning(lost, folder, again=done.plan.capture != "off"))
         elif capture != "off":
-            report, lacking = _with_lineage(report, loaded, done, tables, folder, options, access, stages, clock)
+            report, lacking = _with_lineage(report, loaded, done, tables, folder, options, store, stages, clock)
             told += lacking
         if status == "failed":
             raise ChecksFailed(told, report)
@@ -110,7 +109,7 @@ def _execute_with_fallback(
     options: RunOptions,
     capture: str,
     folder: RunFolder,
-    access: CatalogAccess,
+    store: HomeStore,
     publications: Sequence[Publication],
     stages: Stages,
     clock: _Clock,
@@ -124,7 +123,7 @@ def _execute_with_fallback(
     for wanted in (capture, capture, "off"):
         try:
             done = execute_workflow(
-                loaded, options, wanted, folder, access, publications, stages, clock.restart, failed_before=reason
+                loaded, options, wanted, folder, store, publications, stages, clock.restart, failed_before=reason
             )
         except CaptureSuspect as error:
             if wanted == "off":
@@ -156,14 +155,14 @@ def _with_lineage(
     tables: LineageTables,
     folder: RunFolder,
     options: RunOptions,
-    access: CatalogAccess,
+    store: HomeStore,
     stages: Stages,
     clock: _Clock,
 ) -> tuple[RunReport, list[Problem]]:
     """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
     settling = LineageBuild(
         folder, tables, _versions(done), lambda: reread_execution(done, folder), options.index_engine, _subject_declarations(loaded),
-        access.subjects,
+        store.reader.subjects,
     )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
@@ -177,11 +176,11 @@ def _with_lineage(
     clock.seconds |= settling.seconds
     if error is not None:
         reason = error.problems[0].message
-        access.settle(Lineage(folder.run_id, "incomplete", reason))
+        store.commit_lineage(Lineage(folder.run_id, "incomplete", reason))
         return report, [_lineage_warning(reason, folder, again=True)]
     report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
     folder.sync()
-    access.settle(settling.lineage(report.to_json()))
+    store.commit_lineage(settling.lineage(report.to_json()))
     settling.clear()
     missing = [each for each in settling.prepared if "missing" in each.body]
     return report, [
@@ -204,10 +203,10 @@ def _subject_declarations(loaded: LoadedWorkflow) -> list[DeclaredSubject]:
 
 
 def _subject_records(
-    loaded: LoadedWorkflow, done: Execution, folder: RunFolder, access: CatalogAccess
+    loaded: LoadedWorkflow, done: Execution, folder: RunFolder, store: HomeStore
 ) -> tuple[SubjectRecord, ...]:
     def known_subjects(version_id: str) -> list[SubjectRecord]:
-        return [*access.subjects(version_id), *(each for each in done.subjects if each.version_id == version_id)]
+        return [*store.reader.subjects(version_id), *(each for each in done.subjects if each.version_id == version_id)]
 
     return (*done.subjects, *index_sources(folder, _subject_declarations(loaded), _versions(done), known_subjects))
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType, StructField, StructType
 
-from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError
+from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError, StoreError
 from lineage_service.plan.expressions import quote_identifier
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.spark.capture_columns import CaptureColumnNames, col
@@ -126,15 +126,20 @@ class OpenSource:
                 raise SourceError(Problem(message, self.position, "run again when it is complete"))
 
 
+def _no_version(name: str) -> Version:
+    raise StoreError(f"'{name}' is not looked up again")
+
+
 @dataclass(frozen=True)
 class SourceOpener:
-    """Opens the sources of one run. `version_of` finds a dataset's version, `known` a version by its id."""
+    """Opens the sources of one run. `version_of` finds a dataset's version, `known` a version by its id; neither is
+    needed to open again what a run has read or written."""
 
     spark: SparkSession
     folder: RunFolder
-    workflow_folder: Path
-    version_of: Callable[[str], Version]
-    known: Callable[[str], Version | None]
+    workflow_folder: Path = Path()
+    version_of: Callable[[str], Version] = _no_version
+    known: Callable[[str], Version | None] = lambda _: None
 
     def open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
         try:

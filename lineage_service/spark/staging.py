@@ -359,13 +359,9 @@ def _patched_relation(
     """A dataset that a refresh has made shares files with the one before; what order it had is not kept."""
     from lineage_service.spark.open_sources import SourceOpener
 
-    opener = SourceOpener(relation.frame.sparkSession, folder, Path(), _no_version, lambda _: None)
+    opener = SourceOpener(relation.frame.sparkSession, folder)
     found = opener.reopen_dataset(each.node.step, version).relation(names, captured=bool(each.handles))
     return Relation(found.frame, relation.columns, found.handles)
-
-
-def _no_version(name: str) -> Version:
-    raise AssertionError(f"'{name}' is not looked up")
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:

@@ -7,11 +7,13 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import SourceError
 from lineage_service.store.checksums import verify_groups
@@ -342,3 +344,13 @@ def _counts_old_days(metadata: Any) -> bool:
 def parquet_rows(path: str) -> int:
     """Rows of a Parquet file from its footer."""
     return parquet_footer(path).rows
+
+
+def apply_source_renames(version: Version, dataset: DatasetRecord) -> Version:
+    """Another workflow's output under the names that the reading workflow gives its columns."""
+    declared = json.loads(dataset.declared)
+    if not declared.get("output") or not declared.get("rename"):
+        return version
+    by_old = {old.lower(): new for old, new in declared["rename"].items()}
+    columns = tuple(replace(each, name=by_old.get(each.name.lower(), each.name)) for each in version.columns)
+    return replace(version, columns=columns)

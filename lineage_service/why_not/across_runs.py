@@ -313,7 +313,7 @@ def _follow_rows(
     try:
         segments: list[Segment] = []
         for way, run in zip(runs, records, strict=True):
-            segments += _segments(home, following, way, run, folder, stages, segments, reveal)
+            segments += _segments(following, way, run, folder, stages, segments, reveal)
         if arrived is None:
             last = segments[-1]  # no run behind the output's own reads what that makes
             arrived = last.arrived
@@ -323,7 +323,7 @@ def _follow_rows(
         tables = _last_edges(following, segments, arrived, unread)
         parts = []
         for segment, lost in zip(segments, tables, strict=True):
-            prefix = "" if inside else f"{segment.asked.run.workflow}."
+            prefix = "" if inside else f"{segment.asked.run.workflow_name}."
             told = segment.found.losses_by_edge(lost, shown)
             answer.steps += [_prefix_step(step, prefix) for edge, step in told if edge.number in segment.told]
             answer.merging += [f"{prefix}{step}" for step in segment.asked.merging]
@@ -351,7 +351,6 @@ def _follow_rows(
 
 
 def _segments(
-    home: HomeLayout,
     following: RowTrail,
     way: RunOnTheWay,
     run: RunRecord,
@@ -372,7 +371,7 @@ def _segments(
             following.pairs_at(place)  # says so
         begins = [*way.starts, *(each for each, _ in way.read)]
         step = made.space.removeprefix("step:")
-        asked = question_in_run(home, questions, run, begins[0], made, tuple(begins[1:]))
+        asked = question_in_run(questions, run, begins[0], made, tuple(begins[1:]))
         node = asked.plan.steps[step]
         leading = {each.id for each in contributing_nodes(node)}
         given = {

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.capture.handles import Space, source_space
 from lineage_service.capture.row_paths import contributing_nodes, merges_rows
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
-from lineage_service.plan.build import Plan, build_plan
+from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import Node, Source
 from lineage_service.plan.plan_rewriting import nodes_below, with_inputs
-from lineage_service.plan.schema import Column, Schema
 from lineage_service.query.questions import Questions
-from lineage_service.runs.unfinished_lineage import versions_of
-from lineage_service.runs.workflow_content import load_run
-from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.runs.committed_run import CommittedRun
 from lineage_service.spec.redaction_markers import is_computable
 from lineage_service.store.dataset_names import DatasetName, find_run
 from lineage_service.store.layout import HomeLayout
-from lineage_service.store.versions import Version
 
 
 @dataclass(frozen=True)
 class WhyNotQuestion:
     """A question: rows of `source` that may or may not be in the output `to`, both of one run.
 
-    plan: the run's, over the columns that it read · target: the step that `to` shows · start: its node in the plan
-    versions: what the run read and wrote, by space · others: more sources that hold the rows, or rows made from them
+    plan: the run's, over the columns that it read, masks included · target: the step that `to` shows
+    start: its node in the plan · others: more sources that hold the rows, or rows made from them
     """
 
-    home: HomeLayout
-    reader: CatalogReader
-    run: RunRecord
+    run: CommittedRun
     source: DatasetRecord
     to: DatasetRecord
-    loaded: LoadedWorkflow
     plan: Plan
-    versions: Mapping[str, Version]
     others: tuple[DatasetRecord, ...] = ()
 
     @property
@@ -108,11 +99,10 @@ def resolve_question(home: HomeLayout, questions: Questions, source: str, to: st
     if run.capture == "query":
         raise QuestionError(f"'{found.full_name}' is a saved query, which has no steps")
     start = _start_in(questions, run, asked, source, found)
-    return question_in_run(home, questions, run, start, found)
+    return question_in_run(questions, run, start, found)
 
 
 def question_in_run(
-    home: HomeLayout,
     questions: Questions,
     run: RunRecord,
     start: DatasetRecord,
@@ -127,18 +117,9 @@ def question_in_run(
             f"a value in the text of run '{run.id}' was erased: its steps can no longer be evaluated as they were",
             hint="run the workflow again",
         )
-    loaded = load_run(questions.home, content, run.id)
-    versions = versions_of(reader, run.id)
-    masked = {each.space: questions.masks.of(each) for each in questions.graph.datasets(run.id)}
-    schemas = {
-        space.removeprefix("source:"): Schema(
-            tuple(Column(each.name, each.type, pii=each.name.lower() in masked[space]) for each in version.columns)
-        )
-        for space, version in versions.items()
-        if space.startswith("source:")
-    }
-    plan = build_plan(loaded, schemas)
-    return WhyNotQuestion(home, reader, run, start, to, loaded, plan, versions, others)
+    committed = questions.committed_run(run.id)
+    plan = committed.plan_with_masks({each.space: questions.masks.of(each) for each in committed.datasets})
+    return WhyNotQuestion(committed, start, to, plan, others)
 
 
 def is_across_runs(questions: Questions, source: str, to: str) -> bool:
@@ -190,7 +171,7 @@ def refuse_unlinked(asked: WhyNotQuestion) -> None:
         raise QuestionError(f"'{asked.source.full_name}' and '{asked.to.full_name}' are the same rows")
     node = asked.plan.steps[asked.target]
     below = {each.id for each in nodes_below(node)}
-    datasets = {each.space.partition(":")[2]: each for each in asked.reader.datasets(asked.run.id)}
+    datasets = {each.space.partition(":")[2]: each for each in asked.run.reader.datasets(asked.run.id)}
     names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
     if asked.start not in below:
         raise QuestionError(

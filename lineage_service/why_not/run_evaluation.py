@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,11 +36,9 @@ from lineage_service.query.changed_files import changed_error, changed_files
 from lineage_service.query.masks import masked_item
 from lineage_service.query.query_engine import QueryEngine
 from lineage_service.settings import IndexOptions
-from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.spark.heavy_imports import allow_heavy_imports
 from lineage_service.store.checksums import verify
-from lineage_service.store.session_settings import load_settings
 from lineage_service.store.version_scan import VersionScan
-from lineage_service.store.versions import Version
 from lineage_service.why_not.engine_transfer import copy_to_duckdb, copy_to_spark
 from lineage_service.why_not.loss_counts import LossCounter
 from lineage_service.why_not.question import WhyNotQuestion, cut_plan
@@ -272,7 +269,7 @@ def evaluate_run(
         if node.id in pairs:
             return False  # what it gave is known, whatever its order leaves open
         told = f"looking at the order of '{node.step}'"
-        with stages.stage(told), executing(None, f"step '{node.step}'", asked.home.path):
+        with stages.stage(told), executing(None, f"step '{node.step}'", asked.run.home.path):
             return is_order_total(node, stage.read[node.input.id])
 
     computed: dict[str, Nondeterminism] = {}
@@ -290,7 +287,7 @@ def evaluate_run(
         if written:
             missing[each.node.id] = None
     ways = find_row_paths(instrumented, asked.spaces, asked.target, frozenset(pairs), computed, read)
-    everything = engine.scalar(f"SELECT count(*) FROM {rows}") == asked.versions[asked.source.space].rows
+    everything = engine.scalar(f"SELECT count(*) FROM {rows}") == asked.run.versions[asked.source.space].rows
     wanted = None if everything else copy_to_spark(engine, stage, f"SELECT b AS rid FROM {rows}", folder, "asked")
     known: dict[Space, Any] = {
         step_space(step): copy_to_spark(engine, stage, f"SELECT rid, id, role FROM {table}", folder, f"pairs-{step}")
@@ -362,7 +359,7 @@ def _open_inputs(
     for name in read:
         if name not in changed:
             continue
-        scan, full = scans[name], f"{asked.run.workflow}.{name}"
+        scan, full = scans[name], f"{asked.run.workflow_name}.{name}"
         paths = [scan.paths[index] for index in changed[name]]
         hint = "run the workflow again and ask that run; `snapshot: true` keeps old runs answerable"
         inside = 0
@@ -375,37 +372,29 @@ def _open_inputs(
             raise changed_error(full, asked.run.id, paths, inside if inside else None, total, hint)
         gone[name] = changed_error(full, asked.run.id, paths).problems[0].message
     with stages.stage("starting Spark"):
-        sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]
+        allow_heavy_imports()
         from lineage_service.spark.capture_columns import CaptureColumnNames
         from lineage_service.spark.evaluation import Evaluation
         from lineage_service.spark.open_sources import SourceOpener
         from lineage_service.spark.spark_session import session_under, spark_session
         from lineage_service.spark.staging import new_salt
 
-        options, run_folder = IndexOptions(), asked.home.run_folder(asked.run.id)
-        settings = load_settings(run_folder)
+        options, run_folder = IndexOptions(), asked.run.folder
         # Expressions must mean what they meant to the run.
-        spark = session_under(spark_session(options.master, options.remote, options.conf), settings or {})
+        spark = session_under(spark_session(options.master, options.remote, options.conf), asked.run.settings or {})
     names = CaptureColumnNames.apart_from(name for node in asked.plan.nodes() for name in node.schema.names)
-    steps = {
-        space.removeprefix("step:"): version for space, version in asked.versions.items() if space.startswith("step:")
-    }
+    steps = asked.run.step_versions
     stage = Evaluation(
         spark, names, run_folder, versions=steps, stages=stages, salt=new_salt(), temporary=folder, target=asked.target
     )
-    opener = SourceOpener(spark, run_folder, Path(), _no_version, lambda _: None)
+    opener = SourceOpener(spark, run_folder)
     relations: dict[str, Relation] = {}
     plain: dict[str, Relation] = {}
     below = {each.step for each in nodes_below(asked.plan.steps[asked.target]) if isinstance(each, Source)}
-    for name, source in asked.loaded.spec.sources.items():
-        if (
-            name not in below
-            or (name in changed and name not in gone)
-            or isinstance(source, BrokenSource)
-            or not isinstance(source, SourceSpec)
-        ):
+    for name, source in asked.run.sources.items():
+        if name not in below or (name in changed and name not in gone):
             continue
-        version = _read_version(asked, name)
+        version = asked.run.source_version(name)
         if name in gone:
             left = [file for index, file in enumerate(version.files) if index not in changed[name]]
             version = replace(version, files=tuple(left), top=version.end)
@@ -420,8 +409,10 @@ def _open_inputs(
 
 
 def _scan(asked: WhyNotQuestion, name: str) -> VersionScan:
-    version = asked.versions[f"source:{name}"]
-    return VersionScan(version, tuple(asked.home.absolute(file.path) for file in version.files), asked.home.absolute)
+    version = asked.run.versions[f"source:{name}"]
+    return VersionScan(
+        version, tuple(asked.run.home.absolute(file.path) for file in version.files), asked.run.home.absolute
+    )
 
 
 def _changed_files(scan: VersionScan) -> list[int]:
@@ -429,18 +420,6 @@ def _changed_files(scan: VersionScan) -> list[int]:
     gone = [index for index, path in enumerate(scan.paths) if not Path(path).exists()]
     verify(*(scan.paths[index] for index in gone))  # DamagedFile where it is a file of the home that should be there
     return sorted({*changed_files(scan), *gone})
-
-
-def _read_version(asked: WhyNotQuestion, name: str) -> Version:
-    """A source's version under the names of its maker, as opening it again wants it."""
-    record = next(each for each in asked.reader.datasets(asked.run.id) if each.space == f"source:{name}")
-    body = asked.reader.version(record.version_id)
-    assert body is not None
-    return Version.from_json(body.id, body.body)
-
-
-def _no_version(name: str) -> Version:
-    raise QuestionError(f"'{name}' is not looked up again")
 
 
 def _verdicts(

@@ -84,7 +84,7 @@ def why_not(
             shown = SHOWN if limit is None else limit
             answer.arrivals = _arrivals(asked, questions, pairs[asked.target], shown)
         else:
-            answer.notes.append(unknown_arrivals(asked.reader, asked.source, asked.to))
+            answer.notes.append(unknown_arrivals(asked.run.reader, asked.source, asked.to))
     return answer
 
 
@@ -234,8 +234,8 @@ def _evaluate_losses(
     from lineage_service.why_not.run_evaluation import evaluate_run
 
     answer.spark = True
-    folder = asked.home.spill / f"asked-{new_run_id()}"
-    with translate_disk_errors(asked.home.path):
+    folder = asked.run.home.spill / f"asked-{new_run_id()}"
+    with translate_disk_errors(asked.run.home.path):
         folder.mkdir(parents=True)
     try:
         found = evaluate_run(asked, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)

@@ -112,8 +112,8 @@ def test_a_forged_entry_is_found(home):
 
 def test_a_tail_that_was_cut_and_written_anew_is_found(home):
     by_hand(home, "DELETE FROM audit_log WHERE number > 4")
-    write_entry(home.audit, entry(40))
-    write_entry(home.audit, entry(50))
+    write_entry(home._open, entry(40))
+    write_entry(home._open, entry(50))
     assert problems(home) == ["entry 5 is another one than was anchored", "entry 6 is another one than was anchored"]
 
 
@@ -124,22 +124,22 @@ def test_ranges_end_where_the_chain_breaks(home):
 
 
 def test_an_entry_and_its_deed_are_one_transaction(home):
-    engine = connect(home._url)
+    engine = connect(home._open.url)
     with pytest.raises(RuntimeError), engine.execution_options(writing=True).begin() as connection:
-        join_transaction(home.audit, connection).append(entry(7))
+        join_transaction(home._open, connection).append(entry(7))
         raise RuntimeError("the deed failed")
     with engine.execution_options(writing=True).begin() as connection:
-        record, notes = write_entry(home.audit, entry(7), connection)
+        record, notes = write_entry(home._open, entry(7), connection)
         assert (record.number, notes) == (7, [])
     engine.dispose()
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.anchored, verdict.unanchored) == (True, ((1, 6),), ((7, 7),))
-    write_entry(home.audit, entry(8))
+    write_entry(home._open, entry(8))
     assert home.audit.verify_log().anchored == ((1, 8),), "the next anchor covers it"
 
 
 def test_a_failure_inside_leaves_no_entry(home):
-    with pytest.raises(StoreError), log_transaction(home.audit) as writing:
+    with pytest.raises(StoreError), log_transaction(home._open) as writing:
         writing.append(entry(7))
         raise StoreError("the disk is full")
     assert home.audit.log_head()["number"] == 6
@@ -164,7 +164,7 @@ def test_writers_at_once_give_one_chain(empty_url, tmp_path):
 def test_entries_are_read_back_as_they_were_written(home):
     rows = home.audit.log(request="R-2").to_pylist()
     assert [row["number"] for row in rows] == [3]
-    engine = connect(home._url)
+    engine = connect(home._open.url)
     with engine.connect() as connection:
         assert [each.number for each in catalog.entries(connection, verb="access")] == [1, 2, 3, 4, 5, 6]
         assert connection.execute(select(func.count()).select_from(models.audit_log)).scalar_one() == 6
@@ -172,24 +172,24 @@ def test_entries_are_read_back_as_they_were_written(home):
 
 
 def test_text_of_any_kind_verifies(home):
-    write_entry(home.audit, LogEntry("access", "Ärger – №7 😀", details={"note": 'quote " and \\ and \n'}))
+    write_entry(home._open, LogEntry("access", "Ärger – №7 😀", details={"note": 'quote " and \\ and \n'}))
     assert home.audit.verify_log().ok
     assert home.audit.log(request="Ärger – №7 😀").count() == 1
 
 
 def test_retention_and_cases_go_together(home):
     for reference in ("DSR-1", "DSR-2"):
-        with log_transaction(home.audit, Actor("ada")) as writing:
+        with log_transaction(home._open, Actor("ada")) as writing:
             record_case_plan(
                 writing, CaseOptions(reference), "erasure", "p1", four_eyes=True, recipients=["Auditor Ltd"]
             )
-    assert approve(home.audit, "DSR-1", Actor("bob")).case.status == "approved"
-    require_approval(home.audit, "DSR-1", "p1")
-    with log_transaction(home.audit) as writing:
+    assert approve(home._open, "DSR-1", Actor("bob")).case.status == "approved"
+    require_approval(home._open, "DSR-1", "p1")
+    with log_transaction(home._open) as writing:
         close_case(writing, "DSR-1")
     assert [row["reference"] for row in home.audit.requests().to_pylist()] == ["DSR-2"]
     assert home.audit.verify_log().ok
-    result = remove_expired_log_entries(home.audit, 1, today=in_days(2))
+    result = remove_expired_log_entries(home._open, 1, today=in_days(2))
     assert (result.entries, result.cases, result.up_to) == (9, 1, 9)
     verdict = home.audit.verify_log()
     assert (verdict.ok, verdict.first, verdict.last, verdict.removed) == (True, 10, 10, 9)
@@ -199,7 +199,7 @@ def test_retention_and_cases_go_together(home):
 def test_sqlite_overwrites_what_it_removes(tmp_path):
     """Many builds of SQLite do so anyway; ours must not depend on it."""
     with home_with_entries(tmp_path, 2) as home:
-        engine = connect(home._url)
+        engine = connect(home._open.url)
         with engine.begin() as connection:
             connection.exec_driver_sql("PRAGMA secure_delete = OFF")
             assert catalog.remove_entries(connection, 1) == 1

@@ -7,9 +7,9 @@ import pytest
 from lineage_catalog.engine import connect
 from lineage_catalog.models import metadata
 
-from lineage_service.audit import facade
 from lineage_service.audit.erasure import plan_application as applying
 from lineage_service.errors import StoreError
+from lineage_service.store import home_store
 from tests.erasure_shop import GONE, Shop, person, values
 
 NAME = str(person(GONE)["name"])
@@ -78,7 +78,7 @@ def test_a_table_that_somebody_holds_is_waited_for_and_then_told(spark, postgres
 
     with monkeypatch.context() as patched, pytest.raises(StoreError, match="could not be written anew"):
         patched.setattr(applying, "sweep", then_read)
-        patched.setattr(facade, "connect", partial(connect, wait=0.5))
+        patched.setattr(home_store, "connect", partial(connect, wait=0.5))
         home.audit.apply(shop.plan, out=shop.certificate)
     assert shop.state() == "switched"
     reader.close()

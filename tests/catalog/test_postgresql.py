@@ -89,15 +89,15 @@ def test_a_connection_that_broke_is_opened_again(postgresql_url, server, tmp_pat
     migrate(postgresql_url)
     with Home.open(tmp_path, catalog=postgresql_url) as home:
         assert home.runs().to_pylist() == []
-        with home._catalog.snapshot():
-            home._catalog.runs()
+        with home._open.reader.snapshot():
+            home._open.reader.runs()
             with psycopg.connect(server("postgres"), autocommit=True) as admin:
                 admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'test%'")
             with pytest.raises(StoreError, match="cannot read the catalog"):
-                home._catalog.runs()
+                home._open.reader.runs()
             # A question does not go on with another state of the catalog.
             with pytest.raises(StoreError, match="could not be read while a question was answered"):
-                home._catalog.runs()
+                home._open.reader.runs()
         assert home.runs().to_pylist() == []
 
 

@@ -118,7 +118,7 @@ QUESTIONS = {
     "columns": answered("columns", through=True),
     "runs": answered("runs"),
     "graph": lambda home: repr(home.graph()),
-    "doctor": lambda home: [each for each in examine(home.layout.path, home._url).checks if each.name == "files"],
+    "doctor": lambda home: [each for each in examine(home.layout.path, home._open.url).checks if each.name == "files"],
 }
 
 
@@ -227,20 +227,20 @@ def test_a_number_that_is_given_again_is_noticed(made):
     with made.home as home:
         latest = made.shop()
         assert home.rows(TO_READ) is not None
-        first = home._catalog.stamp()
+        first = home._open.reader.stamp()
         made.take_out(latest)
         made.shop()
-        assert home._catalog.stamp() != first
-        assert not home._catalog.stamp().only_adds_to(first)
+        assert home._open.reader.stamp() != first
+        assert not home._open.reader.stamp().only_adds_to(first)
 
 
 def test_nobody_waits_for_a_question(made):
     """Two questions are open, each with its own state; runs are committed meanwhile."""
-    with made.home as one, made.home as two, one._catalog.snapshot():
-        before = [run.id for run in one._catalog.runs()]
+    with made.home as one, made.home as two, one._open.reader.snapshot():
+        before = [run.id for run in one._open.reader.runs()]
         third = made.shop()
-        with two._catalog.snapshot():
-            assert two._catalog.runs()[0].id == third
+        with two._open.reader.snapshot():
+            assert two._open.reader.runs()[0].id == third
             made.shop()
-            assert two._catalog.runs()[0].id == third
-        assert [run.id for run in one._catalog.runs()] == before
+            assert two._open.reader.runs()[0].id == third
+        assert [run.id for run in one._open.reader.runs()] == before

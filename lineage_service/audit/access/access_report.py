@@ -16,7 +16,6 @@ from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.affected_rows import ForwardReach, OtherPersonCounts, OtherPersons, RowsWithRoles
 from lineage_service.audit.cases.case_lifecycle import CaseOptions, record_case_answer
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import LogEntry, log_transaction
 from lineage_service.audit.person_search import SubjectRows, declared_of, key_for_persons, rows_of_subjects
 from lineage_service.audit.privacy_declarations import (
@@ -30,6 +29,7 @@ from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError, QuestionError
 from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.lineage_graph import Place
+from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.query.row_retrieval import select_start_rows
 from lineage_service.query.staleness_notes import cut_note
@@ -61,7 +61,7 @@ class Access:
 
 
 def build_access_report(
-    audit: Audit, subjects: Sequence[Subject], case: CaseOptions | None = None, *, min_group: int = MIN_GROUP
+    home: OpenHome, subjects: Sequence[Subject], case: CaseOptions | None = None, *, min_group: int = MIN_GROUP
 ) -> Access:
     """The answer to one person; `subjects` are the kinds they are known by.
 
@@ -70,8 +70,8 @@ def build_access_report(
     if min_group < 2:
         raise QuestionError("a group is of two persons at least: min_group")
     given = case or CaseOptions()
-    asking, document = audit.in_one_snapshot(lambda: _build_in_snapshot(audit, subjects, min_group))
-    with log_transaction(audit, given.who) as writing:
+    asking, document = home.in_one_snapshot(lambda: _build_in_snapshot(home, subjects, min_group))
+    with log_transaction(home, given.who) as writing:
         recipients = sorted({name for each in document["processing"] for name in each["recipients"]})
         record_case_answer(writing, given, recipients=recipients)
         writing.append(
@@ -88,9 +88,9 @@ def build_access_report(
 
 
 def _build_in_snapshot(
-    audit: Audit, subjects: Sequence[Subject], min_group: int
+    home: OpenHome, subjects: Sequence[Subject], min_group: int
 ) -> tuple[AccessReportBuilder, Document]:
-    asking = AccessReportBuilder(audit.ask, key_for_persons(audit.ask), subjects, min_group)
+    asking = AccessReportBuilder(home.questions, key_for_persons(home.questions), subjects, min_group)
     return asking, asking.document()
 
 

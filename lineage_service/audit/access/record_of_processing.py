@@ -13,8 +13,8 @@ from typing import Any
 
 from lineage_catalog.records import RunRecord
 
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.privacy_declarations import content_of, missing_keys, personal_columns, privacy_of
+from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.store.dataset_names import find_dataset
 from lineage_service.store.versions import Version
@@ -26,12 +26,12 @@ Record = dict[str, Any]
 Personal = Mapping[str, Sequence[str]]  # by dataset, the columns that hold personal data
 
 
-def record_of_processing(audit: Audit, files: Sequence[str | Path] = ()) -> Record:
+def record_of_processing(home: OpenHome, files: Sequence[str | Path] = ()) -> Record:
     """The record of these workflow files, else of each workflow's latest run in the catalog."""
     if files:
-        workflows = [_workflow_from_file(audit, file) for file in files]
+        workflows = [_workflow_from_file(home, file) for file in files]
     else:
-        ask = audit.ask
+        ask = home.questions
         latest = [run for flow in ask.reader.workflows() if (run := ask.reader.latest_run(flow)) is not None]
         workflows = [_workflow_from_run(ask, run) for run in latest if run.capture != "query"]
     return {
@@ -42,13 +42,13 @@ def record_of_processing(audit: Audit, files: Sequence[str | Path] = ()) -> Reco
     }
 
 
-def _workflow_from_file(audit: Audit, file: str | Path) -> Record:
+def _workflow_from_file(home: OpenHome, file: str | Path) -> Record:
     from lineage_service.plan.column_lineage import column_lineage
     from lineage_service.runs.validation import checked_workflow
 
     def version_of(name: str) -> Version:
-        found = find_dataset(audit.reader, name, str(audit.layout.path))
-        record = audit.reader.version(found.version_id)
+        found = find_dataset(home.reader, name, str(home.layout.path))
+        record = home.reader.version(found.version_id)
         assert record is not None  # a dataset of the catalog has its version there
         return Version.from_json(record.id, record.body)
 

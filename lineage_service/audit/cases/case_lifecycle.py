@@ -17,9 +17,9 @@ from lineage_catalog.audit import CaseRecord
 from sqlalchemy import Connection
 
 from lineage_service.audit.actor import Actor, current_actor, require_printable
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import CASE, LogEntry, LogTransaction, log_connection, log_errors, now
 from lineage_service.errors import LineageError, NotFound, RunError, did_you_mean, join_names
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_key import existing_key
 
 KINDS = ("access", "erasure", "rectification")
@@ -168,19 +168,19 @@ def close_case(writing: LogTransaction, reference: str | None, status: str = "do
     return save_case(writing, replace(case, status=status))
 
 
-def require_approval(audit: Audit, reference: str | None, plan_id: str, connection: Connection | None = None) -> None:
+def require_approval(home: OpenHome, reference: str | None, plan_id: str, connection: Connection | None = None) -> None:
     """RunError where a plan may not be applied: its case was refused, has another plan by now, was changed by hand, or
     wants four eyes and another actor than the planner has not approved just this plan. Nothing without a reference.
     """
     if reference is None:
         return
     if connection is None:
-        with log_connection(audit) as opened:
-            require_approval(audit, reference, plan_id, opened)
+        with log_connection(home) as opened:
+            require_approval(home, reference, plan_id, opened)
         return
-    with log_errors(audit):
+    with log_errors(home):
         case = require_case(connection, reference)
-    key = existing_key(audit.layout)
+    key = existing_key(home.layout)
     if key is None or case.seal != case.expected_seal(key.seal):
         raise _changed_case_error(case)
     if case.status == "refused":

@@ -9,23 +9,23 @@ from typing import Any
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CLOSED, CaseRecord
 
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_listing import changed_record_error
 from lineage_service.audit.log.log_transactions import log_connection
 from lineage_service.query.answer import Answer, records
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_key import readable_key
 
 
-def list_cases(audit: Audit, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
+def list_cases(home: OpenHome, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
     """Cases by due date: the open ones, or all. `days_left` is below 0 where it is overdue, null where it is closed."""
-    with log_connection(audit) as connection:
+    with log_connection(home) as connection:
         found = catalog.cases(connection, closed=closed)
         last = catalog.last_entry(connection)
-    key = readable_key(audit.layout)
+    key = readable_key(home.layout)
     for case in found:
         # Sealed with the key that the log is written with; without it nobody can tell.
         if key is not None and last is not None and last.key_id == key.id and case.seal != case.expected_seal(key.seal):
-            raise changed_record_error(audit, "a case")
+            raise changed_record_error(home, "a case")
     rows = [tuple(case_row(case, today).values()) for case in found]
     answer = records(list(COLUMNS), rows, limit)
     overdue = sum(case.status not in CLOSED and _days_left(case, today) < 0 for case in found)

@@ -24,9 +24,9 @@ from lineage_service.audit.cases.case_lifecycle import (
     unknown_case_error,
 )
 from lineage_service.audit.cases.case_listing import case_row
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import LogEntry, log_transaction, now
 from lineage_service.errors import LineageError, NotFound, RunError
+from lineage_service.query.open_home import OpenHome
 
 LONGEST_REASON = 2000
 
@@ -42,13 +42,13 @@ class CaseResult:
         return case_row(self.case)
 
 
-def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseResult:
+def approve(home: OpenHome, plan: str | Path, actor: Actor | None = None) -> CaseResult:
     """The plan of a case approved: `plan` is the plan's file, or the case's reference.
 
     Where the case needs four eyes, by another actor than planned it.
     """
     reference, plan_id = _parse_plan_reference(plan)
-    with log_transaction(audit, actor) as writing:
+    with log_transaction(home, actor) as writing:
         case = require_case(writing.connection, reference)
         refuse_changed_case(writing, case)
         if plan_id is not None and case.plan_id != plan_id:
@@ -79,7 +79,7 @@ def approve(audit: Audit, plan: str | Path, actor: Actor | None = None) -> CaseR
 
 
 def refuse(
-    audit: Audit, reference: str, reason: str, *, kind: str | None = None, options: CaseOptions | None = None
+    home: OpenHome, reference: str, reason: str, *, kind: str | None = None, options: CaseOptions | None = None
 ) -> CaseResult:
     """The case refused, with the reason that the person is given (Art. 12(4)). With a `kind`, one that nobody has
     opened yet is opened for it.
@@ -87,7 +87,7 @@ def refuse(
     reason = require_printable(reason, "the reason", LONGEST_REASON)
     given = replace(options or CaseOptions(), request=reference)
     reference = given.request or reference  # as it is written
-    with log_transaction(audit, given.who) as writing:
+    with log_transaction(home, given.who) as writing:
         known = catalog.case(writing.connection, reference)
         if known is not None:
             kind = known.kind

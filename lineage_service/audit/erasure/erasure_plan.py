@@ -24,11 +24,11 @@ from lineage_service.audit.erasure.source_rewrites import (
     spread_to_all_readers,
 )
 from lineage_service.audit.erasure.supersession import DatasetChange, RequestedChanges, SupersedingRun, Supersession
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.sealed_documents import ONLY_READ
 from lineage_service.audit.person_search import PersonRows, SubjectRows
 from lineage_service.errors import LineageError, NotFound
 from lineage_service.progress import Stages
+from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.query.staleness_notes import cut_note
 from lineage_service.settings import IndexOptions
@@ -183,12 +183,12 @@ def _unsearched_source_problem(dataset: DatasetRecord, reason: str) -> Any:
 
 
 def build_erasure_plan(
-    audit: Audit, kind: str, scope: RequestScope, options: PlanOptions, spark: IndexOptions, stages: Stages
+    home: OpenHome, kind: str, scope: RequestScope, options: PlanOptions, spark: IndexOptions, stages: Stages
 ) -> dict[str, Any]:
     """The plan, found out by making all runs anew in folders that are then removed."""
-    ask = audit.ask
+    ask = home.questions
     with ExitStack() as folders:
-        superseding = Supersession(audit.layout, ask, spark, stages, scope.wanted, folders)
+        superseding = Supersession(home.layout, ask, spark, stages, scope.wanted, folders)
         try:
             made = superseding.supersede_runs()
             scope.check(ask, superseding)

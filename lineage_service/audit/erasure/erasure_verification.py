@@ -11,13 +11,13 @@ from typing import Any
 from lineage_service.audit.erasure.identifying_values import is_searchable
 from lineage_service.audit.erasure.remaining_rows import remaining_rows
 from lineage_service.audit.erasure.residue_scan import ResidueScan, SearchedValues
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.home_integrity import ChecksumComparison
 from lineage_service.audit.log.log_transactions import LogEntry, write_entry
 from lineage_service.audit.log.sealed_documents import read_document, reservations
 from lineage_service.audit.person_search import required_key
 from lineage_service.errors import LineageError, join_names
 from lineage_service.progress import Stages, Tell
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.file_integrity import lost_files
 from lineage_service.store.home_key import HomeKey
 from lineage_service.store.layout import translate_disk_errors
@@ -61,9 +61,9 @@ class Verdict:
         }
 
 
-def verify_certificate(audit: Audit, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
+def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
     """Scans home, catalog and published copies for the values given again, and for the hashes in the certificate."""
-    key = required_key(audit.ask)
+    key = required_key(home.questions)
     certificate = read_document(path, key, "certificate")
     if "certificate_of" not in certificate:
         raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
@@ -78,24 +78,24 @@ def verify_certificate(audit: Audit, path: Path, given: Iterable[str] | None, te
     )
     verdict = Verdict(not_covered=list(certificate["not_covered"]), reservations=reservations(certificate))
     with stages.stage("trying the scan on a canary"):
-        if not _finds_canary(audit, key):
+        if not _finds_canary(home, key):
             verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
     with stages.stage("scanning files"):
         scan = ResidueScan(values)
-        _scan_files(audit, scan)
+        _scan_files(home, scan)
     with stages.stage("scanning the catalog"):
-        scan.catalog(audit.reader.engine)
+        scan.catalog(home.reader.engine)
     with stages.stage("comparing files with their checksums"):
-        verdict.incomplete += _damaged_files(audit)
+        verdict.incomplete += _damaged_files(home)
     with stages.stage("looking for rows of the person"):
-        _look_for_lost_files(audit, verdict)
-        _look_for_rows(audit, key, certificate, verdict)
+        _look_for_lost_files(home, verdict)
+        _look_for_rows(home, key, certificate, verdict)
     verdict.found += scan.found
     verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
-    _add_coverage(certificate, values, scan, verdict, audit)
+    _add_coverage(certificate, values, scan, verdict, home)
     result = "holds" if verdict.holds else "does not hold" if verdict.found else "incomplete"
     write_entry(
-        audit,
+        home,
         LogEntry(
             "verify",
             certificate["request"],
@@ -108,37 +108,37 @@ def verify_certificate(audit: Audit, path: Path, given: Iterable[str] | None, te
     return verdict
 
 
-def _damaged_files(audit: Audit) -> list[str]:
+def _damaged_files(home: OpenHome) -> list[str]:
     """What is not as it was written: nobody can tell what was in it."""
-    comparing = ChecksumComparison(audit.layout, audit.reader, deep=True)
-    faults = (fault for run in audit.reader.runs() for fault in comparing.faults(run.id))
-    return [*audit.reader.broken_scopes(), *dict.fromkeys(faults)]
+    comparing = ChecksumComparison(home.layout, home.reader, deep=True)
+    faults = (fault for run in home.reader.runs() for fault in comparing.faults(run.id))
+    return [*home.reader.broken_scopes(), *dict.fromkeys(faults)]
 
 
-def _scan_files(audit: Audit, scan: ResidueScan) -> None:
-    home = audit.layout.path
-    database = audit.reader.engine.url.database if audit.reader.engine.dialect.name == "sqlite" else None
+def _scan_files(home: OpenHome, scan: ResidueScan) -> None:
+    folder = home.layout.path
+    database = home.reader.engine.url.database if home.reader.engine.dialect.name == "sqlite" else None
     # The catalog is taken apart by itself.
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
-    scan.folder(home, lambda path: str(path.relative_to(home)), own)
-    for target in published_targets(audit.reader):
+    scan.folder(folder, lambda path: str(path.relative_to(folder)), own)
+    for target in published_targets(home.reader):
         for copy in (target, *copies_beside(target)):
             if copy.exists():
                 scan.folder(copy, str)
 
 
-def _look_for_lost_files(audit: Audit, verdict: Verdict) -> None:
+def _look_for_lost_files(home: OpenHome, verdict: Verdict) -> None:
     """What is not there cannot be searched, nor can rows be followed through it."""
-    lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(audit.reader, audit.layout)]
+    lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(home.reader, home.layout)]
     if lost:
         verdict.incomplete.append(f"files that runs need are missing: {join_names(lost, 5)}")
 
 
-def _look_for_rows(audit: Audit, key: HomeKey, certificate: Mapping[str, Any], verdict: Verdict) -> None:
+def _look_for_rows(home: OpenHome, key: HomeKey, certificate: Mapping[str, Any], verdict: Verdict) -> None:
     """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
     if certificate["certificate_of"] != "erasure":
         return
-    rows = remaining_rows(audit, key, certificate)
+    rows = remaining_rows(home, key, certificate)
     for each in rows.found:
         verdict.found.append(
             f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
@@ -148,7 +148,7 @@ def _look_for_rows(audit: Audit, key: HomeKey, certificate: Mapping[str, Any], v
 
 
 def _add_coverage(
-    certificate: Mapping[str, Any], values: SearchedValues, scan: ResidueScan, verdict: Verdict, audit: Audit
+    certificate: Mapping[str, Any], values: SearchedValues, scan: ResidueScan, verdict: Verdict, home: OpenHome
 ) -> None:
     told = certificate["values"]
     whole = len(values.hashes) + len(values.numbers)
@@ -163,7 +163,7 @@ def _add_coverage(
         + (f"; numbers and days in columns called {', '.join(sorted(values.columns))}" if values.columns else ""),
         "rows of the person in every held run, by the index of persons",
     ]
-    if audit.reader.engine.dialect.name != "sqlite":
+    if home.reader.engine.dialect.name != "sqlite":
         verdict.not_covered.append("pages of the database server: only its rows can be read")
     if told["too_short_to_search"]:
         verdict.not_covered.append(
@@ -181,14 +181,14 @@ def _add_coverage(
         verdict.incomplete.append("no value to look for: give the person's values again on standard input")
 
 
-def _finds_canary(audit: Audit, key: HomeKey) -> bool:
+def _finds_canary(home: OpenHome, key: HomeKey) -> bool:
     """Whether the scan finds a value that is surely there, compressed, as a text and as a number, by value and hash."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with translate_disk_errors(audit.layout.path):
-        audit.layout.spill.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=audit.layout.spill) as folder:
+    with translate_disk_errors(home.layout.path):
+        home.layout.spill.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home.layout.spill) as folder:
             path = Path(folder) / "canary.parquet"
             texts = [f"filler {number}" for number in range(500)] + [CANARY]
             pq.write_table(pa.table({"text": texts, "number": [*range(500), 4711_0815]}), path, compression="zstd")

@@ -55,17 +55,21 @@ from lineage_service.audit.erasure.identifying_values import (
 )
 from lineage_service.audit.erasure.remaining_rows import remaining_rows
 from lineage_service.audit.erasure.residue_scan import ResidueScan, SearchedValues
-from lineage_service.audit.erasure.source_rewrites import file_mark, rewrite_files, waiting_source_path
-from lineage_service.audit.erasure.source_rewrites import replace_source_file as put_source_in_place
+from lineage_service.audit.erasure.source_rewrites import (
+    file_mark,
+    replace_source_file,
+    rewrite_files,
+    waiting_source_path,
+)
 from lineage_service.audit.erasure.supersession import SupersedingRun, Supersession
 from lineage_service.audit.erasure.text_redaction import redact
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import LogEntry, log_connection, log_transaction, write_entry
 from lineage_service.audit.log.sealed_documents import seal_document
 from lineage_service.audit.person_search import required_key, rows_of_hashes
 from lineage_service.errors import LineageError, RunError, join_names
 from lineage_service.progress import Stages
 from lineage_service.query.catalog_snapshot import LineageFinished
+from lineage_service.query.open_home import OpenHome
 from lineage_service.settings import IndexOptions
 from lineage_service.store.file_records import forget_removed, with_noted_files
 from lineage_service.store.garbage_collection import catalog_mark, sweep, sweep_spill
@@ -92,7 +96,7 @@ class AppliedAlready(RunError):
 class PlanApplication:
     """One plan on its way."""
 
-    audit: Audit
+    home: OpenHome
     plan: Mapping[str, Any]
     corrected: ValueCorrection | None
     actor: Actor
@@ -116,24 +120,24 @@ class PlanApplication:
 
     def apply(self) -> dict[str, Any]:
         """Does what the plan says, or nothing. The certificate."""
-        key = required_key(self.audit.ask)
-        with erasure_lock(self.audit):
+        key = required_key(self.home.questions)
+        with erasure_lock(self.home):
             known = self._erasure_record()
             if known is not None and known.state == "done":
                 raise AppliedAlready(known)
-            finish_publications(self.audit.layout, self.audit.reader)  # copies that wait hold rows that may have to go
+            finish_publications(self.home.layout, self.home.reader)  # copies that wait hold rows that may have to go
             if known is None:
-                require_approval(self.audit, self.plan["request"], self.plan_id)
+                require_approval(self.home, self.plan["request"], self.plan_id)
                 self._refuse_changed_runs()
                 self._switch(key)
             return self._finish(key)
 
     def _erasure_record(self) -> ErasureRecord | None:
-        with log_connection(self.audit) as connection:
+        with log_connection(self.home) as connection:
             return erasure(connection, self.plan_id)
 
     def _refuse_changed_runs(self) -> None:
-        wrong = changed_runs(self.audit.ask, self.plan)
+        wrong = changed_runs(self.home.questions, self.plan)
         if wrong:
             raise RunError(
                 f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind are not what they were "
@@ -144,14 +148,14 @@ class PlanApplication:
     # --- up to the switch -------------------------------------------------------------------------------------
 
     def _switch(self, key: HomeKey) -> None:
-        scope = self.audit.in_one_snapshot(lambda: self._scope(key))
+        scope = self.home.in_one_snapshot(lambda: self._scope(key))
         intent = LogEntry(f"apply {self.plan['kind']}", result="intent", details=self._details(), **self.entry)
-        write_entry(self.audit, intent, actor=self.actor)
+        write_entry(self.home, intent, actor=self.actor)
         _discard_waiting(self.plan)
-        ask = self.audit.ask
-        with ExitStack() as folders, self.audit.reader.snapshot():
+        ask = self.home.questions
+        with ExitStack() as folders, self.home.reader.snapshot():
             try:
-                self.stamp = self.audit.reader.stamp()
+                self.stamp = self.home.reader.stamp()
                 superseding = Supersession(
                     ask.home, ask, self.spark, self.stages, scope.wanted, folders, waiting=self.plan_id,
                     rewritten=rewrite_files(scope.cut, self.plan_id),
@@ -175,17 +179,17 @@ class PlanApplication:
                     if isinstance(error, LineageError):
                         details = {**self._details(), "error": type(error).__name__}
                         failed = LogEntry(f"apply {self.plan['kind']}", result="failed", details=details, **self.entry)
-                        write_entry(self.audit, failed, actor=self.actor)
+                        write_entry(self.home, failed, actor=self.actor)
                 raise error from None
-        self.audit.forget()
+        self.home.forget_questions()
 
     def _scope(self, key: HomeKey) -> RequestScope:
-        ask = self.audit.ask
+        ask = self.home.questions
         rows = rows_of_hashes(ask, key, self.plan["subjects"])
         return scope_of(ask, rows, PlanOptions(**self.plan["options"]), self.corrected)
 
     def _identifying_values(self, scope: RequestScope) -> IdentifyingValues:
-        ask, retained = self.audit.ask, [found for found, _ in scope.retained]
+        ask, retained = self.home.questions, [found for found, _ in scope.retained]
         if self.corrected is None:
             return find_identifying_values(ask, scope.going, retained=retained)
         new = [value for value in self.corrected.values.values() if value is not None]
@@ -196,7 +200,7 @@ class PlanApplication:
         hashes = frozenset(key.value(each) for each in telling.texts if is_searchable(each))
         if not hashes or self.corrected is not None:
             return
-        ask, values = self.audit.ask, SearchedValues(hashes=hashes, key=key)
+        ask, values = self.home.questions, SearchedValues(hashes=hashes, key=key)
         looked = False
         for found in scope.going:
             own = {name.lower() for name in declared_personal_columns(found.dataset)}
@@ -220,17 +224,18 @@ class PlanApplication:
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             make_private(folder.path)
-            folder.mark_committed(catalog_mark(self.audit.layout, self.audit.reader))
+            folder.mark_committed(catalog_mark(self.home.layout, self.home.reader))
             folder.sync()
             folder.hand_over()
         switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
         copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
         copies |= {
-            path: None for _, path in copies_of_removed_runs(self.audit.ask, [old for old, new in switched if not new])
+            path: None
+            for _, path in copies_of_removed_runs(self.home.questions, [old for old, new in switched if not new])
         }
         for target in copies:
             refuse_foreign_copy(target)
-        publishers = publishers_after(self.audit.ask, switched)
+        publishers = publishers_after(self.home.questions, switched)
         body = {
             "sources": [
                 [each["path"], str(waiting), file_mark(each["path"]), file_mark(waiting)]
@@ -254,14 +259,14 @@ class PlanApplication:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
         commits = [
-            (each.old.id, None if each.commit is None else with_noted_files(each.commit, self.audit.layout))
+            (each.old.id, None if each.commit is None else with_noted_files(each.commit, self.home.layout))
             for each in made
         ]
-        with commit_lock(self.audit.layout), log_transaction(self.audit, self.actor) as writing:
+        with commit_lock(self.home.layout), log_transaction(self.home, self.actor) as writing:
             enable_secure_delete(writing.connection)
-            if self.audit.reader.stamp() != self.stamp or changed_runs(self.audit.ask, self.plan):
+            if self.home.reader.stamp() != self.stamp or changed_runs(self.home.questions, self.plan):
                 raise self._conflict_error()
-            require_approval(self.audit, self.plan["request"], self.plan_id, writing.connection)
+            require_approval(self.home, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
             switch_runs(writing.connection, record, commits, persons, key.id)
             texts = redact(writing.connection, telling) if is_erasure else 0
@@ -286,33 +291,33 @@ class PlanApplication:
         known = self._erasure_record()
         assert known is not None
         body = json.loads(known.body)
-        written_since = [each[0] for each in body["sources"] if not put_source_in_place(*each)]
-        with self.stages.stage("replacing published copies"), publish_lock(self.audit.layout):
-            publishers = last_publishers(self.audit.ask, list(reversed(self.audit.reader.runs())))
+        written_since = [each[0] for each in body["sources"] if not replace_source_file(*each)]
+        with self.stages.stage("replacing published copies"), publish_lock(self.home.layout):
+            publishers = last_publishers(self.home.questions, list(reversed(self.home.reader.runs())))
             for target, waiting, publisher in body["publications"]:
                 # Interrupted, and a later run has published there since: its copy stays.
                 if publishers.get(Path(target)) == publisher:
                     put_in_place(Path(target), None if waiting is None else Path(waiting))
-            for path in published_targets(self.audit.reader):
+            for path in published_targets(self.home.reader):
                 remove_copies_beside(path)
-        self.audit.forget()
-        with self.stages.stage("removing old files"), sweep_lock(self.audit.layout):
-            swept = sweep(self.audit.layout, self.audit.reader, spill=False)
-            sweep_spill(self.audit.layout)
-        self.audit.forget()
-        with self.stages.stage("writing the catalog anew"), self.audit.writing() as engine:
-            forget_removed(engine, self.audit.layout)
+        self.home.forget_questions()
+        with self.stages.stage("removing old files"), sweep_lock(self.home.layout):
+            swept = sweep(self.home.layout, self.home.reader, spill=False)
+            sweep_spill(self.home.layout)
+        self.home.forget_questions()
+        with self.stages.stage("writing the catalog anew"), self.home.erasing() as engine:
+            forget_removed(engine, self.home.layout)
             vacuum(engine)
-        self.audit.forget()
-        remove_correction_values(self.audit.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
-        left = sorted({each.dataset.full_name for each in remaining_rows(self.audit, key, self.plan).found})
+        self.home.forget_questions()
+        remove_correction_values(self.home.layout, None if self.plan["kind"] == ERASURE else self.plan_id)
+        left = sorted({each.dataset.full_name for each in remaining_rows(self.home, key, self.plan).found})
         if left and self.plan["kind"] == ERASURE:
             raise LineageError(
                 f"the plan '{self.plan_id}' is not finished: {join_names(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
             )
         certificate = seal_document(self._certificate(key, known, body, swept.left, written_since), key)
-        with log_transaction(self.audit, self.actor) as writing:
+        with log_transaction(self.home, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
             digest = hashlib.sha256(text.encode()).hexdigest()
@@ -329,7 +334,7 @@ class PlanApplication:
         left: Sequence[str],
         written_since: Sequence[str],
     ) -> dict[str, Any]:
-        with log_connection(self.audit) as connection:
+        with log_connection(self.home) as connection:
             from lineage_catalog.audit import last_entry
 
             head = last_entry(connection)
@@ -347,7 +352,7 @@ class PlanApplication:
             "not_covered": not_covered,
             "certificate_of": self.plan["kind"],
             "plan_id": self.plan_id,
-            "home": str(self.audit.layout.path),
+            "home": str(self.home.layout.path),
             "switched_at": known.at,
             "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request": self.plan["request"],
@@ -377,10 +382,10 @@ class PlanApplication:
 
 
 @contextmanager
-def erasure_lock(audit: Audit) -> Iterator[None]:
+def erasure_lock(home: OpenHome) -> Iterator[None]:
     """One erasure at a time in a home."""
-    with translate_disk_errors(audit.layout.path):
-        lock = os.open(audit.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    with translate_disk_errors(home.layout.path):
+        lock = os.open(home.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,7 +18,6 @@ from lineage_service.audit.erasure.erasure_plan import (
     scope_of,
 )
 from lineage_service.audit.erasure.plan_application import AppliedAlready, PlanApplication
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import LogEntry, log_transaction
 from lineage_service.audit.log.sealed_documents import read_document, seal_document, write_document
 from lineage_service.audit.person_search import (
@@ -31,13 +30,14 @@ from lineage_service.audit.person_search import (
 )
 from lineage_service.errors import LineageError, NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.progress import Stages, Tell
+from lineage_service.query.open_home import OpenHome
 from lineage_service.settings import IndexOptions
 from lineage_service.store.out_file import check_out_file
 from lineage_service.subjects.subject_arguments import MOST_SUBJECTS, subjects_of
 
 
 def issue_plan(
-    audit: Audit,
+    home: OpenHome,
     kind: str,
     subjects: Any,
     options: PlanOptions,
@@ -51,7 +51,7 @@ def issue_plan(
 ) -> dict[str, Any]:
     """A sealed plan. It is logged, and noted in its case, before it is given."""
     persons = subjects_of(subjects, most)
-    ask = audit.ask
+    ask = home.questions
     key = key_for_persons(ask)
     rows = rows_of_subjects(ask, key, persons)
     refuse_nobody(rows, persons)
@@ -59,15 +59,15 @@ def issue_plan(
         rows = rows_of_hashes(ask, key, rows.hashes)  # as `apply` will find them
     corrected = None
     if kind == RECTIFICATION:
-        _refuse_unknown_columns(audit, rows, values or {})
+        _refuse_unknown_columns(home, rows, values or {})
         corrected = ValueCorrection(dict(values or {}))
     scope = scope_of(ask, rows, options, corrected)
-    document = build_erasure_plan(audit, kind, scope, options, spark, Stages(tell))
+    document = build_erasure_plan(home, kind, scope, options, spark, Stages(tell))
     document["request"] = case.request
     if corrected is not None:
         document["columns"] = sorted(corrected.values)
-        save_correction_values(audit.layout, str(document["plan_id"]), corrected.values)
-    with log_transaction(audit, case.who) as writing:
+        save_correction_values(home.layout, str(document["plan_id"]), corrected.values)
+    with log_transaction(home, case.who) as writing:
         datasets = sorted({each["dataset"] for run in document["runs"] for each in run["datasets"]})
         writing.append(
             LogEntry(
@@ -86,20 +86,20 @@ def issue_plan(
 
 
 def apply_plan(
-    audit: Audit, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
+    home: OpenHome, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
 ) -> dict[str, Any]:
     """Carries a plan out; its certificate, also written to `out`."""
     if out is not None:
         check_out_file(out)  # before anything is erased: a certificate must have a place
-    key = required_key(audit.ask)
+    key = required_key(home.questions)
     document = read_document(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
         raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
     corrected = None
     if document["kind"] == RECTIFICATION:
-        corrected = ValueCorrection(load_correction_values(audit.layout, str(document["plan_id"])))
+        corrected = ValueCorrection(load_correction_values(home.layout, str(document["plan_id"])))
     try:
-        certificate = PlanApplication(audit, document, corrected, actor, spark, Stages(tell)).apply()
+        certificate = PlanApplication(home, document, corrected, actor, spark, Stages(tell)).apply()
     except AppliedAlready as error:
         # It may have been killed when all was done but this.
         if out is not None and not out.exists():
@@ -110,10 +110,10 @@ def apply_plan(
     return certificate
 
 
-def _refuse_unknown_columns(audit: Audit, rows: SubjectRows, values: Mapping[str, str | None]) -> None:
+def _refuse_unknown_columns(home: OpenHome, rows: SubjectRows, values: Mapping[str, str | None]) -> None:
     if not values:
         raise QuestionError("say what is to be corrected: --set COLUMN=VALUE")
-    names = {each.name for found in rows.found for each in audit.ask.scan(found.dataset).version.columns}
+    names = {each.name for found in rows.found for each in home.questions.scan(found.dataset).version.columns}
     for name in values:
         if name.lower() not in {each.lower() for each in names}:
             raise NotFound(

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.person_search import SubjectRows, rows_of_hashes
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_key import HomeKey
 
 
-def remaining_rows(audit: Audit, key: HomeKey, document: Mapping[str, Any]) -> SubjectRows:
+def remaining_rows(home: OpenHome, key: HomeKey, document: Mapping[str, Any]) -> SubjectRows:
     """Rows of the persons of a plan or certificate, as every held run has them now, less those that are retained, and
     outputs that follow from those."""
-    rows = rows_of_hashes(audit.ask, key, document["subjects"])
+    rows = rows_of_hashes(home.questions, key, document["subjects"])
     retained = {each["dataset"] for each in document["retained"]}
     found = [
         each

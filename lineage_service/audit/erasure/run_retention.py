@@ -17,9 +17,9 @@ from lineage_catalog.writer import expire_runs
 
 from lineage_service.audit.actor import current_actor
 from lineage_service.audit.erasure.copy_publishers import last_publishers
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import LogEntry, log_transaction
 from lineage_service.audit.privacy_declarations import content_of, end_of_term, held_since, privacy_of
+from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.store.garbage_collection import files_left_over, sweep
 from lineage_service.store.layout import is_at_work, size_of, sweep_lock
@@ -46,10 +46,10 @@ class ExpiredRuns:
 
 
 def remove_expired_runs(
-    audit: Audit, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None
+    home: OpenHome, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None
 ) -> ExpiredRuns:
     """Removes what is held of runs whose term has ended, in one transaction with its entry in the log."""
-    ask = audit.ask
+    ask = home.questions
     held = held_runs(ask.reader)
     gone = [run for run in held if is_expired(ask, run, at) and not is_at_work(ask.home.run_folder(run.id).path)]
     expired = {run.id for run in gone}
@@ -69,12 +69,12 @@ def remove_expired_runs(
     if gone:
         datasets = sorted({each.full_name for run in gone for each in ask.graph.datasets(run.id)})
         versions = {each.version_id: _expired_version_body(ask, each) for each in cut}
-        with log_transaction(audit, current_actor(actor)) as writing:
+        with log_transaction(home, current_actor(actor)) as writing:
             expire_runs(writing.connection, sorted(expired), versions)
             counts = {"runs": len(gone), "cut": len(cut), "files": found.files}
             writing.append(LogEntry("retention", datasets=datasets, counts=counts, details={"runs": sorted(expired)}))
         notes += writing.notes
-        audit.forget()
+        home.forget_questions()
     _sweep(ask, folders)
     return replace(found, notes=tuple(notes))
 

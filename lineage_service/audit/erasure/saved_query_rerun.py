@@ -16,7 +16,7 @@ from lineage_service.capture.handles import Space
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.index.index_engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
-from lineage_service.query.questions import Questions, apply_source_renames
+from lineage_service.query.questions import Questions
 from lineage_service.refresh.fresh_lineage import copy_hops
 from lineage_service.refresh.row_replacement import RowReplacement, match_rows
 from lineage_service.spec.redaction_markers import is_computable
@@ -29,7 +29,7 @@ from lineage_service.store.duckdb_engine import file_literal
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.version_patcher import Ids, Patcher
 from lineage_service.store.version_scan import VersionScan
-from lineage_service.store.versions import Version
+from lineage_service.store.versions import Version, apply_source_renames
 from lineage_service.subjects.source_indexing import scan_of
 
 if TYPE_CHECKING:

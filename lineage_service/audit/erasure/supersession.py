@@ -26,7 +26,7 @@ from lineage_service.audit.erasure.untraceable_runs import (
 )
 from lineage_service.errors import Problem, RunError
 from lineage_service.progress import Stages
-from lineage_service.query.questions import Questions, apply_source_renames
+from lineage_service.query.questions import Questions
 from lineage_service.refresh.checks_and_copies import failed_checks, published_outputs, write_copies
 from lineage_service.refresh.run_refresh import DeletedRows, Refresh
 from lineage_service.refresh.source_changes import SourceChange, SourceChangeBuilder
@@ -39,7 +39,7 @@ from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.shared_rows import corrected_records, corrections_of, with_record_numbers
 from lineage_service.store.version_patcher import Ids
 from lineage_service.store.version_scan import VersionScan
-from lineage_service.store.versions import OriginalFile, Version, VersionFile
+from lineage_service.store.versions import OriginalFile, Version, VersionFile, apply_source_renames
 
 if TYPE_CHECKING:
     import pyarrow as pa

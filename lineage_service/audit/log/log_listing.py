@@ -10,10 +10,10 @@ from lineage_catalog import audit as catalog
 from lineage_catalog.audit import LogRecord
 from lineage_catalog.engine import catalog_label
 
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import log_connection
 from lineage_service.errors import DamagedFile
 from lineage_service.query.answer import Answer, AnswerPart
+from lineage_service.query.open_home import OpenHome
 from lineage_service.settings import command
 from lineage_service.store.home_key import readable_key
 
@@ -24,13 +24,13 @@ NESTED = ("subjects", "datasets", "counts", "details")  # JSON
 
 
 def log_entries(
-    audit: Audit, *, limit: int | None = None, request: str | None = None, verb: str | None = None
+    home: OpenHome, *, limit: int | None = None, request: str | None = None, verb: str | None = None
 ) -> Answer:
     """Entries, newest first: all of them, or those of a case or a verb."""
-    with log_connection(audit) as connection:
+    with log_connection(home) as connection:
         found = list(catalog.entries(connection, request=request, verb=verb, newest_first=True, limit=limit))
         remaining = None if limit is None else catalog.count_entries(connection, request=request, verb=verb)
-    _refuse_changed_entries(audit, found)
+    _refuse_changed_entries(home, found)
     names = [each.name for each in fields(LogRecord)]
 
     def open_() -> pa.RecordBatchReader:
@@ -44,19 +44,19 @@ def log_entries(
     )
 
 
-def _refuse_changed_entries(audit: Audit, found: Iterable[LogRecord]) -> None:
+def _refuse_changed_entries(home: OpenHome, found: Iterable[LogRecord]) -> None:
     """DamagedFile where an entry is not what was sealed; without the right key nobody can tell."""
-    key = readable_key(audit.layout)
+    key = readable_key(home.layout)
     for each in found:
         if key is not None and each.key_id == key.id and each.hash != each.expected_seal(key.seal):
-            raise changed_record_error(audit, f"entry {each.number} of the log")
+            raise changed_record_error(home, f"entry {each.number} of the log")
 
 
-def changed_record_error(audit: Audit, what: str) -> DamagedFile:
+def changed_record_error(home: OpenHome, what: str) -> DamagedFile:
     """What is told of a record that is not what its seal says."""
-    again = command(audit.layout.path, "audit", "log", "--verify", catalog=audit.layout.catalog)
+    again = command(home.layout.path, "audit", "log", "--verify", catalog=home.layout.catalog)
     told = (
-        f"{catalog_label(audit.reader.engine)} is damaged: {what} is not as it was written (home '{audit.layout.path}')"
+        f"{catalog_label(home.reader.engine)} is damaged: {what} is not as it was written (home '{home.layout.path}')"
     )
     return DamagedFile(told, hint=f"look closer: {again}")
 
@@ -70,9 +70,9 @@ def _column(name: str, values: list[Any]) -> pa.Array:
     return pa.ExtensionArray.from_storage(pa.json_(), texts) if name in NESTED else texts
 
 
-def log_head(audit: Audit) -> dict[str, Any]:
+def log_head(home: OpenHome) -> dict[str, Any]:
     """Number, hash, time and key of the last entry, as anchors name it; number 0 where the log is empty."""
-    with log_connection(audit) as connection:
+    with log_connection(home) as connection:
         last = catalog.last_entry(connection)
     if last is None:
         return {"number": 0, "hash": None, "at": None, "log": None}

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from lineage_catalog import audit as catalog
 
 from lineage_service.audit.actor import Actor
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.log_transactions import CASE, RETENTION, LogEntry, log_transaction
 from lineage_service.errors import LineageError
+from lineage_service.query.open_home import OpenHome
 
 MOST_DAYS = 36_500  # a century: no calendar goes back without end
 
@@ -34,7 +34,7 @@ class LogRetentionResult:
 
 
 def remove_expired_log_entries(
-    audit: Audit, days: int, actor: Actor | None = None, *, today: datetime | None = None
+    home: OpenHome, days: int, actor: Actor | None = None, *, today: datetime | None = None
 ) -> LogRetentionResult:
     """Removes what is older than so many days: entries, and closed cases that the log knows no more. It is logged,
     unless there was nothing to remove.
@@ -44,7 +44,7 @@ def remove_expired_log_entries(
     if days > MOST_DAYS:
         raise LineageError(f"a log is kept for {MOST_DAYS:,} days at most", hint="without a limit nothing is removed")
     moment = ((today or datetime.now(UTC)) - timedelta(days=days)).isoformat(timespec="milliseconds")
-    with log_transaction(audit, actor) as writing:
+    with log_transaction(home, actor) as writing:
         last = catalog.last_older_than(writing.connection, moment)
         if last is None:
             return LogRetentionResult(0, 0, None)

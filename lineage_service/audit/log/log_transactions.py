@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_service.audit.actor import Actor, current_actor
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.anchors import anchor
 from lineage_service.errors import StoreError
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_catalog import catalog_errors
 from lineage_service.store.home_key import NAME, VARIABLE, HomeKey, existing_key, home_key
 from lineage_service.store.layout import HomeLayout
@@ -92,43 +92,43 @@ def _json(value: object) -> str:
 
 
 @contextmanager
-def log_transaction(audit: Audit, actor: Actor | None = None) -> Iterator[LogTransaction]:
+def log_transaction(home: OpenHome, actor: Actor | None = None) -> Iterator[LogTransaction]:
     """One transaction for deeds and their entries: all of it is committed, or nothing; then the head is anchored.
 
     Nobody else writes the catalog meanwhile: long work belongs before it.
     """
-    audit.prepare()
-    with audit.writing() as engine, log_errors(audit), engine.execution_options(writing=True).begin() as connection:
-        writing = join_transaction(audit, connection, actor)
+    home.prepare()
+    with home.erasing() as engine, log_errors(home), engine.execution_options(writing=True).begin() as connection:
+        writing = join_transaction(home, connection, actor)
         yield writing
-    writing.notes += anchor_transaction(audit, writing)
+    writing.notes += anchor_transaction(home, writing)
 
 
-def join_transaction(audit: Audit, connection: Connection, actor: Actor | None = None) -> LogTransaction:
+def join_transaction(home: OpenHome, connection: Connection, actor: Actor | None = None) -> LogTransaction:
     """The same on a transaction that the caller opened (option `writing`); who commits it, calls `anchored` after."""
-    return LogTransaction(connection, _key(audit.layout, connection), actor or current_actor())
+    return LogTransaction(connection, _key(home.layout, connection), actor or current_actor())
 
 
-def anchor_transaction(audit: Audit, writing: LogTransaction) -> list[str]:
+def anchor_transaction(home: OpenHome, writing: LogTransaction) -> list[str]:
     """Anchors what was written, once it is committed. What went wrong, for people: the entry stays in any case."""
-    return [] if writing.head is None else anchor(audit.layout, writing.head, writing.key)
+    return [] if writing.head is None else anchor(home.layout, writing.head, writing.key)
 
 
 @contextmanager
-def log_connection(audit: Audit) -> Iterator[Connection]:
+def log_connection(home: OpenHome) -> Iterator[Connection]:
     """A connection to read log and cases with; NotFound where there is no catalog."""
-    with log_errors(audit), audit.reader.connection() as connection:
+    with log_errors(home), home.reader.connection() as connection:
         yield connection
 
 
 @contextmanager
-def log_errors(audit: Audit) -> Iterator[None]:
+def log_errors(home: OpenHome) -> Iterator[None]:
     """What the database says, as an error with the home's path."""
-    with catalog_errors(audit.layout):
+    with catalog_errors(home.layout):
         try:
             yield
         except SQLAlchemyError as error:
-            where = catalog_label(connect(audit.url))
+            where = catalog_label(connect(home.url))
             raise CatalogError(f"cannot use the audit log in {where}: {short_message(error)}") from error
 
 
@@ -155,7 +155,7 @@ def _key(home: HomeLayout, connection: Connection) -> HomeKey:
 
 
 def write_entry(
-    audit: Audit, entry: LogEntry, connection: Connection | None = None, *, actor: Actor | None = None
+    home: OpenHome, entry: LogEntry, connection: Connection | None = None, *, actor: Actor | None = None
 ) -> tuple[LogRecord, list[str]]:
     """The entry as written, and notes for people (anchors that failed). An answer that changes nothing may leave once
     this has returned: where the entry cannot be written, there is no answer.
@@ -164,12 +164,12 @@ def write_entry(
     once that is committed, or use `writing_on` and `anchored`.
     """
     if connection is not None:
-        return join_transaction(audit, connection, actor).append(entry), []
-    with log_transaction(audit, actor) as writing:
+        return join_transaction(home, connection, actor).append(entry), []
+    with log_transaction(home, actor) as writing:
         record = writing.append(entry)
     return record, writing.notes
 
 
-def log_reveal(audit: Audit, verb: str, datasets: Sequence[str], *, actor: Actor | None = None) -> list[str]:
+def log_reveal(home: OpenHome, verb: str, datasets: Sequence[str], *, actor: Actor | None = None) -> list[str]:
     """That `verb` shows personal data of these datasets; to be called before it does. Notes for people."""
-    return write_entry(audit, LogEntry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]
+    return write_entry(home, LogEntry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]

@@ -15,10 +15,10 @@ from typing import Any
 from lineage_catalog import audit as catalog
 from lineage_catalog.audit import CaseRecord, LogRecord
 
-from lineage_service.audit.facade import Audit
 from lineage_service.audit.log.anchors import AnchorLine, anchor_file, read_anchors
 from lineage_service.audit.log.log_transactions import CASE, RETENTION, log_connection
 from lineage_service.errors import NotFound, StoreError
+from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_key import HomeKey, existing_key
 
 Range = tuple[int, int]  # first and last, both included
@@ -59,18 +59,18 @@ class LogVerdict:
         return {"ok": self.ok, **asdict(self)}
 
 
-def verify_log(audit: Audit, anchors: str | Path | None = None) -> LogVerdict:
+def verify_log(home: OpenHome, anchors: str | Path | None = None) -> LogVerdict:
     """Reads the whole log, its anchors (or those of another file, as they were kept elsewhere) and its cases."""
-    path = anchor_file(audit.layout) if anchors is None else Path(anchors)
+    path = anchor_file(home.layout) if anchors is None else Path(anchors)
     # Anchors first: one that is set while the log is read would name an entry that was not seen.
     lines = read_anchors(path)
     if lines is None and anchors is not None:
         raise NotFound(f"there is no anchor file '{path}'")
     try:
-        key = existing_key(audit.layout)
+        key = existing_key(home.layout)
     except StoreError:  # damaged: as good as none
         key = None
-    with log_connection(audit) as connection:
+    with log_connection(home) as connection:
         examination = LogVerifier(key)
         examination.take_anchors(lines, path)
         for entry in catalog.entries(connection):

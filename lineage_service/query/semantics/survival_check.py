@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.capture.survival import Survival, survival
 from lineage_service.errors import QuestionError
-from lineage_service.plan.build import build_plan
 from lineage_service.plan.nodes import Source
-from lineage_service.plan.schema import Column, Schema
 from lineage_service.query.lineage_graph import Place
 
 if TYPE_CHECKING:
@@ -60,14 +58,8 @@ class SurvivalCheck:
     def _follow(self, place: Place) -> None:
         """Judges every step of a run up to one of its datasets."""
         ask, run_id = self.derivations.ask, place.run_id
-        loaded = ask.workflow_of(run_id)
-        schemas = {}
-        for dataset in ask.graph.datasets(run_id):
-            if dataset.role == "source":
-                columns = ask.scan(dataset).version.columns
-                schemas[dataset.name] = Schema(tuple(Column(each.name, each.type) for each in columns))
         states: dict[str, Survival] = {}
-        for node in build_plan(loaded, schemas).nodes():
+        for node in ask.committed_run(run_id).plan.nodes():
             here = Place(run_id, f"step:{node.id}")
             if isinstance(node, Source):
                 states[node.id] = self._survival_at(Place(run_id, f"source:{node.step}"))
