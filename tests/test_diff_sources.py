@@ -195,7 +195,7 @@ def test_no_table_is_left_behind(made):
     diff.arrow()
     with pytest.raises(QuestionError):
         home.diff("out", key="nothing")
-    assert home._engine.connection.execute("SELECT count(*) FROM information_schema.tables").fetchall() == [(0,)]
+    assert home._open._engine.connection.execute("SELECT count(*) FROM information_schema.tables").fetchall() == [(0,)]
 
 
 def test_a_row_that_was_there_as_it_is_is_shown_once(made):

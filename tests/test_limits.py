@@ -130,7 +130,7 @@ def test_an_answer_that_nobody_has_read_yet_outlives_the_process(home):
 def test_an_answer_that_was_not_read_in_time_is_never_taken_for_a_shorter_one(home):
     sql = "SELECT x FROM range(300000) t(x)"
     kept = home.query(sql)
-    home._forget_questions()  # as where runs were taken out
+    home._open.forget_questions()  # as where runs were taken out
     assert kept.arrow().num_rows == 300000
     lost = home.query(sql)
     home.close()

@@ -107,11 +107,11 @@ class OpenHome(HomeStore):
 
     def _require_lineage(self, run_id: str) -> None:
         """Before a question reads the lineage of a run: waits for it, or finishes it; or says why it cannot."""
-        from lineage_service.runs.unfinished_lineage import finish_lineage, incomplete_error
-
         run = self.reader.run(run_id)
         if run is None or run.lineage == "complete":
             return
+        from lineage_service.runs.unfinished_lineage import finish_lineage, incomplete_error
+
         if run.lineage == "incomplete":
             raise incomplete_error(self.layout, run)
         inside = self.reader.in_snapshot
