@@ -100,7 +100,8 @@ CHECKS: dict[str, tuple[Check, str, str]] = {
     "Iterable[str] | None": (_or_none(_is_iterable), "several texts", "['one', 'other']"),
     "Mapping[str, str] | None": (_or_none(_mapping(_is_scalar)), "a mapping of names to texts", "{'name': 'value'}"),
     "Mapping[str, str | None]": (_mapping(_or_none(_is_text)), "a mapping of columns to texts", "{'column': 'value'}"),
-    "Mapping[str, Names] | None": (_or_none(_mapping(_is_names)), "a mapping of sources to columns", "{'source': ['id']}"),
+    "Mapping[str, Names] | None": (_or_none(_mapping(_is_names)),
+                                   "a mapping of sources to columns", "{'source': ['id']}"),
     "Mapping[str, str | float] | None": (_or_none(_mapping(lambda value: _is_text(value) or _is_number(value))),
                                          "a mapping of datasets to a column or a number", "{'source': 'price'}"),
     "Mapping[str, str | int | Iterable[int]] | None": (
@@ -170,9 +171,10 @@ def _refuse_wrong(
         if "multiple values" in reason:
             raise QuestionError(f"{verb}() is given an argument twice, by place and by name") from None
         positional = [name for name in takes if parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        others = [f"{name}=…" for name in takes if name not in positional]
         raise QuestionError(
             f"{verb}() takes {join_names(positional)} by place; every other argument is named",
-            hint=f"write them with their names: {join_names([f'{name}=…' for name in takes if name not in positional], 4)}",
+            hint=f"write them with their names: {join_names(others, 4)}",
         ) from None
     for name, value in list(bound.arguments.items())[1:]:
         parameter = parameters[name]

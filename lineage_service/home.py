@@ -322,7 +322,7 @@ class Home:
 
         With `rids`, also each row that is lost. Spark evaluates the run's steps again, unless all rows arrive.
         """
-        from lineage_service.why_not.within_run import why_not
+        from lineage_service.why_not.why_not_answer import why_not
 
         selection, stages = Selection.of(rid, key, where, all, reveal), Stages(self.progress)
         with log_reveals(self._open, "why-not") as masks:
@@ -407,7 +407,8 @@ class Home:
 
         with log_reveals(self._open, "refresh"):
             return refresh(
-                self.layout, self._open.questions, asked, options, commit_after_logging(self._open, "refresh"), self._open.publish, stages
+                self.layout, self._open.questions, asked, options, commit_after_logging(self._open, "refresh"),
+                self._open.publish, stages,
             )  # fmt: skip
 
     @question

@@ -115,7 +115,8 @@ def _dataset(each: dict[str, Any]) -> Iterator[str]:
     shown = [row for row in each["rows"] if row["values"] is not None]
     yield from _table(each["columns"], shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
-        yield f"<p class=soft>… and {_count_text(len(shown) - MOST_ROWS, 'more record')}: ask for the complete file.</p>"
+        more = _count_text(len(shown) - MOST_ROWS, "more record")
+        yield f"<p class=soft>… and {more}: ask for the complete file.</p>"
     hidden = [row for row in each["rows"] if row["values"] is None and not each["unreadable"]]
     if hidden:
         names = ", ".join(column["name"] for column in each["columns"])

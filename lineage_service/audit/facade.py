@@ -195,8 +195,8 @@ class Audit:
         if out is not None:
             check_out_file(Path(out))  # before the work, and before a case is opened for it
         document = issue_plan(
-            self._home, kind, subjects, how, case or CaseOptions(), options or IndexOptions(), progress or self._home.progress,
-            most=most, four_eyes=four_eyes, values=values,
+            self._home, kind, subjects, how, case or CaseOptions(), options or IndexOptions(),
+            progress or self._home.progress, most=most, four_eyes=four_eyes, values=values,
         )  # fmt: skip
         if out is not None:
             write_document(document, Path(out))

@@ -197,7 +197,7 @@ def narrow_huge_integers(
 
 
 def split_batch(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces that are small enough to be sent; TooLarge for one row that is larger than `most` bytes."""
+    """A batch in pieces small enough to be sent; AnswerTooLarge for one row of more than `most` bytes."""
     if batch.nbytes <= PIECE:
         yield batch
     elif batch.num_rows == 1:

@@ -1,7 +1,7 @@
 """What a run left to chance: rows and values that evaluating the plan again may not give again.
 
-Unlike stable.py this is about explaining, not about pairs: last bits of a floating-point sum are let pass, since what
-is told is compared with what the run wrote. Chance, clocks, and rows that an order leaves open are not.
+Unlike stability.py this is about explaining, not about pairs: last bits of a floating-point sum are let pass, since
+what is told is compared with what the run wrote. Chance, clocks, and rows that an order leaves open are not.
 """
 
 from __future__ import annotations

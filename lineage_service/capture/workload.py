@@ -73,7 +73,9 @@ class DeclaredQuestion:
             body["name"], body["kind"], body["direction"], Space(body["near"]), tuple(map(Space, body["far"])),
             body["where"], tuple(body["parameters"]), columns, tuple((name, text) for name, text in body["by"]),
             measures,
-            None if body["alike"] is None else DuckDbExpressions(body["alike"]["where"], tuple(body["alike"]["values"])),
+            None
+            if body["alike"] is None
+            else DuckDbExpressions(body["alike"]["where"], tuple(body["alike"]["values"])),
         )  # fmt: skip
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.doctor.diagnosis import HealthCheck
-from lineage_service.doctor.examination import MOST
+from lineage_service.doctor.diagnosis import MOST, HealthCheck
 from lineage_service.progress import format_bytes
 from lineage_service.store.file_integrity import damaged_files, lost_files
 from lineage_service.store.home_catalog import HomeCatalog

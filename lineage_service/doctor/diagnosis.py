@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lineage_service.store.layout import HomeLayout
+
+MOST = 10  # runs or files that are named one by one
 Status = Literal["ok", "note", "warning", "problem"]
 
 
@@ -49,3 +52,8 @@ def other_owner(path: Path) -> str | None:
         return pwd.getpwuid(found).pw_name
     except KeyError:
         return str(found)
+
+
+def run_folders(home: HomeLayout) -> list[Path]:
+    """The folders of runs, committed or not."""
+    return sorted(home.runs.iterdir()) if home.runs.is_dir() else []

@@ -28,7 +28,7 @@ from lineage_catalog.models import HEAD
 from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.home_integrity import ChecksumComparison, has_sorted_row_groups, key_fault, unreported_faults
-from lineage_service.doctor.diagnosis import Diagnosis, HealthCheck, Status, other_owner, pluralise
+from lineage_service.doctor.diagnosis import MOST, Diagnosis, HealthCheck, Status, other_owner, pluralise, run_folders
 from lineage_service.errors import DamagedFile, LineageError, join_names
 from lineage_service.progress import format_bytes
 from lineage_service.query.home_files import index_files
@@ -42,7 +42,6 @@ PACKAGES = ("smoke-lineage", "duckdb", "pyarrow", "sqlalchemy", "alembic", "sqlg
 LITTLE_SPACE = 1 << 30
 LOCK_WAIT = 1.0  # seconds: a lock that lasts longer is what a doctor is asked about
 READ_WHOLE = 1 << 20  # bytes up to which an index is read, not only its footer
-MOST = 10  # runs that are named one by one
 
 
 def examine(
@@ -179,7 +178,7 @@ def _home_checks(home: HomeLayout) -> Iterator[HealthCheck]:
 
 def _catalog_checks(home: HomeLayout, url: str) -> Iterator[HealthCheck]:
     shown = url_without_password(url)
-    folders = _run_folders(home)
+    folders = run_folders(home)
     engine = connect(url, wait=LOCK_WAIT) if may_exist(url) else None
     try:
         found = None if engine is None else revision(engine)
@@ -386,7 +385,3 @@ def _source_checks(sources: dict[str, set[str]]) -> Iterator[HealthCheck]:
         yield HealthCheck("sources", "note", f"files changed since they were read: {told}", hint)
     else:
         yield HealthCheck("sources", "ok", "all files that runs read in place are as they were read")
-
-
-def _run_folders(home: HomeLayout) -> list[Path]:
-    return sorted(home.runs.iterdir()) if home.runs.is_dir() else []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_service.doctor.diagnosis import HealthCheck, pluralise
-from lineage_service.doctor.examination import _run_folders
+from lineage_service.doctor.diagnosis import HealthCheck, pluralise, run_folders
 from lineage_service.errors import join_names
 from lineage_service.home import Home
 from lineage_service.progress import format_bytes
@@ -46,7 +45,8 @@ def publication_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[Health
     left = [f"'{path}'" for path in orphaned_copies(home, reader, published_targets(reader))]
     left += [f"'{path}'" for path in interrupted_copies(home, reader)]
     if left:
-        detail = f"{'1 copy' if len(left) == 1 else f'{len(left):,} copies'} that interrupted runs left: {join_names(left, 3)}"
+        copies = "1 copy" if len(left) == 1 else f"{len(left):,} copies"
+        detail = f"{copies} that interrupted runs left: {join_names(left, 3)}"
         hint = f"remove them: {command(home.path, 'gc', catalog=home.catalog)}"
         yield HealthCheck("published", "warning", detail, hint)
 
@@ -55,7 +55,7 @@ def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator
     with Home.open(home.path, catalog=url) as opened:
         found = opened.gc(dry_run=True)
     own = catalog_mark(home, reader)
-    marked = [each for each in _run_folders(home) if is_marked_by_another(each, own)]
+    marked = [each for each in run_folders(home) if is_marked_by_another(each, own)]
     unknown = [folder for folder in marked if reader.run(folder.name) is None]
     if unknown:
         told = join_names([folder.name for folder in unknown], 3)

@@ -1,4 +1,4 @@
-"""Who makes an index: an engine over a run's lineage tables. DuckDB's is here; Spark's is in spark/spark_index_engine.py."""
+"""What makes an index: an engine over lineage tables. DuckDB's is here, Spark's in spark/spark_index_engine.py."""
 
 from __future__ import annotations
 

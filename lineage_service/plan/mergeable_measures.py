@@ -29,7 +29,7 @@ class NotMergeable(Exception):
 
 
 def parse_measure(name: str, text: str) -> MergeableMeasure:
-    """A measure of a declared question; NoPartialMeasure where it is no single known aggregate."""
+    """A measure of a declared question; NotMergeable where it is no single known aggregate."""
     from sqlglot import exp
 
     tree = Expression(text).tree

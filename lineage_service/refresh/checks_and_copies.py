@@ -28,7 +28,8 @@ def failed_checks(refresh: Refresh) -> list[Problem]:
             continue
         failing = _count_failing_rows(refresh, step, check)
         if failing:
-            told = f"check {_check_text(check)} of '{target}' would fail for {failing:,} {'row' if failing == 1 else 'rows'}"
+            rows = "row" if failing == 1 else "rows"
+            told = f"check {_check_text(check)} of '{target}' would fail for {failing:,} {rows}"
             hint = "nothing was changed" if check.severity == "error" else None
             found.append(Problem(told, None, hint, "warning" if check.severity == "warn" else "error"))
     if any(problem.severity == "error" for problem in found):
@@ -69,7 +70,7 @@ def _translatable_rows(scan: VersionScan) -> DuckDbRelation:
 
 
 def _copy_order(node: Node, scan: VersionScan) -> str:
-    """How a copy of a dataset is ordered; Unlike where its types or its order are not provably alike."""
+    """How a copy of a dataset is ordered; NotTranslatable where its types or its order are not provably alike."""
     if any(duckdb_type(each.type) is None for each in scan.version.columns):
         raise NotTranslatable
     if not keeps_order(node):

@@ -84,7 +84,7 @@ class DuckDbRefresh:
     _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def recompute(self, node: Node, before: VersionScan) -> DuckDbRecomputedRows | None:
-        """The touched rows of a dataset; None where there are none. Unlike where only Spark can tell."""
+        """The touched rows of a dataset; None where there are none. NotTranslatable where only Spark can tell."""
         shape = group_by_shape(node, self.states)
         leaves = Leaves(self._columns_below(shape.tree), self._rows_now)
         plan = DuckDbPlan(leaves)
@@ -261,7 +261,7 @@ class DuckDbRefresh:
         self, limit: Limit, rows: DuckDbRelation, before: VersionScan, touched: str, fresh: str
     ) -> tuple[str, str]:
         """The first rows of an order: of those there were and are not touched, and of those computed anew. Rows behind
-        them are not known: where one of those might come in, Unlike. Gives what is replaced, and by what."""
+        them are not known: where one of those might come in, NotTranslatable. Gives what is replaced, and by what."""
         columns = [each.name for each in before.version.columns]
         listed = ", ".join(map(column, columns))
         known = replace(rows, columns=tuple(each for each in rows.columns if each.name in columns))

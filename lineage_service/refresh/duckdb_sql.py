@@ -1,6 +1,6 @@
 """Touched rows computed anew without Spark: by DuckDB, over the files themselves, where every expression surely means
-the same to both (capture/direct_indexing.py), and the dataset is one group-by, or none, over filters, projections, inner joins
-and unions. Anything else is Spark's. Pure text; `Unlike` where something is not provably alike.
+the same to both (capture/direct_indexing.py), and the dataset is one group-by, or none, over filters, projections,
+inner joins and unions. Anything else is Spark's. Pure text; `NotTranslatable` where something is not provably alike.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ class GroupByShape:
 
 
 def group_by_shape(node: Node, leaves: Mapping[str, object]) -> GroupByShape:
-    """Unlike for any other shape."""
+    """NotTranslatable for any other shape."""
     if isinstance(node, Limit) and node.by and node.id not in leaves:
         below = group_by_shape(node.input, leaves)
         if below.breaker is None or below.limit is not None:

@@ -161,8 +161,8 @@ def _with_lineage(
 ) -> tuple[RunReport, list[Problem]]:
     """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
     settling = LineageBuild(
-        folder, tables, _versions(done), lambda: reread_execution(done, folder), options.index_engine, _subject_declarations(loaded),
-        store.reader.subjects,
+        folder, tables, _versions(done), lambda: reread_execution(done, folder), options.index_engine,
+        _subject_declarations(loaded), store.reader.subjects,
     )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:

@@ -13,8 +13,9 @@ from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.expressions import Expression, with_stars_expanded
 from lineage_service.spark.capture_columns import CaptureColumnNames, col, comparable
 from lineage_service.spark.faults import analysing, executing
+from lineage_service.spark.parquet_types import unwritable_reason
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.staging import RunWriter, unwritable_reason
+from lineage_service.spark.staging import RunWriter
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
 

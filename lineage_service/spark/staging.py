@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from lineage_service.capture.handles import Space, group_space, window_space
 from lineage_service.capture.instrument import InstrumentedNode
@@ -25,6 +25,7 @@ from lineage_service.progress import Stages, silent
 from lineage_service.spark.capture_columns import CaptureColumnNames, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.file_scan import read_files, rows_with_rids, with_row_index
+from lineage_service.spark.parquet_types import unwritable_reason
 from lineage_service.spark.relation import Relation
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.lineage_tables import Kind, TableRows, parquet_files
@@ -377,20 +378,3 @@ def _refuse_unwritable(schema: StructType, label: str, position: Position | None
                     "turn it into another type before this step",
                 )
             )
-
-
-def unwritable_reason(kind: DataType) -> str | None:
-    if isinstance(kind, CalendarIntervalType):
-        return "a calendar interval has no Parquet type"
-    if isinstance(kind, ArrayType):
-        return unwritable_reason(kind.elementType)
-    if isinstance(kind, MapType):
-        return unwritable_reason(kind.keyType) or unwritable_reason(kind.valueType)
-    if isinstance(kind, StructType):
-        names = [each.name.lower() for each in kind.fields]
-        if not names:
-            return "a struct without fields has no Parquet type"
-        if len(set(names)) < len(names):
-            return "a struct has two fields whose names differ in case only"
-        return next((reason for each in kind.fields if (reason := unwritable_reason(each.dataType))), None)
-    return None

@@ -1,7 +1,8 @@
 """Rows that come into a step and do not go out: for each of the rows asked for, whether it passes, and if not why.
 
 A verdict is (edge, rid, passed, marks, n). Of a row asked for that comes in more than once, one that passes is enough.
-`marks` has a bit for each of the edge's reasons (capture/drop_reasons.py), `n` is the place in an order where there is one.
+`marks` has a bit for each of the edge's reasons (capture/drop_reasons.py), `n` is the place in an order where there is
+one.
 """
 
 from __future__ import annotations

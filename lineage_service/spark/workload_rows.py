@@ -22,8 +22,8 @@ from lineage_service.capture.workload import DeclaredQuestion, Workload
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing
+from lineage_service.spark.parquet_types import unwritable_reason
 from lineage_service.spark.relation import Relation
-from lineage_service.spark.staging import unwritable_reason
 
 
 def question_rows(

@@ -17,14 +17,13 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.capture.handles import Role
 from lineage_service.capture.workload import workload_entry
-from lineage_service.errors import QuestionError
 from lineage_service.progress import Stages
 from lineage_service.query.lineage_graph import Direction, Place, Way, is_pruned, walk
 from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start, has_intervals, own_ways, reverse_ways
-from lineage_service.store.layout import HomeLayout, new_run_id, translate_disk_errors
-from lineage_service.why_not.question import WhyNotQuestion, is_across_runs, refuse_unlinked, resolve_question
+from lineage_service.store.layout import new_run_id, translate_disk_errors
+from lineage_service.why_not.question import WhyNotQuestion, refuse_unlinked
 from lineage_service.why_not.why_not_result import Arrival, WhyNot
 
 if TYPE_CHECKING:
@@ -34,28 +33,16 @@ SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
 OWN = int(Role.OWN)
 
 
-def why_not(
-    home: HomeLayout,
+def why_not_within_run(
+    asked: WhyNotQuestion,
     questions: Questions,
-    source: str,
-    to: str,
     selection: Selection,
     stages: Stages,
     *,
     limit: int | None = None,
     rids: bool = False,
 ) -> WhyNot:
-    """Where the rows that a selection takes of a dataset are lost on their way to an output."""
-    if not selection.is_specified:
-        raise QuestionError("say which rows to start from: rid, key, where or all")
-    from lineage_service.why_not.across_runs import is_reached_indirectly, why_not_across_runs
-
-    if is_across_runs(questions, source, to):
-        target = questions.find(to)
-        return why_not_across_runs(home, questions, source, target, selection, stages, limit=limit, rids=rids)
-    asked = resolve_question(home, questions, source, to)
-    if is_reached_indirectly(questions, asked):
-        return why_not_across_runs(home, questions, asked.source, asked.to, selection, stages, limit=limit, rids=rids)
+    """Where rows are lost inside one run, on their way to one of its outputs."""
     refuse_unlinked(asked)
     start = questions.start(asked.source, selection)
     with question_tables(questions) as tables:

@@ -23,7 +23,8 @@ from lineage_service.audit.erasure.source_rewrites import (
     refuse_unwritable,
     spread_to_all_readers,
 )
-from lineage_service.audit.erasure.supersession import DatasetChange, RequestedChanges, SupersedingRun, Supersession
+from lineage_service.audit.erasure.superseding_run import DatasetChange, RequestedChanges, SupersedingRun
+from lineage_service.audit.erasure.supersession import Supersession
 from lineage_service.audit.log.sealed_documents import ONLY_READ
 from lineage_service.audit.person_search import PersonRows, SubjectRows
 from lineage_service.errors import LineageError, NotFound

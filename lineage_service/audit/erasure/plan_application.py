@@ -61,7 +61,8 @@ from lineage_service.audit.erasure.source_rewrites import (
     rewrite_files,
     waiting_source_path,
 )
-from lineage_service.audit.erasure.supersession import SupersedingRun, Supersession
+from lineage_service.audit.erasure.superseding_run import SupersedingRun
+from lineage_service.audit.erasure.supersession import Supersession
 from lineage_service.audit.erasure.text_redaction import redact
 from lineage_service.audit.log.log_transactions import LogEntry, log_connection, log_transaction, write_entry
 from lineage_service.audit.log.sealed_documents import seal_document
@@ -140,8 +141,8 @@ class PlanApplication:
         wrong = changed_runs(self.home.questions, self.plan)
         if wrong:
             raise RunError(
-                f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind are not what they were "
-                "when it was made",
+                f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind are not what they "
+                "were when it was made",
                 hint="make it again; nothing was changed",
             )
 

@@ -33,7 +33,8 @@ from lineage_service.store.versions import Version, apply_source_renames
 from lineage_service.subjects.source_indexing import scan_of
 
 if TYPE_CHECKING:
-    from lineage_service.audit.erasure.supersession import SupersedingRun, Supersession
+    from lineage_service.audit.erasure.superseding_run import SupersedingRun
+    from lineage_service.audit.erasure.supersession import Supersession
 
 NOT_AGAIN = "the saved query cannot be asked again"
 
@@ -42,7 +43,7 @@ def rerun_saved_query(superseding: Supersession, run: RunRecord) -> SupersedingR
     """The saved query's run over what its sources are to be. Where it cannot be asked again, rows that were made from
     rows that went are taken out, and the others stay."""
     from lineage_service.audit.erasure.erasure_policies import has_remaining_contributors
-    from lineage_service.audit.erasure.supersession import DatasetChange, SupersedingRun, VersionChange
+    from lineage_service.audit.erasure.superseding_run import DatasetChange, SupersedingRun, VersionChange
 
     ask, folder = superseding.ask, superseding.new_folder()
     records = ask.graph.datasets(run.id)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from lineage_catalog.records import Commit, DatasetRecord, RunRecord
+from lineage_catalog.records import DatasetRecord, RunRecord
 
 from lineage_service.audit.erasure.copy_publishers import last_publishers
 from lineage_service.audit.erasure.run_purge import RunPurge, has_excluded_rows
 from lineage_service.audit.erasure.source_rewrites import RewrittenFile, version_after_rewrite
+from lineage_service.audit.erasure.superseding_run import DatasetChange, RequestedChanges, SupersedingRun, VersionChange
 from lineage_service.audit.erasure.untraceable_runs import (
     has_changed_sources,
     refuse_untraceable_runs,
@@ -37,73 +38,14 @@ from lineage_service.store.layout import HomeLayout, RunFolder, working_folder
 from lineage_service.store.publications import Publication, make_parents, waiting_path
 from lineage_service.store.published_folder import writing_beside
 from lineage_service.store.shared_rows import corrected_records, corrections_of, with_record_numbers
-from lineage_service.store.version_patcher import Ids
 from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import OriginalFile, Version, VersionFile, apply_source_renames
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 REDACTED = "a value in its text was erased, so that it cannot be computed anew"
 CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed anew"
-
-
-@dataclass(frozen=True)
-class RequestedChanges:
-    """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change).
-    `held`: sources of runs, by run and name, that a legal hold lets nothing be taken out of. `drop`: runs that cannot
-    be traced may go as a whole."""
-
-    gone: Mapping[str, Ids] = field(default_factory=dict)
-    corrected: Mapping[str, pa.Table] = field(default_factory=dict)
-    held: frozenset[tuple[str, str]] = frozenset()
-    drop: bool = False
-
-
-@dataclass(frozen=True)
-class VersionChange:
-    """A version before and after; rids that went and came, a row that changed did both."""
-
-    before: Version
-    after: Version
-    gone: Ids
-    came: Ids
-
-    @property
-    def counts(self) -> dict[str, int]:
-        both = len(np.intersect1d(self.gone, self.came))
-        return {"removed": len(self.gone) - both, "changed": both, "added": len(self.came) - both}
-
-
-@dataclass(frozen=True)
-class DatasetChange:
-    """What happens to a dataset of a run: how (`source`, or the way of a refresh), and how many rows.
-
-    reason: why rows are taken out that others are in too, or stay
-    all_because: why all rows are computed anew, and not only those concerned
-    """
-
-    dataset: DatasetRecord
-    way: str
-    counts: Mapping[str, int]
-    rows: int
-    reason: str | None = None
-    gone: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
-    came: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
-    kept: int = 0  # rows that stay on a ground of their own, although made from rows that went
-    all_because: str | None = None
-
-
-@dataclass(frozen=True)
-class SupersedingRun:
-    """A run that takes another's place; `commit` None: the run goes, and nothing comes."""
-
-    old: RunRecord
-    commit: Commit | None
-    folder: RunFolder | None = None
-    datasets: tuple[DatasetChange, ...] = ()
-    publications: tuple[Publication, ...] = ()
-    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass

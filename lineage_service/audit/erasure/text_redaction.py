@@ -2,7 +2,8 @@
 
 A text that a personal column is compared with for equality is replaced by one that nobody has: the comparison goes on
 to mean what it meant, now that nobody has the old value either. Used for anything else, it is replaced too, and the run
-is no longer computed anew (spec/redaction_markers.py). Names, keys and paths are left alone: they are the workflow's own.
+is no longer computed anew (spec/redaction_markers.py). Names, keys and paths are left alone: they are the workflow's
+own.
 """
 
 from __future__ import annotations

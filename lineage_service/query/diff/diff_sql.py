@@ -215,7 +215,8 @@ def behind_sql(
         )
 
     both = f"SELECT n, kind, rid_before, rid_after, true AS known, differs FROM {matched}"
-    return f"{both} WHERE kind IN ('same', 'changed') UNION ALL {one_sided_select('added')} UNION ALL {one_sided_select('removed')}"
+    parts = [f"{both} WHERE kind IN ('same', 'changed')", one_sided_select("added"), one_sided_select("removed")]
+    return " UNION ALL ".join(parts)
 
 
 def behind_counts_sql(behind: str) -> str:
@@ -263,7 +264,8 @@ def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests:
     if sides is None:
         return f"SELECT {columns}, NULL::INTEGER[] AS differs FROM {shown} s ORDER BY s.n, s.turn"
     return (
-        f"SELECT {columns}, CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing_columns(tests)} END AS differs "
+        f"SELECT {columns}, CASE WHEN a.rid IS NOT NULL AND b.rid IS NOT NULL THEN {differing_columns(tests)} END "
+        "AS differs "
         f"FROM {shown} s LEFT JOIN ({sides[0]}) b ON b.rid = s.rid_before "
         f"LEFT JOIN ({sides[1]}) a ON a.rid = s.rid_after ORDER BY s.n, s.turn"
     )

@@ -96,7 +96,7 @@ class Polynomial:
         return value(self)
 
     def witnesses(self, most: int) -> list[frozenset[Row]]:
-        """The sets of rows that suffice, one for each way; TooLarge past so many."""
+        """The sets of rows that suffice, one for each way; PolynomialTooLarge past so many."""
         known: dict[int, dict[frozenset[Row], None]] = {}
 
         def product(one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]) -> dict[frozenset[Row], None]:
@@ -135,7 +135,7 @@ class Polynomial:
         return sorted(sets(self), key=lambda rows: sorted((row.dataset, row.rid) for row in rows))
 
     def text(self, most: int) -> str:
-        """As one reads it: a[0]·(b[0] + b[1]); TooLarge past so many characters."""
+        """As one reads it: a[0]·(b[0] + b[1]); PolynomialTooLarge past so many characters."""
         sizes: dict[int, int] = {}
 
         def size(each: Polynomial) -> int:

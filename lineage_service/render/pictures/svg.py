@@ -61,22 +61,22 @@ def svg(picture: Picture, *, heading: bool = True) -> str:
     top = MARGIN + title_size.height
     height = top + layout.height + 26 + legend_size.height + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_number(width)}" height="{_number(height)}" '
-        f'viewBox="0 0 {_number(width)} {_number(height)}" role="img" aria-label={_attribute(picture.title)}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_fmt(width)}" height="{_fmt(height)}" '
+        f'viewBox="0 0 {_fmt(width)} {_fmt(height)}" role="img" aria-label={_attribute(picture.title)}>',
         f"<title>{_text(picture.title)}</title>",
         f"<defs>{''.join(_arrow(flow) for flow in EDGES)}</defs>",
         f'<rect class="paper" width="100%" height="100%" fill="{PAPER}"/>',
         *title,
     ]
     left = MARGIN + (width - 2 * MARGIN - layout.width) / 2
-    parts.append(f'<g transform="translate({_number(left)} {_number(top)})">')
+    parts.append(f'<g transform="translate({_fmt(left)} {_fmt(top)})">')
     parts += _lanes(picture, layout)
     parts += [_route(route) for route in layout.routes]
     parts += [_box(picture, box, layout.frames[box.id], written[box.id]) for box in picture.boxes]
     parts += _labels(layout)
     parts.append("</g>")
     parts.append(
-        f'<g class="legend" transform="translate({_number(MARGIN)} {_number(height - MARGIN - legend_size.height)})">'
+        f'<g class="legend" transform="translate({_fmt(MARGIN)} {_fmt(height - MARGIN - legend_size.height)})">'
     )
     return "\n".join([*parts, *legend, "</g>", "</svg>", ""])
 
@@ -112,7 +112,7 @@ def _lanes(picture: Picture, layout: Layout) -> Iterator[str]:
         return
     for lane, frame in layout.lanes.items():
         yield (
-            f'<rect class="lane" x="{_number(frame.x)}" y="0" width="{_number(frame.width)}" height="{_number(frame.height)}" '
+            f'<rect class="lane" x="{_fmt(frame.x)}" y="0" width="{_fmt(frame.width)}" height="{_fmt(frame.height)}" '
             f'rx="10" fill="{LANE}" stroke="#cbd5e1"/>'
         )
         yield _line(frame.middle, 24, _lane_title(lane), "pale", SANS, NAME, PALE, bold=True, middle=True)
@@ -139,24 +139,28 @@ def _shape(kind: Kind, frame: Frame) -> str:
     style = f'class="shape" fill="{look.fill}" stroke="{look.line}" stroke-width="{look.width}"'
     x, y, right, bottom = frame.x, frame.y, frame.x + frame.width, frame.y + frame.height
     if kind == "source":
-        radius = f"{_number(frame.width / 2)} {_number(LID)}"
+        radius = f"{_fmt(frame.width / 2)} {_fmt(LID)}"
         return (
-            f'<path {style} d="M{_number(x)} {_number(y + LID)}A{radius} 0 0 1 {_number(right)} {_number(y + LID)}V{_number(bottom - LID)}'
-            f'A{radius} 0 0 1 {_number(x)} {_number(bottom - LID)}Z"/>'
+            f'<path {style} d="M{_fmt(x)} {_fmt(y + LID)}A{radius} 0 0 1 {_fmt(right)} {_fmt(y + LID)}'
+            f"V{_fmt(bottom - LID)}"
+            f'A{radius} 0 0 1 {_fmt(x)} {_fmt(bottom - LID)}Z"/>'
             f'<path class="shape" fill="none" stroke="{look.line}" stroke-width="{look.width}" '
-            f'd="M{_number(x)} {_number(y + LID)}A{radius} 0 0 0 {_number(right)} {_number(y + LID)}"/>'
+            f'd="M{_fmt(x)} {_fmt(y + LID)}A{radius} 0 0 0 {_fmt(right)} {_fmt(y + LID)}"/>'
         )
     if kind == "output":
         return (
-            f'<path {style} d="M{_number(x)} {_number(y)}H{_number(right - CORNER)}L{_number(right)} {_number(y + CORNER)}V{_number(bottom)}'
-            f'H{_number(x)}Z"/><path class="shape" fill="none" stroke="{look.line}" stroke-width="1.3" '
-            f'd="M{_number(right - CORNER)} {_number(y)}V{_number(y + CORNER)}H{_number(right)}"/>'
+            f'<path {style} d="M{_fmt(x)} {_fmt(y)}H{_fmt(right - CORNER)}L{_fmt(right)} {_fmt(y + CORNER)}'
+            f"V{_fmt(bottom)}"
+            f'H{_fmt(x)}Z"/><path class="shape" fill="none" stroke="{look.line}" stroke-width="1.3" '
+            f'd="M{_fmt(right - CORNER)} {_fmt(y)}V{_fmt(y + CORNER)}H{_fmt(right)}"/>'
         )
-    rectangle = f'<rect {style} x="{_number(x)}" y="{_number(y)}" width="{_number(frame.width)}" height="{_number(frame.height)}" rx="9"/>'
+    rectangle = (
+        f'<rect {style} x="{_fmt(x)}" y="{_fmt(y)}" width="{_fmt(frame.width)}" height="{_fmt(frame.height)}" rx="9"/>'
+    )
     if kind == "kept":
         rectangle += (
-            f'<rect class="shape" fill="none" stroke="{look.line}" stroke-width="1" x="{_number(x + 3.5)}" '
-            f'y="{_number(y + 3.5)}" width="{_number(frame.width - 7)}" height="{_number(frame.height - 7)}" rx="6"/>'
+            f'<rect class="shape" fill="none" stroke="{look.line}" stroke-width="1" x="{_fmt(x + 3.5)}" '
+            f'y="{_fmt(y + 3.5)}" width="{_fmt(frame.width - 7)}" height="{_fmt(frame.height - 7)}" rx="6"/>'
         )
     return rectangle
 
@@ -206,8 +210,8 @@ def _labels(layout: Layout) -> Iterator[str]:
         taken.append(frame)
         colour = EDGES[route.edge.flow][0] if route.edge.flow != "rows" else INK
         yield (
-            f'<rect class="plate" x="{_number(frame.x)}" y="{_number(frame.y)}" width="{_number(frame.width)}" '
-            f'height="{_number(frame.height)}" rx="3" fill="{PAPER}" fill-opacity="0.9"/>'
+            f'<rect class="plate" x="{_fmt(frame.x)}" y="{_fmt(frame.y)}" width="{_fmt(frame.width)}" '
+            f'height="{_fmt(frame.height)}" rx="3" fill="{PAPER}" fill-opacity="0.9"/>'
         )
         yield _line(frame.middle, frame.y + 12, label, f"label {route.edge.flow}", MONO, TEXT, colour, middle=True)
 
@@ -244,7 +248,7 @@ def _legend(picture: Picture) -> tuple[list[str], Size]:
         x += 38 + bold_width(KINDS[kind], TEXT) + 18
     widest, x = x, 0.0
     for flow in flows:
-        parts.append(_edge_path(f"M{_number(x)} 46H{_number(x + 32)}", flow))
+        parts.append(_edge_path(f"M{_fmt(x)} 46H{_fmt(x + 32)}", flow))
         said = FLOWS[flow] if flow != "rows" or known else "rows flow"
         parts.append(_line(x + 40, 50, said, "pale", SANS, TEXT, PALE))
         x += 40 + bold_width(said, TEXT) + 18
@@ -258,7 +262,7 @@ def _line(
     weight = ' font-weight="600"' if bold else ""
     anchor = ' text-anchor="middle"' if middle else ""
     return (
-        f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}" font-family="{font}" font-size="{_number(size)}" fill="{fill}"'
+        f'<text class="{kind}" x="{_fmt(x)}" y="{_fmt(y)}" font-family="{font}" font-size="{_fmt(size)}" fill="{fill}"'
         f'{weight}{anchor} xml:space="preserve">{_text(text)}</text>'
     )
 
@@ -271,9 +275,9 @@ def _attribute(text: str) -> str:
     return quoteattr(_NOT_XML.sub("\ufffd", text))
 
 
-def _number(number: float) -> str:
+def _fmt(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
 def _coordinates(point: Point) -> str:
-    return f"{_number(point[0])} {_number(point[1])}"
+    return f"{_fmt(point[0])} {_fmt(point[1])}"
