@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lineage_catalog.audit import LogRecord, append_entry, last_entry
+from lineage_catalog.audit import LogRecord, append_entry, entries, last_entry
 from lineage_catalog.engine import CatalogError, connect, named, short_message
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,7 +20,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from lineage_service.audit.actor import Actor, current_actor
 from lineage_service.audit.anchors import anchor
 from lineage_service.audit.facade import Audit
-from lineage_service.errors import StoreError
+from lineage_service.errors import DamagedFile, StoreError
+from lineage_service.settings import command
 from lineage_service.store.catalog import catalog_errors
 from lineage_service.store.layout import HomeLayout
 from lineage_service.subjects.key import NAME, VARIABLE, Key, existing_key, home_key
@@ -143,9 +144,16 @@ def _key(home: HomeLayout, connection: Connection) -> Key:
             hint=f"restore '{home.path / NAME}' from a backup, or give it by {VARIABLE}",
         )
     if key.id != last.key_id:
+        where = named(connection.engine)
+        if any(each.key_id == key.id and each.hash == each.sealed(key.seal) for each in entries(connection)):
+            again = command(home.path, "audit", "log", "--verify", catalog=home.catalog)
+            raise DamagedFile(
+                f"{where} is damaged: entry {last.number} of the log is not as it was written (home '{home.path}')",
+                hint=f"look closer: {again}",
+            )
         raise StoreError(
             f"the key of the home '{home.path}' is not the one that its log was written with "
-            f"(key {key.id}, log {last.key_id})",
+            f"(key {key.id}, log {last.key_id} in {where})",
             hint=f"restore '{home.path / NAME}' from a backup, or give the right one by {VARIABLE}",
         )
     return key
