@@ -17,7 +17,7 @@ from lineage_service.audit.actor import Actor, current_actor
 from lineage_service.audit.log.anchors import anchor_file
 from lineage_service.audit.log.log_retention import remove_expired_log_entries
 from lineage_service.audit.log.log_transactions import LogEntry, log_reveal, write_entry
-from lineage_service.errors import LineageError, NotFound, StoreError
+from lineage_service.errors import DamagedFile, LineageError, NotFound, StoreError
 from tests.audit_logs import (
     anchor_lines,
     by_hand,
@@ -252,6 +252,18 @@ def test_another_key_is_refused(home, monkeypatch):
     found = problems(home)
     assert any("was written with another key" in problem for problem in found)
     assert home.audit.log().count() == 4, "it can still be read"
+
+
+def test_an_entry_whose_key_is_damaged_is_no_wrong_key(home):
+    """Entries before it hold under the key, which is right then: it is the catalog that is told of."""
+    by_hand(home, "UPDATE audit_log SET key_id = '0000' WHERE number = (SELECT max(number) FROM audit_log)")
+    with pytest.raises(DamagedFile, match=r"the catalog 'catalog.db' is damaged: entry 4 of the log"):
+        write_entry(home._open, entry(5))
+    by_hand(home, "UPDATE audit_log SET key_id = '0000'")
+    with pytest.raises(
+        StoreError, match=r"is not the one that its log was written with \(.*in the catalog 'catalog.db'"
+    ):
+        write_entry(home._open, entry(5))
 
 
 def test_gaps_show_also_without_the_key(home):

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lineage_catalog.audit import LogRecord, append_entry, last_entry
+from lineage_catalog.audit import LogRecord, append_entry, entries, last_entry
 from lineage_catalog.engine import CatalogError, catalog_label, connect, short_message
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from lineage_service.audit.actor import Actor, current_actor
 from lineage_service.audit.log.anchors import anchor
-from lineage_service.errors import StoreError
+from lineage_service.errors import DamagedFile, StoreError
 from lineage_service.query.open_home import OpenHome
+from lineage_service.settings import command
 from lineage_service.store.home_catalog import catalog_errors
 from lineage_service.store.home_key import NAME, VARIABLE, HomeKey, existing_key, home_key
 from lineage_service.store.layout import HomeLayout
@@ -143,9 +144,16 @@ def _key(home: HomeLayout, connection: Connection) -> HomeKey:
             hint=f"restore '{home.path / NAME}' from a backup, or give it by {VARIABLE}",
         )
     if key.id != last.key_id:
+        where = catalog_label(connection.engine)
+        if any(each.key_id == key.id and each.hash == each.expected_seal(key.seal) for each in entries(connection)):
+            again = command(home.path, "audit", "log", "--verify", catalog=home.catalog)
+            raise DamagedFile(
+                f"{where} is damaged: entry {last.number} of the log is not as it was written (home '{home.path}')",
+                hint=f"look closer: {again}",
+            )
         raise StoreError(
             f"the key of the home '{home.path}' is not the one that its log was written with "
-            f"(key {key.id}, log {last.key_id})",
+            f"(key {key.id}, log {last.key_id} in {where})",
             hint=f"restore '{home.path / NAME}' from a backup, or give the right one by {VARIABLE}",
         )
     return key
