@@ -26,7 +26,7 @@ def test_an_index_that_is_asked_often_is_held_within_its_limit(spark, tmp_path, 
         home.run(path)
         wanted = {out: {rid for o, rid in pairs(home) if o == out} for out in range(7)}
         for limit, held in ((10, False), (10**9, True)):
-            home._questions = None
+            home._open.forget_questions()
             home._open.questions.lookups.limit = limit
             for number in range(40):
                 found = home.backward("t", to="a", rid=number % 7, rids=True).arrow().column("_rid").to_pylist()
