@@ -17,7 +17,7 @@ venv: .venv/.ready
 
 # Spark's classes for the tests' Java processes, loaded once; without the file they only take longer.
 .venv/spark.jsa: .venv/.ready
-	-$(BIN)/python -m tests.class_archive .venv/spark.jsa
+	-$(BIN)/python -m tests.support.class_archive .venv/spark.jsa
 	touch .venv/spark.jsa
 
 # A story over real data, in the folder demo/: a number that looks wrong, the records behind it, one person's way.
@@ -37,8 +37,8 @@ layers: venv
 unit: venv .venv/spark.jsa
 	$(PYTEST) -m "not slow"
 
-# While you work: no Spark, no server, no wheel, nothing long.
-fast: lint
+# While you work: lint, types, layers, and the tests without Spark, server and wheel that take no more than seconds.
+fast: lint types layers
 	$(PYTEST) -m "not slow and not long and not spark and not server and not wheel"
 
 # What CI runs: everything but the tests that take long.

@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from benchmarks.results import Result, save
 from benchmarks.rounds import Options, all_techniques, measure_case
 from benchmarks.session import running_spark
 
-CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch")
-ASKING = ("lookup", "consume", "whatif", "semantics", "commands")
+CAPTURE = ("groupby", "pkfk", "mn", "selection", "tpch", "sql")
+ASKING = ("lookup", "consume", "whatif", "semantics", "commands", "compile")
 BOTH = ("prune", "pushdown", "skipping", "cube")  # with runs of their own to time, the last two also with questions
-NAMES = (*CAPTURE, *ASKING, *BOTH, "refresh", "audit", "window", "memory")
+NAMES = (*CAPTURE, *ASKING, *BOTH, "refresh", "audit", "window", "memory", "scoreboard")
 
 
 def main() -> int:
@@ -34,6 +35,8 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         if given.name == "memory":
             return _memory(folder, given)
+        if given.name == "scoreboard":
+            return _scoreboard(folder, given.suite, options)
         print(", ".join(f"{name} {value}" for name, value in machine().items()), file=sys.stderr)
         results = _results(given.name, folder, options, given.json)
     if given.json:
@@ -46,7 +49,9 @@ def main() -> int:
 
 def _capture(name: str, folder: Path, options: Options, file: Path | None) -> list[Result]:
     """The results of all cases. What is known after each case is in `file`: an experiment may take an hour."""
-    cases = import_module(f"benchmarks.{name}").cases(folder / "data", options.scale)
+    module = import_module(f"benchmarks.{name}")
+    options = replace(options, only=options.only or frozenset(getattr(module, "TECHNIQUES", ())))
+    cases = module.cases(folder / "data", options.scale)
     wanted = [case for case in cases if options.wants_case(case.label)]
     if not wanted:
         raise SystemExit(f"no such case; cases of {name}: {', '.join(case.label for case in cases)}")
@@ -95,9 +100,18 @@ def _memory(folder: Path, given: argparse.Namespace) -> int:
     return 0 if all(figure.holds for figure in figures) else 1
 
 
+def _scoreboard(folder: Path, suite: str | None, options: Options) -> int:
+    """The experiment that has no figures: each query is exact, wrong or refused."""
+    from benchmarks.scoreboard import measure
+
+    with running_spark() as spark:
+        return 0 if all(verdict.is_exact for verdict in measure(folder, suite, options, spark)) else 1
+
+
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES)
+    parser.add_argument("suite", nargs="?", choices=("tpch", "tpcds"), help="of scoreboard: only these queries")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data; bars are meant for 1")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw them there; needs matplotlib")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from benchmarks.results import Result, by_case, named
 from benchmarks.techniques import SINGLE
@@ -14,6 +15,8 @@ NEAR = 1.15  # `auto` may take so many times what the best single strategy takes
 NOISE = 1.05  # it is the dearest only where it takes so many times what the dearest single strategy takes
 LOOKUPS = {"auto": (2.5, 6.0), "auto-hot": (1.0, None)}  # rids of one group: milliseconds, p50 and p95
 ROWS_OF_A_GROUP = 1.2  # times the better of fetch and scan
+SQL_EACH = (("off", "ratio", 1.25), ("auto", "ratio", 2.0))
+SQL_MEANS = (("off", "ratio", 1.05), ("auto", "critical_ratio", 1.10), ("auto", "ratio", 1.25))
 COMMAND = 0.8  # seconds
 COMMANDS = {"--help": 0.5, "validate": 0.5, "rows": COMMAND, "backward --rids": COMMAND}
 
@@ -60,7 +63,7 @@ def verdicts(results: Sequence[Result]) -> list[Verdict]:
             if experiment == "selection":
                 found.append(Verdict(result, "ratio", result.ratio, 1.2, aim=True))
             found += _against_single(result, group)
-    return found
+    return [*found, *_of_all_sql(results)]
 
 
 def _of_prune(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
@@ -147,6 +150,28 @@ def _of_window(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
             yield Verdict(each, "p50 in ms", each.p50_ms, 50.0)
 
 
+def _of_sql(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    """An sql step against `spark.sql` of its text: without capture, and with it until all is indexed."""
+    for name, what, bar in SQL_EACH:
+        if (each := named(group, name)) is not None:
+            yield Verdict(each, what, getattr(each, what), bar)
+
+
+def _of_all_sql(results: Sequence[Result]) -> Iterator[Verdict]:
+    """The geometric means over all queries; a query without a figure leaves none."""
+    for name, what, bar in SQL_MEANS:
+        of_name = [each for each in results if each.experiment == "sql" and each.technique == name]
+        if of_name:
+            found = [getattr(each, what) for each in of_name]
+            value = None if None in found or min(found) <= 0 else geometric_mean(found)
+            all_of_them = Result(experiment="sql", case=f"{len(of_name)} queries", technique=name)
+            yield Verdict(all_of_them, f"geometric mean of {what}", value, bar)
+
+
+def _of_compile(_: str, group: Sequence[Result]) -> Iterator[Verdict]:
+    yield from (Verdict(each, "seconds beyond start-up", each.capture_s, 0.3) for each in group)
+
+
 DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "prune": _of_prune,
     "pushdown": _of_pushdown,
@@ -159,6 +184,8 @@ DECLARED: dict[str, Callable[[str, Sequence[Result]], Iterator[Verdict]]] = {
     "semantics": _of_semantics,
     "commands": _of_commands,
     "window": _of_window,
+    "sql": _of_sql,
+    "compile": _of_compile,
 }
 
 

@@ -46,7 +46,7 @@ def measure(folder: Path, options: Options) -> list[Result]:
 
 
 def _small(folder: Path) -> Path:
-    from tests.made_home import made_home
+    from tests.support.made_home import made_home
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -55,7 +55,7 @@ def _small(folder: Path) -> Path:
 
 def _many(folder: Path, size: int) -> Path:
     """Each row of the output is made of one of the source, from the other end."""
-    from tests.made_runs import Made, MadeHome
+    from tests.support.made_runs import Made, MadeHome
 
     shutil.rmtree(folder, ignore_errors=True)
     rows = pa.table({"k": range(size)})

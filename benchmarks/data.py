@@ -71,7 +71,7 @@ def zipf_folder(folder: Path, **tables: Zipf) -> Path:
         for name, table in tables.items():
             table.write(new / f"{name}.parquet")
 
-    return _made(folder / name, write)
+    return made_folder(folder / name, write)
 
 
 def joined_folder(folder: Path, table: Zipf) -> Path:
@@ -85,7 +85,7 @@ def joined_folder(folder: Path, table: Zipf) -> Path:
                 f"TO '{new / 'gids.parquet'}' (FORMAT parquet)"
             )
 
-    return _made(folder / f"gids_zipf-{table.name}", write)
+    return made_folder(folder / f"gids_zipf-{table.name}", write)
 
 
 def tpch_folder(folder: Path, scale: float) -> Path:
@@ -94,7 +94,17 @@ def tpch_folder(folder: Path, scale: float) -> Path:
         options = ["-s", f"{scale:g}", "--tables", ",".join(TPCH), "--quiet", "--output-dir", str(new)]
         subprocess.run([generator, "parquet", *options], check=True)
 
-    return _made(folder / f"tpch-{scale:g}", write)
+    return made_folder(folder / f"tpch-{scale:g}", write)
+
+
+def whole_tpch_folder(folder: Path, scale: float) -> Path:
+    """All eight tables of TPC-H."""
+
+    def write(new: Path) -> None:
+        generator = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
+        subprocess.run([generator, "parquet", "-s", f"{scale:g}", "--quiet", "--output-dir", str(new)], check=True)
+
+    return made_folder(folder / f"tpch-all-{scale:g}", write)
 
 
 def tiny_folder(data: Path) -> Path:
@@ -106,14 +116,14 @@ def tiny_folder(data: Path) -> Path:
                 target = new / path.name
                 connection.execute(f"COPY (SELECT * FROM '{path}' LIMIT {TINY}) TO '{target}' (FORMAT parquet)")
 
-    return _made(data.with_name(f"{data.name}-tiny"), write)
+    return made_folder(data.with_name(f"{data.name}-tiny"), write)
 
 
 def _tables(data: Path) -> Iterable[Path]:
     return sorted(data.glob("*.parquet"))
 
 
-def _made(folder: Path, write: Callable[[Path], None]) -> Path:
+def made_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """The folder, filled by `write` unless it is there: whole, or not at all."""
     if not folder.is_dir():
         new = folder.with_name(f"{folder.name}.new")

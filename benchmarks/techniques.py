@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lineage_catalog.engine import migrate
+from lineage_catalog.schema_upgrade import migrate
 
 from benchmarks.cases import Case
 from lineage_service import Home

@@ -1,7 +1,7 @@
-"""Everything that can go wrong for a user, under one root.
+"""The errors that users see, under one root class.
 
-An error is a list of problems; a problem says where, what, what exists, and gives a hint where it can.
-Nothing here may ever carry a value of the user's data: names, positions and counts only.
+An error is a list of problems. A problem says where it is, what is wrong, what exists instead and, if possible, how to
+fix it. Errors must never contain values of the user's data: only names, positions and counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a workflow file; lines and columns count from 1."""
+    """A position in a workflow file. Lines and columns count from 1."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: what (with what exists instead), where, and how to mend it."""
+    """One problem: what is wrong (and what exists instead), where, and how to fix it."""
 
     message: str
     position: Position | None = None
@@ -41,7 +41,7 @@ class Problem:
 
 
 class LineageError(Exception):
-    """A user's error: one clear message, exit code 1. Carries all problems found, in file order."""
+    """An error for the user, exit code 1. It carries all problems found, in file order."""
 
     def __init__(self, problems: str | Problem | Iterable[Problem], *, hint: str | None = None) -> None:
         if isinstance(problems, str):
@@ -53,27 +53,29 @@ class LineageError(Exception):
 
 
 class WorkflowError(LineageError):
-    """The workflow file is wrong, or what it describes cannot be traced exactly."""
+    """The workflow file is invalid, or it describes something that cannot be traced exactly."""
 
 
 class NotFound(LineageError):
-    """A dataset, run, row or file that was asked for does not exist."""
+    """A requested dataset, run, row or file does not exist."""
 
 
 class SourceError(LineageError):
-    """A source cannot be read, or is not what it was when the run read it."""
+    """A source cannot be read, or has changed since the run read it."""
 
 
 class RunError(LineageError):
-    """A run failed after its workflow was accepted; nothing of it is visible."""
+    """A run failed after its workflow was accepted. Nothing of it is visible."""
 
 
 class CaptureSuspect(RunError):
-    """A run failed in a way that the data does not explain: of memory, or of a limit. What capture adds may be why."""
+    """A run failed for lack of memory or because of a limit, and the data does not explain it. Capture may be the
+    cause.
+    """
 
 
 class ChecksFailed(RunError):
-    """Rows failed an `error` check. The run is kept under its id alone; `report` is what it did."""
+    """Rows failed an `error` check. The run is kept under its id only; `report` is its report."""
 
     def __init__(self, problems: Iterable[Problem], report: Any) -> None:
         super().__init__(problems)
@@ -81,7 +83,7 @@ class ChecksFailed(RunError):
 
 
 class LineageInterrupted(RunError):
-    """Interrupted after the outputs were committed: they stay, and their lineage can be finished later."""
+    """The run was interrupted after its outputs were committed. They stay, and their lineage can be finished later."""
 
 
 class QuestionError(LineageError):
@@ -89,22 +91,24 @@ class QuestionError(LineageError):
 
 
 class StoreError(LineageError):
-    """The home or its catalog cannot be read or written: full, read-only, of a newer version."""
+    """The home or its catalog cannot be read or written: full, read-only, or written by a newer version."""
 
 
 class DamagedFile(StoreError):
-    """A file of the home, or a record of its catalog, is not as it was written: nothing may be concluded from it."""
+    """A file of the home or a record of its catalog has changed since it was written, so its content cannot be
+    trusted.
+    """
 
 
 def did_you_mean(name: str, existing: Iterable[str]) -> str | None:
-    """A hint with the closest existing name, or None where nothing is close."""
+    """A hint with the closest existing name; None if no name is close."""
     spelled = {each.lower(): each for each in reversed(list(existing))}
     close = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
     return f"did you mean '{spelled[close[0]]}'?" if close else None
 
 
 def join_names(names: Sequence[str] | Iterable[str], most: int = 12) -> str:
-    """Names as a readable list, cut where it gets long: 'a, b, c and 9 more'."""
+    """Names as a readable list, truncated if it is long: 'a, b, c and 9 more'."""
     names = list(names)
     if not names:
         return "none"

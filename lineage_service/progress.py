@@ -1,6 +1,6 @@
-"""What a long piece of work tells while it goes on: stages that begin, move and end. Who listens decides what to show.
+"""Progress events of long operations: stages that begin, advance and end. The listener decides what to show.
 
-Printed, an event is a line for people: `home.run(file, progress=print)` works.
+An event prints as a line of text, so `home.run(file, progress=print)` works.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A stage has begun: the `number`-th `of` so many, where that is known."""
+    """A stage began: the `number`-th `of` several, if that is known."""
 
     label: str
     number: int
@@ -26,7 +26,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """So many of the tasks that Spark has planned for what it is doing now are done."""
+    """The number of finished tasks among those that Spark has planned so far."""
 
     done: int
     tasks: int
@@ -37,7 +37,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A stage has ended; rows and bytes are what it wrote, where it wrote any."""
+    """A stage ended. `rows` and `bytes` are the amounts it wrote, if any."""
 
     label: str
     seconds: float
@@ -55,7 +55,7 @@ Tell = Callable[[Event], None]
 
 @dataclass
 class StageOutput:
-    """What a stage says of itself before it ends."""
+    """What a stage reports before it ends."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -63,7 +63,7 @@ class StageOutput:
 
 @dataclass
 class Stages:
-    """Numbers and times the stages of one piece of work; stages may run side by side."""
+    """Numbers and times the stages of one operation. Stages may run concurrently."""
 
     tell: Tell
     of: int | None = None
@@ -81,16 +81,16 @@ class Stages:
         self._notify(Ended(label, time.monotonic() - since, written.rows, written.bytes))
 
     def _notify(self, event: Event) -> None:
-        with suppress(Exception):  # a listener that fails, or has gone, is no reason to fail a run
+        with suppress(Exception):  # a listener that fails must not fail the run
             self.tell(event)
 
 
 def silent(_: Event) -> None:
-    """Tells nobody."""
+    """Ignores events."""
 
 
 def format_bytes(count: float) -> str:
-    """A size as a person reads it: 1.5 MB."""
+    """A size in readable form: 1.5 MB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import class_archive
-from tests.faster_py4j import remember_classes
+from tests.support import class_archive
+from tests.support.faster_py4j import remember_classes
+from tests.support.memory_files import use_memory_for_files
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
-LONGEST = ("test_corrected_rows", "test_workload", "test_over_workflows", "test_cases", "test_damage", "test_capture", "test_walk",
+LONGEST = ("test_corrected_rows", "test_workload", "test_over_workflows", "test_cases", "test_scoreboard", "test_damage", "test_capture", "test_walk",
            "test_refresh", "test_erasure_killed", "test_refresh_by_file", "test_windows", "test_erasure_rules",
            "test_direct", "test_snapshots", "test_properties", "test_erasure_chain", "test_limits",
            "test_refresh_kept", "test_tutorial", "test_end_to_end", "test_erasure_requests", "test_publish",
@@ -43,6 +44,9 @@ for name in list(os.environ):
         "FORCE_COLOR",
     ) or (name.startswith(("SMOKE_ANCHOR_", "PG")) or name.lower().endswith("_proxy")):
         del os.environ[name]
+
+# Tests write many small files and wait for the disk at each commit; none of them needs a file to outlive the machine.
+use_memory_for_files()
 
 # All Java processes, also those of programs that a test starts; with the archive that the Makefile makes, if it is there.
 os.environ["SPARK_SUBMIT_OPTS"] = class_archive.options(Path(sys.prefix) / "spark.jsa")

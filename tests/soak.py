@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FILES = (
-    "tests/test_erasure_killed.py",
-    "tests/test_doctor.py",
+    "tests/audit/erasure/test_erasure_killed.py",
+    "tests/doctor/test_doctor.py",
     "tests/catalog/test_postgresql.py",
     "tests/cli/test_cli_formats.py",
     "tests/cli/test_cli_verbs.py",
     "tests/spec/test_spec_yaml_limits.py",
-    "tests/test_capture.py",
-    "tests/test_lookup.py",
+    "tests/capture/test_capture.py",
+    "tests/query/test_lookup.py",
 )
 WORKERS = ("-n", "2", "--dist", "loadfile")  # as `make test` runs them
 # Ends with its standard input: also where this program is killed, nothing is left running.

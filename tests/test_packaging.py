@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from lineage_service import Home
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGES = {"lineage_service": ROOT, "lineage_catalog": ROOT / "catalog", "lineage_cli": ROOT / "cli"}
 # Alembic runs it, in a context of its own making.
 NOT_IMPORTED = {"lineage_catalog.migrations.env"}
@@ -169,7 +169,7 @@ def test_questions_are_answered_from_the_wheel(spark, installed, tmp_path):
 
 
 def test_a_catalog_is_made_from_the_wheel(installed, tmp_path):
-    code = "import sys; from lineage_catalog.engine import migrate; migrate(sys.argv[1])"
+    code = "import sys; from lineage_catalog.schema_upgrade import migrate; migrate(sys.argv[1])"
     run(installed, tmp_path, "python", "-c", code, f"sqlite:///{tmp_path / 'catalog.db'}")
     assert (tmp_path / "catalog.db").stat().st_size > 0
 

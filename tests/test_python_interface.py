@@ -1,8 +1,8 @@
 """What Python users meet first: wrong arguments, what is exported, len, iteration, repr. No Spark."""
 
 import inspect
+from decimal import Decimal
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ import lineage_service
 from lineage_service import Home, LineageError, NotFound, QuestionError
 from lineage_service.arguments import CHECKS
 from lineage_service.audit.facade import Audit
-from tests.made_runs import Made, MadeHome
+from tests.support.made_runs import Made, MadeHome
+from tests.support.paths import ROOT
 
 SECRET = "Q7secretQ7"
 ROWS = pa.table({"id": [7, 8, 9], "name": [f"{SECRET}{n}" for n in range(3)], "amount": [1.5, 2.5, 3.5]})
@@ -32,11 +33,13 @@ def home(tmp_path_factory):
 WRONG = {
     "str": (5, None), "str | None": (5, b"x"), "str | Path": (5, None), "str | Path | None": (5,), "bool": ("yes", 1, None),
     "int": ("3", -1, 1.5, None, True), "int | None": ("3", -1, 1.5), "float": ("x", None), "float | None": ("x", [1]),
-    "Rids": ("x", 1.5, ["x"], [1.5], [None], True, {"a": 1}), "Keys": ("AA", 5, ["AA"], [("a",)], {1: 2}),
-    "Names": (5, [5], {"a": 1}), "Sequence[str] | None": (5, [5], {"a": 1}), "Iterable[str] | None": (5, "text"),
+    "Rids": ("x", 1.5, ["x"], [1.5], [None], True, {"a": 1}), "Keys": ("AA", 5, ["AA"], [("a",)], {1: 2}, {"id": [7]}, {"id": object()}, {"id": b"7"}),
+    "Names": (5, [5], {"a": 1}), "Sequence[str] | None": (5, [5], {"a": 1}), "Iterable[str] | None": (5, "text", [5], [None]),
     "Mapping[str, str] | None": ("a=1", ["a"], {1: "a"}, {"a": None}), "Mapping[str, str | None]": ("a", {"a": 1}),
     "Mapping[str, Names] | None": ("a", {"a": 5}), "Mapping[str, str | float] | None": ("a", {"a": None}),
     "Mapping[str, str | int | Iterable[int]] | None": ("a", {"a": None}, {"a": [None]}), "Tell | None": ("print", 5),
+    "Given | Iterable[Given]": (None, 5, [5], [None], {"customer": 3}, b"customer=3", ("customer", object())),
+    "CaseOptions | None": ("R1", 5), "IndexOptions | None": ("local", {}),
 }  # fmt: skip
 
 
@@ -55,6 +58,7 @@ def wrong_calls():
                 "source",
                 "sql",
                 "file",
+                "subjects",
             ):
                 for value in WRONG.get(str(parameter.annotation), ()):
                     yield owner, name, signature, parameter.name, value
@@ -92,6 +96,7 @@ def test_a_wrong_argument_says_what_is_expected(home, owner, name, signature, pa
 
 
 def test_every_annotation_has_a_check():
+    assert {"run", "backward", "query", "access", "verify"} <= {name for _, name, _ in methods()}
     for owner, name, signature in methods():
         for parameter in list(signature.parameters.values())[name != "open" :]:
             if parameter.name != "self":
@@ -107,13 +112,22 @@ def test_every_annotation_has_a_check():
         (lambda home: home.rows("out", rid=2**70), "64 bits"),
         (lambda home: home.rows("out", key={"id": None}), "IS NULL"),
         (lambda home: home.rows("out", wher="id > 1"), "did you mean 'where'"),
-        (lambda home: home.rows("out", 3), "is named"),
+        (lambda home: home.rows("out", 3), "needs its name"),
         (lambda home: home.rows(), "needs 'dataset'"),
         (lambda home: home.rows("out", dataset="out"), "twice"),
         (lambda home: home.why_not("s"), "needs 'to'"),
         (lambda home: home.what_if(where="id > 1"), "'without', 'on'"),
         (lambda home: home.rows("out", limit=-1), "negative"),
         (lambda home: home.audit.log(since=5), "'since'"),
+        (lambda home: home.rows("out", key=iter([("id", [7])])), "a key is one value"),
+        (lambda home: home.backward("out", rid=0, to=[]), "'to' names no dataset"),
+        (lambda home: home.backward("out", rid=0, to=(), semantics="why"), "'to' names no dataset"),
+        (lambda home: home.forward("s", rid=0, to=iter([])), "'to' names no dataset"),
+        (lambda home: home.what_if(without="s", rid=0, on=[]), "'on' names no dataset"),
+        (lambda home: home.audit.access(iter([5])), "a subject is KIND=VALUE"),
+        (lambda home: home.audit.access([("customer", None)]), "KIND=VALUE"),
+        (lambda home: home.audit.plan_erasure(iter([("customer", [3])])), "a subject is KIND=VALUE"),
+        (lambda home: home.audit.verify("x.json", values=iter([5])), "are texts"),
     ],
 )
 def test_slips_are_questions_that_cannot_be_answered(home, ask, said):
@@ -131,6 +145,11 @@ def test_a_wrong_value_is_not_quoted(home):
 @pytest.mark.parametrize("rid", [1, [1], (1,), {1}, np.int64(1), np.array([1]), pa.array([1]), iter([1]), range(1, 2)])
 def test_row_ids_of_any_kind(home, rid):
     assert [row["_rid"] for row in home.rows("out", rid=rid)] == [1]
+
+
+@pytest.mark.parametrize("key", [8, "8", np.int64(8), pa.scalar(8), Decimal(8)])
+def test_keys_of_any_kind(home, key):
+    assert [row["id"] for row in home.rows("out", key={"id": key})] == [8]
 
 
 @pytest.mark.parametrize("columns", [["id"], ("id",), {"id": 1}.keys(), iter(["id"])])
@@ -178,4 +197,4 @@ def test_errors_and_version_are_exported():
 
 def test_type_hints_are_shipped():
     for package in ("lineage_service", "catalog/lineage_catalog", "cli/lineage_cli"):
-        assert (Path(__file__).parent.parent / package / "py.typed").is_file()
+        assert (ROOT / package / "py.typed").is_file()

@@ -11,7 +11,7 @@ from lineage_service.audit.access.access_report import Access
 from lineage_service.errors import QuestionError
 from lineage_service.query.predicate_gate import checked_order, checked_predicate
 from lineage_service.query.query_engine import translate_duckdb_errors
-from tests.made_home import made_home
+from tests.support.made_home import made_home
 
 
 @pytest.mark.parametrize("written", ["lpad('x', 3, 'y')", "strptime('a', '%Y')", "make_date(1, 2, 3)"])

@@ -1,4 +1,4 @@
-"""The audit log and the cases, in the catalog: read and written on a caller's connection, in a caller's transaction.
+"""The audit log and the cases in the catalog, read and written on the caller's connection and in its transaction.
 
 Who writes must be alone (execution option `writing`): numbers are counted on from the last entry. What makes a text
 evidence is a `Seal`: a keyed hash, so that who can write the database, but has no key, cannot seal anything anew.
@@ -40,7 +40,7 @@ class LogRecord:
     hash: str
 
     def expected_seal(self, seal: Seal) -> str:
-        """The hash that this entry must have: over all its fields and the hash before."""
+        """Returns the hash that this entry must have: over all its fields and the hash of the previous entry."""
         fields = {name: value for name, value in asdict(self).items() if name != "hash"}
         return seal(_canonical("log entry", fields))
 
@@ -76,7 +76,7 @@ class CaseRecord:
 
 
 def _canonical(what: str, fields: dict[str, object]) -> bytes:
-    # What kind of document it is comes first: a seal of one kind must be worth nothing for another.
+    # The kind of document comes first, so that a seal of one kind is not valid for another.
     return f"{what}\n{json.dumps(fields, sort_keys=True, separators=(',', ':'))}".encode()
 
 
@@ -84,7 +84,7 @@ def _canonical(what: str, fields: dict[str, object]) -> bytes:
 
 
 def last_entry(connection: Connection) -> LogRecord | None:
-    """The head of the log; None where it is empty."""
+    """Returns the last entry of the log; None if it is empty."""
     table = models.audit_log
     row = connection.execute(select(table).order_by(table.c.number.desc()).limit(1)).first()
     return None if row is None else LogRecord(**row._mapping)
@@ -143,7 +143,7 @@ def last_older_than(connection: Connection, moment: str) -> LogRecord | None:
 
 
 def remove_entries(connection: Connection, up_to: int) -> int:
-    """Takes entries away from the front; how many."""
+    """Removes entries from the front and returns their number."""
     _enable_secure_delete(connection)
     table = models.audit_log
     return connection.execute(delete(table).where(table.c.number <= up_to)).rowcount
@@ -159,7 +159,7 @@ def case(connection: Connection, reference: str) -> CaseRecord | None:
 
 
 def cases(connection: Connection, *, closed: bool = False) -> list[CaseRecord]:
-    """Cases by due date: those that are open, or all of them."""
+    """Returns open cases, or all, by due date."""
     table = models.audit_requests
     query = select(table).order_by(table.c.due, table.c.reference)
     if not closed:
@@ -183,20 +183,20 @@ def remove_cases(connection: Connection, older_than: str, opened: str) -> int:
     """
     _enable_secure_delete(connection)
     table, log = models.audit_requests, models.audit_log
-    told = select(log.c.request).where(log.c.verb == opened, log.c.request.is_not(None))
+    logged_cases = select(log.c.request).where(log.c.verb == opened, log.c.request.is_not(None))
     old = delete(table).where(
-        table.c.status.in_(CLOSED), table.c.updated_at < older_than, table.c.reference.not_in(told)
+        table.c.status.in_(CLOSED), table.c.updated_at < older_than, table.c.reference.not_in(logged_cases)
     )
     return connection.execute(old).rowcount
 
 
 def case_references(connection: Connection, most: int = 20) -> Sequence[str]:
-    """References of cases, for whoever looked for another."""
+    """Returns references of cases, to suggest one in an error message."""
     table = models.audit_requests
     return list(connection.execute(select(table.c.reference).order_by(table.c.due).limit(most)).scalars())
 
 
 def _enable_secure_delete(connection: Connection) -> None:
-    """SQLite would only mark the bytes of a removed row as free; they are to be gone."""
+    """Makes SQLite overwrite the bytes of removed rows, which it would only mark as free."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -1,10 +1,9 @@
-"""Connections to the catalog, and its revision: an old one is migrated before writing, a newer one refused."""
+"""Connections to the catalog, and its revision: an older one is migrated before writing, a newer one is refused."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -19,19 +18,18 @@ from sqlalchemy.util import LRUCache
 
 from lineage_catalog.models import HEAD, run_datasets, runs
 
-READING_WAIT = 10.0  # seconds that a question waits for somebody who is committing
-WRITING_WAIT = 60.0  # seconds that a commit waits for others
-CONNECT_WAIT = 5  # seconds that a server may take to answer at all
-WRITER_LOCK = 0x736D6F6B65  # any number will do, if it is always the same
-_migrating = threading.Lock()  # Alembic keeps what it does in globals
-MOST_PAGES = 16 << 20  # bytes of a catalog that is looked through when it is opened: 3 ms per MB
-FOUND_BY = (runs, run_datasets)  # tables in which rows are found by other columns than those that a seal goes by
-RESTORE = "restore it from a backup; the files of runs are not concerned"
+READING_WAIT = 10.0  # seconds that a question waits for a commit
+WRITING_WAIT = 60.0  # seconds that a commit waits for other writers
+CONNECT_WAIT = 5  # seconds to wait for a connection to the server
+WRITER_LOCK = 0x736D6F6B65  # an arbitrary constant
+MOST_PAGES = 16 << 20  # largest catalog that is checked when it is opened: 3 ms per MB
+FOUND_BY = (runs, run_datasets)  # tables that are queried by other columns than those that seals are computed by
+RESTORE = "restore it from a backup; the files of runs are not affected"
 SECRETS = ("password", "sslpassword")  # of a URL's query
 
 
 class CatalogError(Exception):
-    """The catalog cannot be used; message and hint are for the user, and never hold a password."""
+    """The catalog cannot be used; message and hint are for the user and never contain a password."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -39,12 +37,12 @@ class CatalogError(Exception):
 
 
 class DamagedCatalog(CatalogError):
-    """What the catalog holds is not what was written."""
+    """The catalog's contents differ from what was written."""
 
 
 class _SharedStatements(LRUCache[Any, Any]):
     """Compiled statements, shared by all engines of one dialect. Every write opens an engine of its own, and SQLAlchemy
-    would compile its statements anew: its keys begin with the dialect, of which each engine has an instance."""
+    would compile its statements again: its cache keys begin with the dialect, of which each engine has an instance."""
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
         return super().get(self._key_without_engine(key), default)
@@ -70,7 +68,7 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
     sqlite = parsed.get_backend_name() == "sqlite"
     try:
         if sqlite:
-            # One connection for each question that is being answered; a file has no limit of them.
+            # One connection per concurrent question; a file has no limit of connections.
             engine = create_engine(
                 parsed, poolclass=QueuePool, max_overflow=-1, connect_args={"timeout": wait},
                 execution_options={"compiled_cache": _SQLITE_STATEMENTS},
@@ -91,7 +89,7 @@ def connect(url: str, *, wait: float = READING_WAIT) -> Engine:
 
 
 def url_without_password(url: str) -> str:
-    """The URL as it may be shown: without its password."""
+    """Returns the URL without its password, to be shown."""
     try:
         parsed = _parse_url(url)
     except CatalogError:
@@ -101,19 +99,19 @@ def url_without_password(url: str) -> str:
 
 
 def catalog_label(engine: Engine) -> str:
-    """The catalog as messages name it: on SQLite with its file."""
+    """Returns the catalog's name in messages, with its file on SQLite."""
     database = engine.url.database
     return f"the catalog '{Path(database).name}'" if engine.dialect.name == "sqlite" and database else "the catalog"
 
 
 def may_exist(url: str) -> bool:
-    """Whether there may be a catalog: on SQLite its file is there; a server would have to be asked."""
+    """Whether there may be a catalog: on SQLite if its file exists; on a server always, since it is not asked."""
     parsed = _parse_url(url)
     return parsed.get_backend_name() != "sqlite" or (bool(parsed.database) and Path(str(parsed.database)).is_file())
 
 
 def catalog_file(url: str) -> Path | None:
-    """The file of a catalog on SQLite, whether it is there or not; None for a server."""
+    """Returns the file of a catalog on SQLite, whether it exists or not; None for a server."""
     parsed = _parse_url(url)
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database and not parsed.database.startswith("file:")
     return Path(str(parsed.database)) if is_file and parsed.database != ":memory:" else None
@@ -136,14 +134,14 @@ def _parse_url(url: str) -> URL:
 
 
 def _bad_url(reason: str) -> CatalogError:
-    hint = "write postgresql://USER@HOST/DATABASE, or leave it away"
+    hint = "write postgresql://USER@HOST/DATABASE, or leave it out"
     return CatalogError(f"cannot use the catalog URL: {reason}", hint)
 
 
 def _server_settings(url: URL) -> dict[str, Any]:
     """What libpq is told, unless the user has: a server that is down must be noticed soon, also behind a firewall."""
-    told = "connect_timeout" in url.query or "PGCONNECT_TIMEOUT" in os.environ
-    return {} if told or url.get_driver_name() != "psycopg" else {"connect_timeout": CONNECT_WAIT}
+    is_set = "connect_timeout" in url.query or "PGCONNECT_TIMEOUT" in os.environ
+    return {} if is_set or url.get_driver_name() != "psycopg" else {"connect_timeout": CONNECT_WAIT}
 
 
 def _connect_sqlite(path: str, *_: Any) -> sqlite3.Connection | None:
@@ -156,16 +154,16 @@ def _connect_sqlite(path: str, *_: Any) -> sqlite3.Connection | None:
     image = bytearray(file.read_bytes())
     after = file.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size) or Path(f"{path}-wal").exists():
-        return None  # its owner is writing; then there is a log, and it can be opened beside that
+        return None  # its owner is writing: then a log exists, and SQLite can open the file
     image[18:20] = b"\x01\x01"  # a database in memory has no log
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    with suppress(sqlite3.Error):  # a file that is no database: the first statement says so
+    with suppress(sqlite3.Error):  # if the file is no database, the first statement reports it
         connection.deserialize(bytes(image))
     return connection
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
-    # The driver would begin transactions late, and two writers could then block each other for good.
+    # The driver would begin transactions late, and two writers could deadlock.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     # A question reads one snapshot for as long as it takes; with a rollback journal nobody could commit meanwhile.
@@ -254,7 +252,7 @@ def check_pages(engine: Engine, *, whole: bool = False) -> None:
 
 
 def _is_index_consistent(connection: Connection, index: Index) -> bool:
-    """Whether an index of SQLite has the rows that its table has, no more and no fewer."""
+    """Whether an index of SQLite has exactly the rows of its table."""
     assert index.table is not None
     table, columns = index.table.name, ", ".join(["rowid", *(column.name for column in index.columns)])
     if connection.execute(text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": index.name}).first() is None:
@@ -281,31 +279,12 @@ def require_head(engine: Engine) -> bool:
     return found == HEAD
 
 
-def migrate(url: str, to: str = "head") -> None:
-    """Brings the catalog to the current revision, creating it where there is none; of several at once, one does it."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", "lineage_catalog:migrations")
-    config.attributes["url"] = url
-    try:
-        with _migrating:
-            command.upgrade(config, to)
-    except SQLAlchemyError as error:
-        raise CatalogError(f"cannot prepare {catalog_label(connect(url))}: {short_message(error)}") from error
-    except CommandError:
-        unknown = "its revision is not known to this version"
-        raise CatalogError(f"cannot prepare {catalog_label(connect(url))}: {unknown}") from None
-
-
 def short_message(error: SQLAlchemyError) -> str:
     """The database's own words, without the statement and its parameters; a lock in plain words."""
     words = str(getattr(error, "orig", None) or error).splitlines()
     message = words[0] if words else type(error).__name__
     if "database is locked" in message or "lock timeout" in message:
         return "it is locked: another process is writing to it"
-    if "decode" in message:  # would quote the text
+    if "decode" in message:  # its message would quote the text
         return "a text in it is no valid UTF-8: it is damaged"
     return message

@@ -1,4 +1,4 @@
-"""Erasures in the catalog: one transaction that puts runs in the place of others, and what is left to do after it."""
+"""Erasures in the catalog: the transaction that replaces runs by others, and the record of what remains to be done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lineage_catalog.records import Commit
 from lineage_catalog.seals import ERASURES, NAMES, RUNS, refuse_broken, seal, seal_erasures
 from lineage_catalog.writer import clear_runs, remove_runs, supersede
 
-AGAIN = "do the same again when nobody else uses it: it goes on from here"
+AGAIN = "try again when no other process uses it: it continues from here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def erasure(connection: Connection, erasure_id: str) -> ErasureRecord | None:
 
 
 def unfinished_erasures(connection: Connection) -> list[ErasureRecord]:
-    """Those that were switched and not finished, the oldest first."""
+    """Returns the erasures whose runs were replaced but that are not finished, oldest first."""
     table = models.erasures
     rows = connection.execute(select(table).where(table.c.state != "done").order_by(table.c.at))
     return [ErasureRecord(**row._mapping) for row in rows]
@@ -52,7 +52,7 @@ def switch_runs(
     persons: Mapping[str, Sequence[str]],
     key_id: str,
 ) -> None:
-    """Puts runs in the place of others, the oldest first; a run without one goes. Notes the erasure and the erased."""
+    """Replaces runs, oldest first; one without a replacement is removed. Records the erasure and the persons erased."""
     refuse_broken(connection, [RUNS, NAMES, ERASURES])
     for old, commit in runs:
         if commit is not None:
@@ -77,7 +77,7 @@ def switch_runs(
 
 
 def _remove_run(connection: Connection, run_id: str) -> None:
-    """Nothing but the name is left of a run."""
+    """Removes all records of a run except its id."""
     emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
     connection.execute(update(models.runs).where(models.runs.c.id == run_id).values(status="removed", **emptied))
     clear_runs(connection, [run_id])
@@ -91,7 +91,7 @@ def finish_erasure(connection: Connection, erasure_id: str, certificate: str) ->
 
 # --- texts ----------------------------------------------------------------------------------------------------
 
-# Texts that users wrote, and what was derived from them. Paths and files are not among them.
+# Columns with text that users wrote, or that was derived from it. Paths and files are not included.
 TEXTS: tuple[tuple[Table, tuple[str, ...], tuple[str, ...]], ...] = (
     (models.workflow_versions, ("version",), ("content",)),
     (models.runs, ("id",), ("variables", "content", "report", "lineage_note")),
@@ -102,7 +102,7 @@ TEXTS: tuple[tuple[Table, tuple[str, ...], tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """Where a text stands: a table, a column, and the key of the row."""
+    """The position of a text: table, column, and the key of the row."""
 
     table: Table
     column: str
@@ -110,7 +110,7 @@ class TextPlace:
 
 
 def user_texts(connection: Connection) -> Iterable[tuple[TextPlace, str]]:
-    """Every text that a user may have written a value into."""
+    """Yields every text into which a user may have written a value."""
     for table, keys, columns in TEXTS:
         for name in columns:
             query = select(*(table.c[key] for key in keys), table.c[name]).where(table.c[name].is_not(None))
@@ -133,14 +133,15 @@ def replace_text(connection: Connection, place: TextPlace, new: str) -> None:
 
 
 def enable_secure_delete(connection: Connection) -> None:
-    """Has SQLite overwrite what is deleted in this transaction."""
+    """Makes SQLite overwrite the bytes of rows deleted in this transaction."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
 
 
 def vacuum(engine: Engine) -> None:
-    """Writes the catalog anew, so that no page, and no row version, holds what was deleted. CatalogError where it
-    cannot be: somebody else is using it."""
+    """Rewrites the catalog, so that no page and no row version holds deleted data.
+
+    Raises CatalogError if somebody else is using it."""
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             if engine.dialect.name == "sqlite":
@@ -150,7 +151,7 @@ def vacuum(engine: Engine) -> None:
                     connection.execute(text(f'VACUUM FULL "{table.name}"'))
     except (SQLAlchemyError, sqlite3.Error) as error:
         reason = short_message(error) if isinstance(error, SQLAlchemyError) else str(error)
-        raise CatalogError(f"the catalog could not be written anew: {reason}", AGAIN) from error
+        raise CatalogError(f"the catalog could not be rewritten: {reason}", AGAIN) from error
 
 
 def _vacuum_sqlite(connection: Connection) -> None:
@@ -162,4 +163,4 @@ def _vacuum_sqlite(connection: Connection) -> None:
     cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     busy = cursor.fetchone()
     if busy is not None and busy[0]:
-        raise CatalogError("the catalog could not be written anew: somebody is reading it", AGAIN)
+        raise CatalogError("the catalog could not be rewritten: another process is reading it", AGAIN)

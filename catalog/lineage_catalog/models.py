@@ -38,9 +38,9 @@ runs = Table(
     Column("committed_at", String(32), nullable=False),
     Column("lineage", String(16), nullable=False, server_default="complete"),  # pending, incomplete, complete
     Column("lineage_note", Text),  # why it is not complete
-    Column("ordinal", Integer, nullable=False, unique=True),  # order of commits: clocks are not to be trusted
-    Column("superseded_by", String(32)),  # the run that an erasure put in its place; nothing else is held of it
-    Column("held_since", String(32)),  # when its data was first committed, where it stands for an earlier run
+    Column("ordinal", Integer, nullable=False, unique=True),  # order of commits, because clocks are unreliable
+    Column("superseded_by", String(32)),  # the run by which an erasure replaced it; all else was removed
+    Column("held_since", String(32)),  # when its data was first committed, if it replaces an earlier run
     Index("ix_runs_workflow_ordinal", "workflow", "ordinal"),
 )
 
@@ -52,7 +52,7 @@ run_steps = Table(
     Column("operator", String(32), nullable=False),
     Column("strategy", String(16)),
     Column("reason", Text),
-    Column("rows", BigInteger),  # that the step gave, where they were counted
+    Column("rows", BigInteger),  # rows the step returned, if they were counted
     Column("estimate", BigInteger),  # rows that a breaker was expected to read
     Column("members", BigInteger),  # rows that it read
 )
@@ -62,7 +62,7 @@ dataset_versions = Table(
     metadata,
     Column("id", String(32), primary_key=True),
     Column("kind", String(16), nullable=False),
-    Column("run_id", String(32), nullable=False),  # that first saw or made it
+    Column("run_id", String(32), nullable=False),  # the run that first read or made it
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("body", Text, nullable=False),  # files, columns, gaps
@@ -88,9 +88,9 @@ dataset_columns = Table(
     Column("dataset", String(255), primary_key=True),  # its name in the run
     Column("ordinal", Integer, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("type", Text, nullable=False),  # in Spark's words
-    Column("pii", Boolean, nullable=False),  # declared, or carried here from where it was
-    Column("reads", Text),  # JSON: [[source, column], …] of the same run; null where nobody knows
+    Column("type", Text, nullable=False),  # as Spark names it
+    Column("pii", Boolean, nullable=False),  # declared, or derived from a declared column
+    Column("reads", Text),  # JSON: [[source, column], …] of the same run; null if unknown
     Column("influenced_by", Text),  # likewise
     Column("decided_by", Text),  # JSON of a min or max: {dataset: the column whose value decides it}
 )
@@ -127,7 +127,7 @@ prepared = Table(
 run_files = Table(
     "run_files",
     metadata,
-    # In whose folder the file is. Not a key of `runs`: another run may share it when this one is long gone.
+    # The run whose folder has the file. Not a foreign key: another run may share the file after this one is removed.
     Column("run_id", String(32), primary_key=True),
     Column("path", Text, primary_key=True),  # in that folder
     Column("sums", Text, nullable=False),  # JSON: checksums of its parts, which together are all its bytes
@@ -139,7 +139,7 @@ subject_rows = Table(
     Column("version_id", ForeignKey("dataset_versions.id"), primary_key=True),
     Column("kind", String(255), primary_key=True),  # of person
     Column("column", String(255), primary_key=True),  # the source's column that identifies one
-    Column("run_id", String(32), nullable=False),  # in whose folder the files are
+    Column("run_id", String(32), nullable=False),  # the run whose folder has the files
     Column("key_id", String(32), nullable=False),  # which key the hashes were made with
     Column("persons", BigInteger, nullable=False),
     Column("rows", BigInteger, nullable=False),
@@ -173,7 +173,7 @@ audit_log = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3, …: a gap is a removed entry
     Column("at", String(32), nullable=False),
     Column("os_user", Text, nullable=False),
-    Column("actor", Text),  # the name that was claimed
+    Column("actor", Text),  # the name given by --actor
     Column("verb", String(64), nullable=False),
     Column("request", Text),  # reference of the case
     Column("subjects", Text, nullable=False),  # JSON: keyed hashes by kind
@@ -194,16 +194,16 @@ audit_requests = Table(
     Column("status", String(16), nullable=False),  # open, planned, approved, done, refused
     Column("received", String(32), nullable=False),
     Column("due", String(32), nullable=False),
-    Column("verified_by", Text),  # who made sure that the person is who they say
+    Column("verified_by", Text),  # who verified the identity of the person
     Column("plan_id", String(32)),
-    Column("planned_by", Text),  # user of the operating system
-    Column("planned_name", Text),  # the name that was claimed
+    Column("planned_by", Text),  # operating system user
+    Column("planned_name", Text),  # the name given by --actor
     Column("four_eyes", Boolean, nullable=False),
     Column("approved_by", Text),
     Column("approved_name", Text),
     Column("approved_at", String(32)),
     Column("reason", Text),  # of a refusal
-    Column("recipients", Text, nullable=False),  # JSON: to be told (Art. 19)
+    Column("recipients", Text, nullable=False),  # JSON: to be notified (Art. 19)
     Column("updated_at", String(32), nullable=False),
     Column("seal", String(64), nullable=False),  # keyed hash over all of the above
 )

@@ -1,4 +1,4 @@
-"""Reading the catalog; nothing here writes. Runs that failed a check are found by their id alone."""
+"""Reads the catalog; nothing here writes. Runs that failed a check are found only by their id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lineage_catalog.seals import all_broken_scopes, scope_text
 Record = TypeVar("Record")
 
 _RUN = [column for column in models.runs.c if column.name not in ("ordinal", "content")]
-_HELD = case((models.runs.c.status.in_(("committed", "failed")), 1))  # null where nothing is held any more
+_HELD = case((models.runs.c.status.in_(("committed", "failed")), 1))  # null if the run's records were removed
 _LATEST = select(models.runs.c.id).order_by(models.runs.c.ordinal.desc()).limit(1).scalar_subquery()
 _ERASURES = select(func.count()).select_from(models.erasures).scalar_subquery()
 _STAMP = select(func.coalesce(func.max(models.runs.c.ordinal), 0), func.count(_HELD), _ERASURES, _LATEST)
@@ -46,7 +46,7 @@ class Stamp(NamedTuple):
     latest: str | None
 
     def only_adds_to(self, before: Stamp) -> bool:
-        """Whether runs came since and none was taken out, replaced or changed."""
+        """Whether runs were only added since: none was removed, replaced or changed."""
         added = self.ordinal - before.ordinal
         if added == 0:
             return self == before
@@ -94,7 +94,7 @@ class CatalogReader:
 
     @property
     def in_snapshot(self) -> bool:
-        """Whether this thread reads in a snapshot now."""
+        """Whether this thread is inside a snapshot."""
         return self._snapshot.active
 
     def release(self) -> None:
@@ -121,7 +121,7 @@ class CatalogReader:
         return self._records(query, RunRecord)
 
     def run(self, run_id: str) -> RunRecord | None:
-        """The run of just that id, committed or kept for its failed checks."""
+        """Returns the run with exactly this id, committed or kept because checks failed."""
         return next(iter(self._records(select(*_RUN).where(models.runs.c.id == run_id), RunRecord)), None)
 
     def unfinished_runs(self) -> list[RunRecord]:
@@ -130,7 +130,7 @@ class CatalogReader:
         return self._records(query, RunRecord)
 
     def stamp(self) -> Stamp:
-        """Changes whenever a run is committed or taken out: what was found by name before may then be another."""
+        """Returns a value that changes whenever a run is committed or removed: names may then mean other datasets."""
         if self.in_snapshot and self._snapshot.stamp is not None:
             return self._snapshot.stamp
         (row,) = self._rows(_STAMP)
@@ -169,7 +169,7 @@ class CatalogReader:
     def latest_runs_of_owners(self, name: str) -> list[RunRecord]:
         """The latest run of each workflow that has, or had, a dataset of that name."""
         committed = select(models.runs.c.id).where(_COMMITTED)
-        # What a saved query reads goes by its own workflow's name.
+        # The sources of a saved query have the names of their own workflows.
         queries = select(models.runs.c.id).where(models.runs.c.capture == "query")
         table = models.run_datasets
         owners = select(table.c.workflow).where(
@@ -186,7 +186,7 @@ class CatalogReader:
         return self._records(query, RunRecord)
 
     def readers_of(self, version_ids: Sequence[str]) -> list[DatasetRecord]:
-        """Every committed run's dataset that is one of these versions, as a source."""
+        """Returns the datasets of committed runs that read one of these versions as a source."""
         table = models.run_datasets
         committed = select(models.runs.c.id).where(_COMMITTED)
         query = select(table).where(
@@ -215,7 +215,7 @@ class CatalogReader:
         return self._records(query, HopRecord)
 
     def prepared_questions(self, run_id: str) -> list[PreparedRecord]:
-        """What was made for the declared questions of a run."""
+        """Returns the files prepared for the declared questions of a run."""
         query = select(*models.prepared.c).where(models.prepared.c.run_id == run_id).order_by(models.prepared.c.name)
         return self._records(query, PreparedRecord)
 
@@ -226,12 +226,12 @@ class CatalogReader:
         return {str(row[0]): str(row[1]) for row in rows}
 
     def subjects(self, version_id: str) -> list[SubjectRecord]:
-        """Which rows of a version are whose, per kind of person and column."""
+        """Returns the indexes of persons of a version, by kind of person and column."""
         table = models.subject_rows
         return self._records(select(table).where(table.c.version_id == version_id), SubjectRecord)
 
     def erasures(self) -> int:
-        """How many erasures and rectifications have changed runs."""
+        """Returns the number of erasures and rectifications that have changed runs."""
         (row,) = self._rows(select(func.count()).select_from(models.erasures))
         return int(row[0])
 
@@ -247,7 +247,7 @@ class CatalogReader:
         return None if row is None else str(row[0])
 
     def broken_scopes(self) -> list[str]:
-        """All that is damaged, in words."""
+        """Describes everything that is damaged."""
         with self.snapshot():
             return [scope_text(scope) for scope in all_broken_scopes(self._rows)]
 
@@ -256,17 +256,21 @@ class CatalogReader:
         self.engine.dispose()
 
     def _records(self, query: Select[Any], record: type[Record]) -> list[Record]:
-        return [record(**row._mapping) for row in self._rows(query)]
+        rows = self._rows(query)
+        try:
+            return [record(**row._mapping) for row in rows]
+        except ValueError as error:  # a text that is no space, or no form of lineage
+            raise DamagedCatalog(f"cannot read {catalog_label(self.engine)}: it is damaged") from error
 
     def _rows(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]:
-        """What every answer is made of. CatalogError where the database does not give it."""
+        """Executes a query; all answers use this. Raises CatalogError if the database fails."""
         try:
             with self.connection() as connection:
                 return connection.execute(query, parameters).all()
         except SQLAlchemyError as error:
             self._drop_connection()
             raise CatalogError(f"cannot read {catalog_label(self.engine)}: {short_message(error)}") from error
-        except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
+        except (ValueError, TypeError, OverflowError) as error:  # a value that does not have its column's type
             self._drop_connection()
             raise DamagedCatalog(f"cannot read {catalog_label(self.engine)}: it is damaged") from error
 

@@ -1,8 +1,11 @@
-"""What the catalog gives and takes: plain frozen values. Rows of the database do not leave this package."""
+"""The records that the catalog returns and accepts: frozen values. Database rows do not leave this package."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from lineage_catalog.hop_forms import HopForm
+from lineage_catalog.spaces import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,9 @@ class StepRecord:
     operator: str
     strategy: str | None
     reason: str | None
-    rows: int | None = None  # that it gave, where they were counted
-    estimate: int | None = None  # rows that it was expected to read
-    members: int | None = None  # rows that it read, where its lineage is kept row by row
+    rows: int | None = None  # rows it returned, if they were counted
+    estimate: int | None = None  # rows it was expected to read
+    members: int | None = None  # rows it read, if its lineage is kept row by row
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,12 @@ class DatasetRecord:
     workflow: str
     name: str
     role: str
-    space: str
+    space: Space
     version_id: str
     declared: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "space", Space(self.space))  # the database holds its text
 
     @property
     def full_name(self) -> str:
@@ -96,20 +102,26 @@ class HopRecord:
     """Lineage between two spaces of a run: stored pairs, or a form that stores nothing; `body` is JSON about that."""
 
     run_id: str
-    from_space: str
-    to_space: str
+    from_space: Space
+    to_space: Space
     role: int
-    form: str
+    form: HopForm
     rows: int
     bytes: int
     backward: str | None
     forward: str | None
     body: str | None = None
 
+    def __post_init__(self) -> None:
+        # The database holds the text of each.
+        object.__setattr__(self, "from_space", Space(self.from_space))
+        object.__setattr__(self, "to_space", Space(self.to_space))
+        object.__setattr__(self, "form", HopForm(self.form))
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecord:
-    """What was made for a declared question of a run; `body` is JSON of the question and of the file's columns."""
+    """The file prepared for a declared question of a run; `body` is JSON of the question and of the file's columns."""
 
     run_id: str
     name: str
@@ -122,7 +134,7 @@ class PreparedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRecord:
-    """Which rows of a source version are whose: by keyed hash, in the files that `body` (JSON) names."""
+    """The index of persons of a source version: keyed hashes and their rows, in the files that `body` (JSON) names."""
 
     version_id: str
     kind: str
@@ -144,7 +156,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Everything a run leaves in the catalog, written in one transaction."""
+    """All records of a run, written in one transaction."""
 
     run: RunRecord
     content: str

@@ -1,4 +1,4 @@
-"""Seals: digests over the catalog's own records, so that a damaged or lost row is noticed before it is believed.
+"""Seals: digests over the catalog's own records, by which a damaged or lost row is detected before it is used.
 
 A seal covers a *scope*: a run itself (`run:<id>`), all that is held of it (`of:<id>`), a dataset version and whose its
 rows are (`version:<id>`), a workflow (`workflow:<version>`), what was erased (`erasures`); `runs` covers which runs
@@ -22,7 +22,7 @@ from sqlalchemy import BindParameter, Column, Connection, Select, bindparam, del
 from lineage_catalog import models
 
 RUNS, ERASURES, NAMES = "runs", "erasures", "names"
-# The tables of each kind of scope, with the column that says whose a row is.
+# The tables of each kind of scope, with the column that names the owner of a row.
 TABLES: Mapping[str, tuple[Column[Any], ...]] = {
     "run": (models.runs.c.id,),
     "of": (
@@ -38,7 +38,7 @@ TABLES: Mapping[str, tuple[Column[Any], ...]] = {
 }
 OWNERS = {"run": models.runs.c.id, "of": models.runs.c.id, "version": models.dataset_versions.c.id,
           "workflow": models.workflow_versions.c.version}  # fmt: skip
-# What runs and datasets are found by.
+# The columns by which runs and datasets are found.
 FOUND_BY = (
     (models.runs.c.id, models.runs.c.workflow, models.runs.c.lineage, models.runs.c.capture),
     tuple(models.run_datasets.c[name] for name in ("run_id", "workflow", "name", "role", "version_id")),
@@ -65,19 +65,19 @@ _SEALS_OF_RUNS = select(models.seals).where(
 
 
 class RowFetcher(Protocol):
-    """Asks the catalog."""
+    """Executes a query on the catalog."""
 
     def __call__(self, query: Select[Any], parameters: Mapping[str, Any] | None = None, /) -> Sequence[Any]: ...
 
 
 def scope_text(scope: str) -> str:
-    """A scope in words."""
+    """Describes a scope in words."""
     kind, _, name = scope.partition(":")
     return WORDS.get(kind, "a seal").format(name)
 
 
 def broken_scopes(scopes: Iterable[str], rows: RowFetcher) -> list[str]:
-    """Those of the scopes whose records are not what they were when they were sealed."""
+    """Returns the scopes whose records have changed since they were sealed."""
     wanted = list(dict.fromkeys(scopes))
     sealed: dict[str, str] = {}
     for some in _batches(wanted):
@@ -88,7 +88,7 @@ def broken_scopes(scopes: Iterable[str], rows: RowFetcher) -> list[str]:
 
 
 def all_broken_scopes(rows: RowFetcher) -> list[str]:
-    """Every scope whose records are not what was sealed; and those that should have a seal and have none."""
+    """Returns every scope whose records have changed since they were sealed, or that lacks its seal."""
     sealed = [str(row[0]) for row in rows(select(models.seals.c.scope))]
     return broken_scopes([*_scopes(rows), *sealed], rows)
 
@@ -158,7 +158,7 @@ def _scopes(rows: RowFetcher) -> list[str]:
 def seal(
     connection: Connection, *, runs: Iterable[str] = (), versions: Iterable[str] = (), workflows: Iterable[str] = ()
 ) -> None:
-    """Seals these anew, after a change, and the list of runs; of what is gone, the seal goes too."""
+    """Seals these scopes again after a change, and the list of runs. Seals of removed records are removed."""
     changed = {"run": [*runs], "version": [*versions], "workflow": [*workflows]}
     changed["of"] = changed["run"]
     _seal(connection, [f"{kind}:{name}" for kind, names in changed.items() for name in names])
@@ -173,7 +173,7 @@ def seal_erasures(connection: Connection) -> None:
 
 
 def seal_missing(connection: Connection) -> None:
-    """Seals what has no seal yet: the catalog of an earlier version, once it is migrated."""
+    """Seals records without a seal: those of a catalog that was just migrated."""
     rows = row_fetcher(connection)
     sealed = {str(row[0]) for row in rows(select(models.seals.c.scope))}
     missing = [scope for scope in _scopes(rows) if scope not in sealed]
@@ -195,7 +195,7 @@ def row_fetcher(connection: Connection) -> RowFetcher:
 
 
 def refuse_broken(connection: Connection, scopes: Iterable[str]) -> None:
-    """DamagedCatalog where one of these is damaged: what is changed now would be sealed with the damage."""
+    """Raises DamagedCatalog if one of these is damaged: a change would otherwise seal the damage."""
     from lineage_catalog.engine import DamagedCatalog, catalog_label
 
     for scope in broken_scopes(scopes, row_fetcher(connection)):

@@ -1,5 +1,4 @@
-"""A reader that believes nothing which is not as it was written: records are compared with their seals, once per
-reader, before the first of them is given out."""
+"""A reader that verifies records: they are compared with their seals, once per reader, before they are returned."""
 
 from __future__ import annotations
 
@@ -120,7 +119,7 @@ class VerifiedReader(CatalogReader):
         wanted = [scope for scope in scopes if scope not in self._whole]
         if not wanted:
             return
-        with self.snapshot():  # records and seals of one state: somebody may commit between two of our queries
+        with self.snapshot():  # records and seals must be of one state: another process may commit between two queries
             found = broken_scopes(wanted, self._rows)
         if not found:
             self._whole.update(wanted)
@@ -130,8 +129,8 @@ class VerifiedReader(CatalogReader):
         )
 
     def recorded_sums(self, run_id: str) -> dict[str, str]:
-        """The checksums of a run's files as the catalog has them now, whatever snapshot the thread is in: files are
-        read as they are now."""
+        """Returns the current checksums of a run's files, regardless of the thread's snapshot: files are read as they
+        are now."""
         scope, table = f"of:{run_id}", models.run_files
         wanted = select(table.c.path, table.c.sums).where(table.c.run_id == run_id)
         try:
@@ -140,6 +139,6 @@ class VerifiedReader(CatalogReader):
                     return {str(row[0]): str(row[1]) for row in connection.execute(wanted)}
         except SQLAlchemyError as error:
             raise CatalogError(f"cannot read {catalog_label(self.engine)}: {short_message(error)}") from error
-        except (ValueError, TypeError, OverflowError) as error:  # a value that is none of its column's type
+        except (ValueError, TypeError, OverflowError) as error:  # a value that does not have its column's type
             raise DamagedCatalog(f"cannot read {catalog_label(self.engine)}: it is damaged") from error
         raise DamagedCatalog(f"{catalog_label(self.engine)} is damaged: {scope_text(scope)} is not as it was written")

@@ -15,11 +15,11 @@ from lineage_catalog.seals import NAMES, RUNS, refuse_broken, seal
 
 
 class ErasedMeanwhile(CatalogError):
-    """A run that read what was erased since: surely not committed."""
+    """The run read data that was erased since; it was not committed."""
 
 
 def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> None:
-    """Everything of one run, at once. What other runs already brought (a workflow, a version) is left as it is.
+    """Commits a run in one transaction. Records that other runs added (a workflow, a version) are left unchanged.
 
     `erasures`: how many there were when the run began to read. One more in between, and it may hold what was erased.
     """
@@ -29,7 +29,7 @@ def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> N
             counted = connection.execute(select(func.count()).select_from(models.erasures)).scalar_one()
             if erasures is not None and counted != erasures:
                 raise ErasedMeanwhile(
-                    "the run could not be committed: data was erased or corrected while it was at work", "do it again"
+                    "the run could not be committed: data was erased or corrected while it was running", "do it again"
                 )
             _write_commit(connection, commit)
     except SQLAlchemyError as error:
@@ -37,7 +37,7 @@ def commit_run(engine: Engine, commit: Commit, erasures: int | None = None) -> N
 
 
 def commit_lineage(engine: Engine, lineage: Lineage) -> bool:
-    """A committed run's lineage, at once. Whether it was taken: what is complete is never written again."""
+    """Commits a run's lineage. Returns False if it is complete already, because complete lineage is never replaced."""
     runs = models.runs
     try:
         with engine.execution_options(writing=True).begin() as connection:
@@ -80,7 +80,7 @@ def _replace_files(connection: Connection, run_id: str, files: Sequence[FileReco
 
 
 def forget_files(connection: Connection, gone: Mapping[str, Sequence[str]]) -> None:
-    """Takes out the checksums of files, by run, that were removed since nobody needs them."""
+    """Removes the checksums of files, by run, that were removed because no run needs them."""
     table = models.run_files
     for run_id, paths in gone.items():
         for path in paths:
@@ -89,24 +89,24 @@ def forget_files(connection: Connection, gone: Mapping[str, Sequence[str]]) -> N
 
 
 def _insert_subjects(connection: Connection, subjects: Sequence[SubjectRecord]) -> None:
-    """Who a version's rows are about is the same for every run that reads it: the first one notes it."""
+    """Adds indexes of persons. Only the first run that reads a version does: the index is the same for all runs."""
     table, versions = models.subject_rows, models.dataset_versions
     for each in subjects:
         if connection.execute(select(versions.c.id).where(versions.c.id == each.version_id)).first() is None:
-            continue  # of a run that failed its checks: its versions are its own
+            continue  # of a run that failed its checks: no other run reads its versions
         same = (
             table.c.version_id == each.version_id,
             table.c.kind == each.kind,
             table.c.column == each.column,
         )
-        # One that was made with another key is of no use to anybody.
+        # An index made with another key cannot be used.
         connection.execute(delete(table).where(*same, table.c.key_id != each.key_id))
         if connection.execute(select(table.c.kind).where(*same)).first() is None:
             connection.execute(insert(table).values(**asdict(each)))
 
 
 def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
-    """Takes these runs out, and the versions that only they had. A committed run is never taken out."""
+    """Removes these runs, and the versions that only they had. A committed run is never removed."""
     try:
         with engine.execution_options(writing=True).begin() as connection:
             refuse_broken(connection, [RUNS, NAMES])
@@ -119,7 +119,7 @@ def forget_runs(engine: Engine, run_ids: Sequence[str]) -> None:
 
 
 def remove_runs(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Takes runs out as if they had never been."""
+    """Removes all records of runs."""
     clear_runs(connection, run_ids)
     connection.execute(delete(models.run_files).where(models.run_files.c.run_id.in_(run_ids)))
     connection.execute(delete(models.runs).where(models.runs.c.id.in_(run_ids)))
@@ -139,8 +139,8 @@ def clear_runs(connection: Connection, run_ids: Sequence[str]) -> None:
 
 
 def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str, str]) -> None:
-    """Runs past their retention: nothing but their names is left. `cut` are the bodies of versions of theirs that other
-    runs have read, whose rows go too."""
+    """Expires runs past their retention: only their ids stay. `cut` has the bodies of their versions that other
+    runs have read; the rows of these are removed too."""
     refuse_broken(connection, [RUNS, NAMES])
     runs, versions = models.runs, models.dataset_versions
     emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
@@ -152,7 +152,7 @@ def expire_runs(connection: Connection, run_ids: Sequence[str], cut: Mapping[str
 
 
 def supersede(connection: Connection, old: str, commit: Commit) -> None:
-    """Puts a run in the place of another, in the order of commits too; nothing but the name is left of the old one."""
+    """Replaces a run by another, which takes its place in the order of commits. Only the id of the old one stays."""
     runs = models.runs
     ordinal = connection.execute(select(runs.c.ordinal).where(runs.c.id == old)).scalar_one()
     emptied = {"variables": "{}", "content": "{}", "report": "{}", "lineage": "complete", "lineage_note": None}
@@ -162,7 +162,7 @@ def supersede(connection: Connection, old: str, commit: Commit) -> None:
         .values(status="superseded", superseded_by=commit.run.id, ordinal=_next_ordinal(connection), **emptied)
     )
     for version in commit.versions:
-        # Rows that stayed in a version have moved to other files.
+        # The remaining rows of a version are in other files now.
         values = {key: value for key, value in asdict(version).items() if key != "id"}
         table = models.dataset_versions
         connection.execute(update(table).where(table.c.id == version.id).values(**values))

@@ -1,4 +1,4 @@
-"""A diff for people: counts, then a block per change, with the source rows behind it. Fits the terminal's width."""
+"""A diff as text: counts, then a block per change with the source rows behind it, fitted to the terminal's width."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.messages import visible
-from lineage_cli.tables import MASK, safe
-from lineage_cli.trees import truncate
+from lineage_cli.tree_drawing import truncate
+from lineage_service.render.safe_text import escape_line, escape_text
+from lineage_service.render.value_text import MASK
 
 if TYPE_CHECKING:
     from lineage_service.query.diff.diff_result import Behind, Change, Counts, Diff, Row, RowBehind, SourceIdentity
 
 MARKS = {"added": "+", "removed": "-", "changed": "~"}
 COLOURS = {"added": "green", "removed": "red", "changed": "yellow"}
-Masked = frozenset[str]  # columns whose values are masks, in lower case
-NARROWEST = 30  # a terminal of less than this is taken for one of this
+Masked = frozenset[str]  # names of masked columns, in lower case
+NARROWEST = 30  # the minimal width; a narrower terminal is treated as this wide
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text; `indent` spaces before it, in a `colour` where there are colours; `whole`: folded, never cut."""
+    """A line of text with its indentation and colour; `whole`: wrapped instead of cut."""
 
     text: str
     indent: int = 0
@@ -36,7 +36,7 @@ class Line:
 
 
 def changes_text(diff: Diff, *, width: int | None, colour: bool) -> Iterator[str]:
-    """The diff as lines of text, a block at a time; `width` None: lines as long as they are."""
+    """Yields the text in blocks; `width` None: lines are neither cut nor wrapped."""
     yield _fit_lines(_heading(diff), width, colour)
     for change in diff.changes():
         yield "\n" + _fit_lines(_block(change, diff), width, colour)
@@ -47,7 +47,7 @@ def _fit_lines(lines: Iterable[Line], width: int | None, colour: bool) -> str:
     for line in lines:
         indent, tint = " " * line.indent, line.colour if colour else None
         for text in [line.text] if width is None else _wrap_line(line, max(width, NARROWEST) - line.indent):
-            seen = visible(text)
+            seen = escape_text(text)
             found.append(f"{indent}{click.style(seen, fg=tint) if tint else seen}\n")
     return "".join(found)
 
@@ -63,7 +63,7 @@ def _wrap_line(line: Line, room: int) -> list[str]:
 
 def _heading(diff: Diff) -> Iterator[Line]:
     yield Line(f"{diff.dataset}  {diff.before.run_id} → {diff.after.run_id}", whole=True)
-    by = f"; by {safe(', '.join(diff.key))}" if diff.key else ""
+    by = f"; by {escape_line(', '.join(diff.key))}" if diff.key else ""
     yield Line(f"{_counts(diff.counts, everything=True)}{by}", whole=True)
     for name, (before, after) in diff.variables_changed.items():
         yield Line(f"variable {name}: {_before_and_after(before, after)}", whole=True)
@@ -96,7 +96,7 @@ def _match_text(source: SourceIdentity) -> str:
         case "rid":
             return "(same version)"
         case "key":
-            return f"by {safe(', '.join(source.key))}"
+            return f"by {escape_line(', '.join(source.key))}"
         case "content":
             return "by all values"
         case _:
@@ -104,7 +104,7 @@ def _match_text(source: SourceIdentity) -> str:
 
 
 def _name(source: SourceIdentity, diff: Diff) -> str:
-    """A source of the dataset's own workflow by its short name."""
+    """Returns the name of a source, without the workflow if it is the dataset's own."""
     workflow = diff.dataset.partition(".")[0]
     return source.source.removeprefix(f"{workflow}.")
 
@@ -132,7 +132,7 @@ def _block(change: Change, diff: Diff) -> Iterator[Line]:
 
 
 def _cells(before: Row, after: Row, columns: Sequence[str], masked: Masked) -> Iterator[Line]:
-    """The columns that differ, below each other."""
+    """Yields a line for each column that differs."""
     width = max((len(_plain(name)) for name in columns), default=0)
     for name in columns:
         moved = (
@@ -142,7 +142,7 @@ def _cells(before: Row, after: Row, columns: Sequence[str], masked: Masked) -> I
 
 
 def _cell(row: Row, name: str) -> Any:
-    """The value of a column, however each run capitalises it."""
+    """Returns the value of a column, ignoring the case of its name."""
     if name in row:
         return row[name]
     return next((value for other, value in row.items() if other.lower() == name.lower()), None)
@@ -172,8 +172,8 @@ def _behind(behind: Behind, diff: Diff) -> Iterator[Line]:
 
 def _row_behind(row: RowBehind, behind: Behind, name: str) -> Iterator[Line]:
     values = (row.before if row.change == "removed" else row.after) or {}
-    told = _change_note(row, name)
-    yield Line(f"{MARKS[row.change]} row {values.get('_rid')}{told}", indent=4, colour=COLOURS[row.change])
+    note = _change_note(row, name)
+    yield Line(f"{MARKS[row.change]} row {values.get('_rid')}{note}", indent=4, colour=COLOURS[row.change])
     shown = {column: value for column, value in values.items() if column != "_rid"}
     if not (row.columns and row.before and row.after):
         if shown:
@@ -190,13 +190,13 @@ def _change_note(row: RowBehind, name: str) -> str:
         case "added", False:
             return f": new in {name}"
         case "added", True:
-            return ": was there, did not count before"
+            return ": existed, but did not contribute before"
         case "added", None:
             return f": {name} was not read before"
         case "removed", False:
             return f": gone from {name}"
         case "removed", True:
-            return ": still there, no longer counts"
+            return ": still exists, but no longer contributes"
         case "removed", None:
             return f": {name} is no longer read"
         case _:
@@ -218,16 +218,16 @@ def _before_and_after(before: Any, after: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
-    return safe(name)
+    return escape_line(name)
 
 
 def _text(value: Any) -> str:
-    """A value on one line, by the rules of JSON, but for the quotes around a text."""
+    """Returns a value on one line, as in JSON, but strings without quotes."""
     if isinstance(value, str):
-        return safe(value)
+        return escape_line(value)
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return repr(value)
-    from lineage_cli.values import json_document
+    from lineage_service.render.json_values import to_json_value
 
-    plain = json_document(value)
-    return safe(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+    plain = to_json_value(value)
+    return escape_line(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))

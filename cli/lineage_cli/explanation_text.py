@@ -1,4 +1,4 @@
-"""What `explain` says, for people: the plan as a tree, then tables of what the tree has no room for."""
+"""The answer of `explain` as text: the plan as a tree, then tables with details."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lineage_cli.messages import visible
-from lineage_cli.tables import GAP, Column, safe, write_table
-from lineage_cli.trees import Tree, draw_tree, truncate, width_of
+from lineage_cli.tables import GAP, Column, write_table
+from lineage_cli.tree_drawing import Tree, draw_tree, truncate, width_of
+from lineage_service.render.safe_text import escape_line, escape_text
 
 if TYPE_CHECKING:
-    from lineage_cli.sink import Sink
+    from lineage_cli.output_stream import OutputStream
 
 Facts = Mapping[str, Any]
 
 ABOVE = "(see above)"
 NOTHING = "-"
-NO_COLUMN = "no column"  # such as count(*), or a constant
-ROOMY = 30  # cells that the text of the deepest line needs; with less, chains of steps are not indented
+NO_COLUMN = "no column"  # for example count(*) or a constant
+ROOMY = 30  # minimal width of the deepest line; with less, chains of steps are not indented
 
 
-def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: bool = False) -> None:
-    """Writes the explanation (its JSON form); `width` is the terminal's, None where lines stay whole."""
+def write_explanation(facts: Facts, stream: OutputStream, *, width: int | None, ascii: bool = False) -> None:
+    """Writes the explanation, given in its JSON form; `width` is the terminal's, or None if lines are not cut."""
     terminal = width is not None
 
     def say(line: str) -> None:
         encoding = (sys.stdout.encoding or "utf-8") if terminal else "utf-8"
-        sink.write(f"{visible(line)}\n".encode(encoding, errors="replace"))
+        stream.write(f"{escape_text(line)}\n".encode(encoding, errors="replace"))
 
     plan = _Plan(facts)
     what = "as it was run" if facts["as_run"] else f"capture {facts['capture']}"
@@ -38,34 +38,37 @@ def write_explanation(facts: Facts, sink: Sink, *, width: int | None, ascii: boo
     for title, columns, rows in _tables(facts, plan):
         if rows:
             say(f"\n{title}\n")
-            # A column that says nothing of any row only takes the others' room.
-            told = [place for place in range(len(columns)) if any(row[place] != NOTHING for row in rows)]
+            # A column without any value would only take room.
+            used = [place for place in range(len(columns)) if any(row[place] != NOTHING for row in rows)]
             write_table(
-                [columns[place] for place in told], [[row[place] for place in told] for row in rows], sink,
+                [columns[place] for place in used], [[row[place] for place in used] for row in rows], stream,
                 terminal=terminal,
             )  # fmt: skip
 
 
 class _Plan:
-    """The steps of an explanation, each with all nodes it is built from: `having` is a filter over an aggregate."""
+    """The steps of an explanation, each with all its nodes: `having`, for example, is a filter over an aggregate.
+
+    Of an sql step, each node that the query became stands for itself.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self.sources: Mapping[str, Facts] = facts["sources"]
         self.nodes: dict[str, list[Facts]] = {}
         for node in facts["steps"]:
-            self.nodes.setdefault(node["step"], []).append(node)
+            self.nodes.setdefault(node["name"] if node["compiled"] else node["step"], []).append(node)
         self.outputs: dict[str, list[str]] = {}
         for name, output in facts["outputs"].items():
             self.outputs.setdefault(output["step"], []).append(name)
 
     def roots(self) -> list[str]:
-        """Steps that nobody reads: outputs, and steps that are only kept."""
+        """Returns the steps that no other step reads: outputs, and steps that are only kept."""
         read = {name for step in self.nodes for name, _ in self.inputs(step)}
         steps = dict.fromkeys((*self.outputs, *self.nodes))
         return [step for step in steps if step not in read]
 
     def inputs(self, name: str) -> list[tuple[str, bool]]:
-        """What a step reads, and whether that influences by absence only."""
+        """Returns the inputs of a step, and whether each influences by absence only."""
         own = {node["name"] for node in self.nodes.get(name, ())}
         return [
             (below, place == 1 and node["operator"] in ("anti join", "difference"))
@@ -75,9 +78,9 @@ class _Plan:
         ]
 
     def does(self, name: str) -> str:
-        """A step or source in a line, less its name."""
+        """Describes a step or source in one line, without its name."""
         if name in self.sources:
-            return safe(f"source {self.sources[name]['from'] or ''}".rstrip())
+            return escape_line(f"source {self.sources[name]['from'] or ''}".rstrip())
         last = self.nodes[name][-1]
         shown = [each for each in self.outputs.get(name, ()) if each != name]
         roles = []
@@ -86,10 +89,11 @@ class _Plan:
         elif not shown and last["written_once"] == "an output, or kept":
             roles.append("kept")
         roles += [f"output {each}" for each in shown]
-        return safe(f"[{', '.join(roles)}] {last['does']}" if roles else last["does"])
+        does = f"[{', '.join(roles)}] {last['does']}" if roles else last["does"]
+        return escape_line(f"{does}  -- {last['construct']}" if last.get("construct") else does)
 
     def rows(self, name: str) -> str:
-        """Rows of the last run; else at most so many; else nothing."""
+        """Returns the rows of the last run, else an upper bound, else nothing."""
         facts = self.sources[name] if name in self.sources else self.nodes[name][-1]
         if facts["rows_last_run"] is not None:
             return f"{facts['rows_last_run']:,}"
@@ -107,11 +111,11 @@ def _about_rows(facts: Facts, plan: _Plan) -> Iterator[str]:
     if run:
         yield f"rows: of run {run['run_id']}, {run['committed_at'][:16].replace('T', ' ')} UTC"
     if any(plan.rows(name).startswith("≤") for name in (*plan.sources, *plan.nodes)):
-        yield "rows: ≤ is the most there can be, by the sources' files"
+        yield "rows: ≤ is an upper bound, from the source files"
 
 
 def _tree_lines(plan: _Plan, width: int | None, ascii: bool) -> Iterator[str]:
-    """The trees of all outputs, and before each line its rows and its capture strategy."""
+    """Yields the trees of all outputs, with rows and capture strategy before each line."""
     trees: list[tuple[Tree, list[str | None]]] = []
     shown: set[str] = set()
     for root in plan.roots():
@@ -139,25 +143,25 @@ def _tree_lines(plan: _Plan, width: int | None, ascii: bool) -> Iterator[str]:
 
 
 def _tree(plan: _Plan, root: str, shown: set[str], names: list[str | None]) -> Tree:
-    """A step and what it reads. `names` gets the step of each line; None where it only refers to one above."""
+    """Returns a step with its inputs. Appends the step of each line to `names`; None for a reference."""
     name = root
     shown.add(name)
     names.append(name)
     children = []
     for below, absent in plan.inputs(name):
-        said = "influences by absence only" if absent else ""
+        influence = "influences by absence only" if absent else ""
         if below in shown and plan.inputs(below):
             names.append(None)
-            children.append(Tree((f"{below}  {said or ABOVE}",), dashed=absent))
+            children.append(Tree((f"{below}  {influence or ABOVE}",), dashed=absent))
             continue
         child = _tree(plan, below, shown, names)
-        line = f"{below}  {said}: {plan.does(below)}" if said else child.lines[0]
+        line = f"{below}  {influence}: {plan.does(below)}" if influence else child.lines[0]
         children.append(Tree((line,), child.children, dashed=absent))
     return Tree((f"{name}  {plan.does(name)}",), tuple(children))
 
 
 def _fold_chains(tree: Tree) -> Tree:
-    """The same lines, but steps that read only the next one stand below each other, under the first of them."""
+    """Returns the same lines, but chains of steps with one input each are not indented."""
     lines, dashed = tree.lines, tree.dashed
     while len(tree.children) == 1 and not tree.children[0].dashed:
         tree = tree.children[0]
@@ -166,7 +170,7 @@ def _fold_chains(tree: Tree) -> Tree:
 
 
 def _depth(tree: Tree) -> int:
-    """How many levels hang below the label; a loop, for chains of steps may be long."""
+    """Returns the number of levels below the label. A loop, because chains of steps may be long."""
     depth, level = -1, [tree]
     while level:
         depth, level = depth + 1, [child for each in level for child in each.children]
@@ -174,7 +178,7 @@ def _depth(tree: Tree) -> int:
 
 
 def _column_width(title: str, cells: Sequence[str]) -> int:
-    """The width of a column before the tree; none where it would be empty."""
+    """Returns the width of a column before the tree; 0 if it is empty."""
     return max(len(title), *(width_of(cell) for cell in cells)) if any(cells) else 0
 
 

@@ -1,4 +1,4 @@
-"""A question of the home, from opening it to the answer."""
+"""Opens a home, asks it a question, and keeps it open while the answer is read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 def ask_home(
     home: str | None, catalog: str | None, question: Callable[[Home], T], label: str = "looking up"
 ) -> Iterator[T]:
-    """The answer; the home is open as long as it is read. A long wait shows, also one for a catalog that is locked."""
+    """Yields the answer. A progress line is shown for a long wait, also one for a locked catalog."""
     with contextlib.ExitStack() as open_things:
-        with waiting_line(label) as told:
+        with waiting_line(label) as tell:
             opened = open_things.enter_context(contextlib.closing(options.open_home(home, catalog)))
-            if told is not None:
-                opened.progress = told  # lineage that is not finished yet is finished first
+            if tell is not None:
+                opened.progress = tell  # incomplete lineage is completed first
             answer = question(opened)
         yield answer

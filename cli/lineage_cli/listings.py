@@ -1,4 +1,4 @@
-"""Lists of what the catalog holds, as tables for people: what nobody reads is left out, and they fit the terminal."""
+"""Lists of the catalog's content as tables that fit a terminal, without columns of little use there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineage_cli.tables import GAP
-from lineage_cli.trees import width_of
-from lineage_cli.values import plain_text
+from lineage_cli.tree_drawing import width_of
 from lineage_service.query.answer import Answer, AnswerPart
+from lineage_service.render.column_text import plain_text
 
 if TYPE_CHECKING:
     from lineage_cli.options import Output
@@ -25,8 +25,8 @@ SHORTEST_ID = 8
 class Listing:
     """How a list is shown as a table.
 
-    `hidden`: columns that are in other formats only. `times`: told to the second. `spare`: columns that go one after
-    the other where the terminal is too narrow, once run ids are shortened. `lists`: told with commas between.
+    `hidden`: columns that only other formats have. `times`: columns shown to the second. `spare`: columns that are
+    dropped one by one if the terminal is too narrow even with short run ids. `lists`: columns joined by commas.
     """
 
     hidden: tuple[str, ...]
@@ -49,7 +49,7 @@ COLUMNS = Listing(("run_id",), ("type",), lists=("computed_from", "influenced_by
 
 
 def fit_listing(answer: Answer, listing: Listing, output: Output) -> Answer:
-    """The answer as it is printed: unchanged, unless it becomes a table."""
+    """Adapts the answer to a table; for other formats it is unchanged."""
     if output.format != "table":
         return answer
     (part,) = answer.parts
@@ -66,7 +66,7 @@ def fit_listing(answer: Answer, listing: Listing, output: Output) -> Answer:
 
 
 def _to_the_second(table: pa.Table, listing: Listing) -> pa.Table:
-    """2026-11-16T05:04:31.123+00:00 as 2026-11-16 05:04:31; all our times are UTC."""
+    """Shows 2026-11-16T05:04:31.123+00:00 as 2026-11-16 05:04:31; all times are UTC."""
     for name in listing.times:
         if name in table.column_names:
             text = pc.utf8_slice_codeunits(pc.cast(table[name], pa.large_string()), 0, 19)
@@ -92,7 +92,7 @@ def _narrower_variants(table: pa.Table, listing: Listing) -> Iterator[pa.Table]:
 
 
 def _shorten_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The ids' starts, long enough to tell them apart: a start is as good as the id wherever one is asked for."""
+    """Returns unique prefixes of the ids: every verb accepts a prefix."""
     every = {each for each in ids.to_pylist() if each}
     length = SHORTEST_ID
     while len({each[:length] for each in every}) < len(every):
@@ -105,7 +105,7 @@ def _replace_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.T
 
 
 def _width(table: pa.Table) -> int:
-    """How wide the table gets on the screen."""
+    """Returns the width of the table on the screen."""
     widths = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         cells = plain_text(column.combine_chunks()).to_pylist()

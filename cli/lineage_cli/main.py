@@ -1,4 +1,4 @@
-"""The command `smoke-lineage`: a table of verbs, each loaded only when it is used."""
+"""The command `smoke-lineage`: the table of verbs. A verb's module is imported when the verb is called."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from keyword import iskeyword
 from types import FrameType
 from typing import NoReturn
 
@@ -19,13 +20,13 @@ from lineage_cli.options import State, debug_option
 PROGRAM = "smoke-lineage"
 USING_SPARK = {"run", "index", "demo", "doctor"}  # a remote session needs pandas
 USING_NUMPY = {"refresh", "what-if", "audit"}
-# What is evaluated for the user: in a process of its own, which starts while this one reads the catalog.
+# Options with users' SQL. It is evaluated in another process, which starts while this one reads the catalog.
 EVALUATING = ("query", "--where", "--order-by", "--by", "--cost", "--trust", "--without")
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb's line in `--help`. It is kept here so that `--help` loads no verb."""
+    """A verb's line in `--help`. It is kept here so that `--help` imports no verb."""
 
     help: str
     alias: str | None = None
@@ -39,19 +40,20 @@ VERBS = {
     "explain": Verb("Show what a run would do, and how lineage is captured."),
     "graph": Verb("Draw a workflow, or all of them."),
     "run": Verb("Run a workflow and capture its lineage."),
-    "index": Verb("Finish the lineage of runs that was left for later."),
+    "index": Verb("Finish lineage that was deferred or interrupted."),
+    "import": Verb("Make a workflow file from a project of another tool."),
     "runs": Verb("List the runs."),
     "datasets": Verb("List the datasets."),
     "rows": Verb("Show rows of a dataset, with their row ids."),
-    "backward": Verb("Show the input rows that made these rows.", alias="upstream"),
+    "backward": Verb("Show the input rows that these rows were made from.", alias="upstream"),
     "forward": Verb("Show the rows that were made from these rows.", alias="downstream"),
-    "trace": Verb("Show the whole way of one record, as a tree."),
+    "trace": Verb("Show the complete lineage of one record, as a tree."),
     "query": Verb("Answer SQL over datasets and their lineage."),
     "diff": Verb("Show what changed between two runs, and the source rows behind it."),
     "refresh": Verb("Bring outputs up to date after a change, without running everything again."),
-    "what-if": Verb("Show what would change if rows of a source were not there."),
-    "why-not": Verb("Show where rows are lost on their way to an output, and why."),
-    "audit": Verb("Answer a person's request: access, erasure, correction, and the proof of it."),
+    "what-if": Verb("Show what would change if rows of a source did not exist."),
+    "why-not": Verb("Show why rows of a source are missing in an output."),
+    "audit": Verb("Answer a person's request for access, erasure or correction, and prove it."),
     "gc": Verb("Remove what no committed run needs."),
     "doctor": Verb("Check the home, the catalog, its files, Java and Spark."),
 }
@@ -70,14 +72,15 @@ class LazyGroup(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in VERBS:
             return None
-        command = import_module(f"lineage_cli.commands.{name.replace('-', '_')}").command
+        module = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+        command = import_module(f"lineage_cli.commands.{module}").command
         assert isinstance(command, click.Command)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, but an unknown verb is answered with the closest known one."""
+        """Like click's, but suggests the closest verb if the verb is unknown."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             import difflib
@@ -88,7 +91,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of verbs, from the table alone."""
+        """Writes the list of verbs without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(
                 [
@@ -111,8 +114,8 @@ def cli() -> None:
 
     \b
     Start with:
-      smoke-lineage demo               a story on sample data, in a minute
-      smoke-lineage init my-project    files of your own to start from
+      smoke-lineage demo               a demonstration on sample data, in a minute
+      smoke-lineage init my-project    a small project of your own
 
     \b
     Then:
@@ -124,11 +127,11 @@ def cli() -> None:
 
 
 class WithoutPandas:
-    """Where pandas and numpy are installed, pyarrow loads them with the first value: most of a second for nothing.
+    """An import finder that hides pandas, and hides numpy from pyarrow.
 
-    Numpy is hidden from pyarrow alone: our own modules may always import it, and turn arrays into those of pyarrow by
-    `lineage_service.store.arrays`, which needs nothing of pyarrow's for that. A question that has to start Spark takes
-    this finder away first.
+    If they are installed, pyarrow imports them with the first value, which takes most of a second and is not needed.
+    Our own modules may still import numpy, and convert its arrays by `lineage_service.store.arrays`. A question that
+    has to start Spark removes this finder first.
     """
 
     until_spark = True
@@ -137,13 +140,13 @@ class WithoutPandas:
         self.numpy = numpy
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
-        """Nothing here; and those two are not to be found elsewhere."""
+        """Raises ModuleNotFoundError for the hidden modules; all others are found elsewhere."""
         if fullname == "pandas" or (fullname == "numpy" and self.numpy and _importer().startswith("pyarrow")):
             raise ModuleNotFoundError("not used by this program", name=fullname)
 
 
 def _importer() -> str:
-    """The name of the module that imports something now."""
+    """Returns the name of the module that executes the current import."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and "importlib" in frame.f_globals.get("__name__", ""):
         frame = frame.f_back
@@ -151,11 +154,13 @@ def _importer() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The entry point: runs one verb and leaves with the exit code of the contract."""
+    """The entry point: runs one verb and exits with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    gc.set_threshold(100_000, 50, 50)  # a command is short: looking for cycles while importing costs a tenth of it
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else every installed package is searched for some
-    # A remote session, which a question may have to use, needs both.
+    gc.set_threshold(100_000, 50, 50)  # collecting cycles during imports would take a tenth of a short command
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # otherwise pydantic searches every installed package for plugins
+    # A remote Spark session needs both, and a question may have to use one.
     if arguments is None and not set(given) & USING_SPARK and not os.environ.get("SPARK_REMOTE"):
         sys.meta_path.insert(0, WithoutPandas(numpy=not set(given) & USING_NUMPY))
     if arguments is None and any(each.partition("=")[0] in EVALUATING for each in given) and "--help" not in given:
@@ -163,25 +168,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         start_ahead()
     if os.environ.get("_SMOKE_LINEAGE_COMPLETE"):
-        cli.main(given, prog_name=PROGRAM)  # answers the shell's question for completions, and exits
-    # Libraries log to standard error what we tell in our own words; an interrupted py4j logs pages.
+        cli.main(given, prog_name=PROGRAM)  # prints completions for the shell, and exits
+    # Libraries would log errors to standard error that we report ourselves; an interrupted py4j logs pages.
     logging.disable(logging.NOTSET if "--debug" in given else logging.CRITICAL)
     state = State()
     try:
         if arguments is None:
             _keep_files_private(given)
         code = _run_verb(given, state)
-    # Everything that went wrong ends here, and is translated in one place.
+    # The one place where errors become messages and exit codes.
     except BaseException as error:
-        from lineage_cli.faults import exit_code
+        from lineage_cli.error_messages import exit_code
 
         code = exit_code(error, debug=state.debug)
     sys.exit(code)
 
 
 def _keep_files_private(given: Sequence[str]) -> None:
-    """Nobody else may read what a command writes, nor what Spark and Java write for it, unless SMOKE_UMASK says so."""
-    if "init" not in given[:1]:  # a project of the user's own
+    """Sets the umask: only the user can read what the command and Spark write, unless SMOKE_UMASK is set."""
+    if not {"init", "import"} & set(given[:1]):  # these make ordinary files of the user
         from lineage_service.store.permissions import permission_mask
 
         os.umask(permission_mask())
@@ -190,25 +195,25 @@ def _keep_files_private(given: Sequence[str]) -> None:
 def _run_verb(arguments: list[str], state: State) -> int:
     for each in arguments:
         _refuse_invalid_characters(each)
-    # Not `cli.main`: it takes every broken pipe for one of standard output, also one between us and Spark.
+    # Not `cli.main`: it treats every broken pipe as one of standard output, also one between us and Spark.
     try:
         with cli.make_context(PROGRAM, arguments, obj=state) as context:
             cli.invoke(context)
     except click.exceptions.Exit as done:  # --help, --version
         sys.stdout.flush()
         return done.exit_code
-    sys.stdout.flush()  # here, so that a reader who has gone is noticed while we can still say so
+    sys.stdout.flush()  # here, so that a closed pipe raises an error that is still handled
     return 0
 
 
 def _refuse_invalid_characters(argument: str) -> None:
-    """UsageError for what a shell could never hand over: neither paths nor texts can have it."""
+    """Raises UsageError for characters that no shell can pass in an argument."""
     try:
         if b"\0" not in os.fsencode(argument):
             return
     except UnicodeEncodeError:
         pass
-    raise click.UsageError("An argument has a character that no argument can have (NUL or half of a surrogate pair).")
+    raise click.UsageError("An argument contains an invalid character (NUL or half of a surrogate pair).")
 
 
 if __name__ == "__main__":

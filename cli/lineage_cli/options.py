@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they mean together."""
+"""Options that several verbs share, and the checks of how they are combined."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ LARGEST_RID = 2**63 - 1
 
 @dataclass(slots=True)
 class State:
-    """What holds for one call of the program, whatever the verb."""
+    """Settings of one call of the program, for every verb."""
 
     debug: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where an answer goes, and in what format; `out` None is standard output."""
+    """File and format of an answer; `out` None is standard output."""
 
     format: str
     out: Path | None = None
 
     @property
     def on_terminal(self) -> bool:
-        """Is this read by a person, at once?"""
+        """Whether the answer is printed on a terminal."""
         return self.out is None and is_terminal(sys.stdout)
 
     def limit(self, given: int | None) -> int | None:
@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The rows a question starts from: rids, keys and a predicate, which all must hold, or all rows."""
+    """The rows a question starts from: those that match all of rids, keys and predicate, or all rows."""
 
     rid: Iterable[int] | None
     key: Sequence[tuple[str, str]] | None
@@ -68,14 +68,14 @@ class Start:
 
 
 def open_home(home: str | None, catalog: str | None) -> Home:
-    """The home that the options name. Every verb comes through here."""
+    """Opens the home that the options name. All verbs use this."""
     from lineage_service.home import Home
 
     return Home.open(home, catalog=catalog)
 
 
 def is_terminal(stream: IO[Any]) -> bool:
-    """Is there a person at the other end?"""
+    """Whether the stream is a terminal."""
     try:
         return stream.isatty()
     except ValueError:  # a closed stream
@@ -83,7 +83,7 @@ def is_terminal(stream: IO[Any]) -> bool:
 
 
 def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
-    """`--debug`, before or behind the verb."""
+    """`--debug`, accepted before and after the verb."""
 
     def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value:
@@ -101,19 +101,19 @@ def debug_option(*, hidden: bool = True) -> Callable[[F], F]:
 
 
 def spark_options(function: F) -> F:
-    """Where Spark is, and who makes the index."""
+    """Options of the Spark session, and the engine that builds the index."""
     return session_options(
         click.option(
             "--index-engine",
             type=click.Choice(ENGINES),
             default="auto",
-            help="Who sorts and writes the index; auto: DuckDB, and Spark where it is very large.",
+            help="Engine that sorts and writes the index; auto: DuckDB, or Spark if the index is very large.",
         )(function)
     )
 
 
 def session_options(function: F) -> F:
-    """Where Spark is."""
+    """Options of the Spark session."""
     for option in (
         click.option(
             "--conf",
@@ -130,7 +130,7 @@ def session_options(function: F) -> F:
 
 
 def home_options(function: F, *, hidden: bool = False) -> F:
-    """What every verb takes: `--home`, `--catalog`, `--debug`."""
+    """Options of every verb: `--home`, `--catalog`, `--debug`."""
     for option in (
         debug_option(),
         click.option(
@@ -151,12 +151,12 @@ def home_options(function: F, *, hidden: bool = False) -> F:
 
 
 def unused_home_options(function: F) -> F:
-    """For a verb that opens no home: it takes the options as every verb does, but its help is silent about them."""
+    """The same options for a verb that opens no home: they are accepted, but not shown in its help."""
     return home_options(function, hidden=True)
 
 
 def output_options(function: Callable[..., None]) -> Callable[..., None]:
-    """`--format`, `--out`, `--json`; the verb gets one argument `output`."""
+    """`--format`, `--out`, `--json`; passed to the verb as one argument `output`."""
 
     @click.option(
         "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else table]"
@@ -166,7 +166,7 @@ def output_options(function: Callable[..., None]) -> Callable[..., None]:
         "--out",
         metavar="FILE",
         type=click.Path(path_type=Path, readable=False),
-        help="Write to this file, whole or not at all; needed for parquet.",
+        help="Write to this file; required for parquet.",
     )
     @wraps(function)
     def with_output(*args: Any, format_: str | None, as_json: bool, out: Path | None, **options: Any) -> None:
@@ -176,7 +176,7 @@ def output_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def chosen_output(format_: str | None, as_json: bool, out: Path | None) -> Output:
-    """What the three options mean together."""
+    """Combines the three options."""
     out = file_or_none(out)
     format_ = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
     if format_ == "parquet" and out is None:
@@ -185,14 +185,14 @@ def chosen_output(format_: str | None, as_json: bool, out: Path | None) -> Outpu
 
 
 def file_or_none(out: Path | None) -> Path | None:
-    """The file to write; None is standard output, which `-` means too, as elsewhere."""
+    """Returns the file to write, or None for standard output (`-`)."""
     return None if out is None or str(out) == "-" else out
 
 
 def chosen_format(
     given: str | None, as_json: bool, out: Path | None, suffixes: Mapping[str, str], formats: Sequence[str]
 ) -> str:
-    """The format asked for; else by the suffix of the file; else the first of `formats`, which is text for people."""
+    """Returns the format given, else the one of the file's suffix, else the first of `formats`."""
     if as_json and given not in (None, "json"):
         raise click.UsageError(f"--json and --format {given} contradict each other.")
     if given is not None or as_json:
@@ -223,7 +223,7 @@ class WholeNumber(click.ParamType[Any]):
 
 
 class Count(WholeNumber):
-    """A number of things of which there must be some."""
+    """A whole number, 1 or larger."""
 
     wanted = "expected a whole number, 1 or larger"
 
@@ -246,13 +246,13 @@ class Tolerance(click.ParamType[Any]):
             number = float(value)
         except ValueError:
             number = -1.0
-        if not 0 <= number < 1:  # NaN is not either
+        if not 0 <= number < 1:  # also false for NaN
             self.fail("expected a number from 0 (exact) to below 1, such as 1e-9", param, ctx)
         return number
 
 
 class Rid(WholeNumber):
-    """A row id; where `piped`, also `-` for row ids from standard input."""
+    """A row id; if `piped`, also `-`, for row ids from standard input."""
 
     def __init__(self, *, piped: bool = False) -> None:
         self._piped = piped
@@ -277,14 +277,18 @@ def limit_option(function: F) -> F:
 def reveal_option(function: F) -> F:
     """`--reveal`."""
     return click.option(
-        "--reveal", is_flag=True, help="Personal data as it is, and predicates on it; this is logged. [default: masked]"
+        "--reveal",
+        is_flag=True,
+        help="Show personal data unmasked, and allow predicates on it. This is logged. [default: masked]",
     )(function)
 
 
 def unchanged_option(function: F) -> F:
     """`--unchanged`."""
     return click.option(
-        "--unchanged", is_flag=True, help="Only rows of source files that are what the run read; says how many are not."
+        "--unchanged",
+        is_flag=True,
+        help="Only rows of source files that have not changed since the run; a note counts the others.",
     )(function)
 
 
@@ -310,7 +314,7 @@ def row_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def split_names(text: str) -> list[str]:
-    """'a, b' as ['a', 'b']; a name that has a comma, or spaces at its ends, is put in double quotes."""
+    """Splits 'a, b' into ['a', 'b']. A name with a comma, or with spaces at its ends, is given in double quotes."""
     names = []
     for part in re.findall(r"""(?:[^,"]|"(?:[^"]|"")*")+""", text):
         name = part.strip()
@@ -320,13 +324,13 @@ def split_names(text: str) -> list[str]:
 
 
 def split_terms(text: str) -> list[str]:
-    """'a desc, round(b, 1)' as its terms: split at commas outside of brackets and quotes."""
+    """Splits 'a desc, round(b, 1)' at commas outside of brackets and quotes."""
     terms = re.findall(r"""(?:[^,("'`]|"[^"]*"|'[^']*'|`[^`]*`|\((?:[^()]|\([^()]*\))*\)|[("'`])+""", text)
     return [term.strip() for term in terms if term.strip()]
 
 
 def as_rid(text: str) -> int | None:
-    """The row id that `text` spells, or None. Counts and limits are as large at most."""
+    """Returns the row id that `text` spells, or None. Counts and limits have the same maximum."""
     if not (text.isascii() and text.isdigit()):
         return None
     rid = int(text) if len(text) < 40 else LARGEST_RID + 1
@@ -334,7 +338,7 @@ def as_rid(text: str) -> int | None:
 
 
 def rids_from(lines: Iterable[str]) -> array[int]:
-    """Row ids from lines of text, apart by white space; a first line `_rid` is the header of our own CSV."""
+    """Reads row ids separated by white space. A first line `_rid` is skipped: it is the header of our own CSV."""
     from lineage_service.errors import QuestionError
 
     rids = array("q")
@@ -347,7 +351,7 @@ def rids_from(lines: Iterable[str]) -> array[int]:
             if rid is None:
                 raise QuestionError(
                     f"standard input, line {number}: not a row id",
-                    hint="row ids are whole numbers, 0 or larger, apart by spaces or line ends",
+                    hint="row ids are whole numbers, 0 or larger, separated by spaces or line ends",
                 )
             rids.append(rid)
     return rids
@@ -369,7 +373,7 @@ class Assignment(click.ParamType[tuple[str, str]]):
 
 
 def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """`--rid`, `--key`, `--where`, `--all`; the verb gets one argument `start`."""
+    """`--rid`, `--key`, `--where`, `--all`; passed to the verb as one argument `start`."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @click.option(
@@ -407,10 +411,10 @@ def start_options(*, required: bool) -> Callable[[Callable[..., None]], Callable
 def chosen_start(
     rids: Sequence[Any], key: Sequence[tuple[str, str]], where: str | None, all_: bool, *, required: bool
 ) -> Start:
-    """What the four options mean together."""
+    """Combines the four options."""
     chosen = bool(rids or key or where is not None)
     if all_ and chosen:
-        raise click.UsageError("--all means every row: it does not go with --rid, --key or --where.")
+        raise click.UsageError("--all means every row: it cannot be combined with --rid, --key or --where.")
     if required and not chosen and not all_:
         raise click.UsageError("Say which rows to start from: --rid, --key, --where or --all.")
     numbers: Iterable[int] | None = [rid for rid in rids if rid != "-"] if rids else None
@@ -433,6 +437,18 @@ def var_option(function: F) -> F:
     )(function)
 
 
+def source_option(function: F) -> F:
+    """`--source`, as pairs."""
+    return click.option(
+        "--source",
+        "sources",
+        type=Assignment(),
+        multiple=True,
+        metavar="NAME=PATH",
+        help="Where a table is that a .sql file names: a file, folder or glob; repeatable.",
+    )(function)
+
+
 def as_mapping(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    """Repeated NAME=VALUE as a mapping: the last one of a name wins."""
+    """Returns repeated NAME=VALUE as a mapping; the last value of a name wins."""
     return dict(pairs)

@@ -1,4 +1,4 @@
-"""How a run tells what it does: one line that changes on a terminal, a line per stage when asked for."""
+"""Progress of a run: one line that is updated on a terminal, or one line per stage with --verbose."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from lineage_cli.messages import tell, visible
+from lineage_cli.messages import tell
+from lineage_service.render.safe_text import escape_line, escape_text
 
 if TYPE_CHECKING:
     from lineage_service.progress import Began, Ended, Event
 
 CLEAR_LINE = "\r\x1b[2K"
-PATIENCE = 2.0  # seconds that nobody needs to be told about
+PATIENCE = 2.0  # seconds before a line is shown
 TICK = 0.5
 
 
 @contextlib.contextmanager
 def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[Event], None] | None]:
-    """What to call with each event; None where nobody wants to see it."""
+    """Yields the function to call with each event; None if no progress is shown."""
     if verbose:
         yield _tell_ends
     elif quiet or not _is_live():
@@ -37,15 +38,22 @@ def progress_line(*, verbose: bool, quiet: bool) -> Iterator[Callable[[Event], N
 
 @contextlib.contextmanager
 def waiting_line(label: str) -> Iterator[Callable[[Event], None] | None]:
-    """A line on a terminal while the body takes longer than two seconds: what goes on, and for how long.
+    """Shows a line with label and seconds on a terminal once the body takes longer than two seconds.
 
-    Gives what to call with events of that body, None where nobody wants to see them.
+    Yields the function to call with events; None if no progress is shown.
     """
     if not _is_live():
         yield None
         return
     with _Line(label) as line:
         yield line.tell
+
+
+def clear_line() -> None:
+    """Removes the progress line, before something else is printed. It comes back with the next event."""
+    if _is_live():
+        sys.stderr.write(CLEAR_LINE)
+        sys.stderr.flush()
 
 
 def _is_live() -> bool:
@@ -55,7 +63,7 @@ def _is_live() -> bool:
 
 
 class _Line:
-    """The one line at the bottom. It is drawn twice a second, so that its clock goes on."""
+    """The progress line. It is redrawn twice a second, so that the seconds advance."""
 
     def __init__(self, label: str | None = None) -> None:
         self._running: list[Began] = []
@@ -76,7 +84,7 @@ class _Line:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        with self._lock:  # who draws just now comes first, and nobody after us
+        with self._lock:  # waits for a redraw in progress; none follows
             if self._drawn:
                 sys.stderr.write(CLEAR_LINE)
                 sys.stderr.flush()
@@ -98,7 +106,7 @@ class _Line:
                     self._finished += 1
                     ended = next((each for each in self._running if each.label == event.label), None)
                     self._running = [each for each in self._running if each is not ended]
-                    # Where nothing runs for a moment, the stage that has just ended is still told.
+                    # Between two stages, the one that has just ended stays on the line.
                     self._last = self._running[-1] if self._running else self._last
                     self._tasks = self._tasks if self._running else ""
                     self._rate = _rate(event) or self._rate
@@ -109,14 +117,13 @@ class _Line:
             self._draw()
 
     def _stage(self) -> str:
-        """How far it is: the stages that have ended, and one that runs. Side by side, their own numbers would jump."""
+        """Returns the number of stages ended, plus one if any runs. Stages run in parallel and end in any order."""
         begun = self._finished + len(self._running)
-        # Where more stages come than were announced, nobody knows how many there will be.
+        # If there are more stages than announced, the total is unknown.
         of = f"/{self._announced}" if self._announced and begun <= self._announced else ""
         return f"{self._finished + bool(self._running)}{of}"
 
     def _draw(self) -> None:
-        from lineage_cli.tables import safe
 
         now = time.monotonic()
         if self._label is not None and now - self._since < PATIENCE:
@@ -128,9 +135,9 @@ class _Line:
             if self._last:
                 parts += [f"[{self._stage()}] {self._last.label}", self._tasks]
             parts.append(self._rate)
-            line = safe(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
+            line = escape_line(" · ".join([*(part for part in parts if part), f"{now - self._since:.0f} s"]))
             width = shutil.get_terminal_size().columns - 1
-            seen = visible(line)
+            seen = escape_text(line)
             sys.stderr.write(CLEAR_LINE + (seen if len(seen) <= width else seen[: width - 1] + "…"))
             sys.stderr.flush()
             self._drawn = True
@@ -143,7 +150,7 @@ def _rate(event: Ended) -> str:
 
 
 def _tell_ends(event: Event) -> None:
-    """One line per stage that has ended: rows, bytes, seconds, rows a second."""
+    """Prints a line for a stage that has ended: rows, bytes, seconds, rows per second."""
     from lineage_service.progress import Ended, format_bytes
 
     if isinstance(event, Ended):
@@ -155,14 +162,14 @@ def _tell_ends(event: Event) -> None:
 
 @contextlib.contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """A polite kill is treated as Ctrl-C, so that a run can clean up behind itself."""
+    """Treats SIGTERM like Ctrl-C, so that a run can clean up."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     try:
         before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not the main thread, which alone can handle signals
         yield
         return
     try:

@@ -1,10 +1,9 @@
-"""Rows as a table for people: folded to the terminal's width there, whole lines elsewhere."""
+"""Rows as a text table: folded to the width of a terminal, in full lines elsewhere."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,60 +11,51 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from lineage_service.render.safe_text import escape_line
+from lineage_service.render.value_text import NULL
+
 if TYPE_CHECKING:
-    from lineage_cli.sink import Sink
+    from lineage_cli.output_stream import OutputStream
 
 Row = Sequence[str | None]
 
-BLOCK = 1000  # rows looked at for the widths; rich draws at most so many (it is slow), longer tables are plain
-NARROWEST = 8  # a column folded to less than this is no longer readable
-LONGEST_CELL = 160  # of data on a terminal; more is cut
-WIDEST = 100  # a longer cell of a table that is not on a terminal juts out, and does not widen its column
+BLOCK = 1000  # rows that determine the widths; longer tables are not drawn by rich, which is slow
+NARROWEST = 8  # a narrower column is not readable
+LONGEST_CELL = 160  # on a terminal; longer cells are cut
+WIDEST = 100  # a longer cell does not widen its column, if not on a terminal
 GAP = "  "
-NULL = "null"
-MASK = "•••"  # in the place of every value of a masked column, of whatever type, null too
-# Control characters could steer the terminal, and the marks of writing direction could reorder what is read.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]")
-ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table's column; numbers stand at the right."""
+    """A column of a table; numbers are right-aligned."""
 
     name: str
     right: bool = False
 
 
 def write_table(
-    columns: Sequence[Column], rows: Iterable[Row], sink: Sink, *, terminal: bool, longest: int | None = None
+    columns: Sequence[Column], rows: Iterable[Row], stream: OutputStream, *, terminal: bool, longest: int | None = None
 ) -> int:
-    """Writes the rows as one table and gives their number; on a terminal, cells are cut to `longest`, if given."""
+    """Writes the rows as one table and returns their number; on a terminal, cells are cut to `longest`, if given."""
     most = longest if terminal else None
-    cleaned = (tuple(None if cell is None else _shorten(safe(cell), most) for cell in row) for row in rows)
+    cleaned = (tuple(None if cell is None else _shorten(escape_line(cell), most) for cell in row) for row in rows)
     block = list(islice(cleaned, BLOCK))
-    columns = [Column(safe(column.name), column.right) for column in columns]
+    columns = [Column(escape_line(column.name), column.right) for column in columns]
     screen = shutil.get_terminal_size().columns
     if not terminal or len(block) == BLOCK:
-        return _write_lines(columns, block, cleaned, sink)
+        return _write_lines(columns, block, cleaned, stream)
     widths = _widths(columns, block)
     if sum(widths) + len(GAP) * (len(widths) - 1) <= screen or _readable_when_folded(widths, screen):
         text = _draw_table(columns, block, screen)
     else:
         text = _records(columns, block)
-    sink.write(text.encode(sys.stdout.encoding or "utf-8", errors="replace"))
+    stream.write(text.encode(sys.stdout.encoding or "utf-8", errors="replace"))
     return len(block)
 
 
-def safe(text: str) -> str:
-    """The text on one line, without anything that steers a terminal."""
-    return UNSAFE.sub(
-        lambda m: ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}"), text
-    )
-
-
 def in_colour() -> bool:
-    """May text be dimmed and coloured? Not with NO_COLOR, and not on a dumb terminal."""
+    """Whether text may be coloured: not with NO_COLOR, and not on a dumb terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -74,7 +64,7 @@ def _shorten(text: str, longest: int | None) -> str:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], widest: int | None = None) -> list[int]:
-    """The width that each column needs, for its name and its cells; cells beyond `widest` do not count."""
+    """Returns the width of each column's name and cells; cells wider than `widest` are ignored."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     return [
         max(
@@ -100,17 +90,17 @@ def _readable_when_folded(widths: Sequence[int], screen: int) -> bool:
 
 
 def _write_lines(
-    columns: Sequence[Column], block: list[tuple[str | None, ...]], more: Iterator[Row], sink: Sink
+    columns: Sequence[Column], block: list[tuple[str | None, ...]], more: Iterator[Row], stream: OutputStream
 ) -> int:
-    """Whole lines, block by block: widths never shrink, and little is held at a time."""
+    """Writes full lines block by block, which needs little memory. Widths never shrink."""
     widths = _widths(columns, block, WIDEST)
     head = _line([column.name for column in columns], columns, widths)
     rule = GAP.join("-" * width for width in widths)
-    sink.write_text(f"{head}\n{rule}\n")
+    stream.write_text(f"{head}\n{rule}\n")
     count = 0
     while block:
         widths = [max(pair) for pair in zip(widths, _widths(columns, block, WIDEST), strict=True)]
-        sink.write_text("".join(f"{_line(row, columns, widths)}\n" for row in block))
+        stream.write_text("".join(f"{_line(row, columns, widths)}\n" for row in block))
         count += len(block)
         block = [tuple(row) for row in islice(more, BLOCK)]
     return count
@@ -133,7 +123,7 @@ def _draw_table(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> 
     from rich.table import Table
     from rich.text import Text
 
-    # The box puts one space between columns, the padding another: together the gap of piped tables.
+    # The box adds one space between columns, the padding another: together the gap of piped tables.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(Text(column.name), justify="right" if column.right else "left", overflow="fold")
@@ -143,7 +133,7 @@ def _draw_table(columns: Sequence[Column], rows: Sequence[Row], screen: int) -> 
 
 
 def _records(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Too many columns for the screen: one below the other, a block per row."""
+    """Returns a block per row, one column below the other, for tables with too many columns for the screen."""
     width = max(_width(column.name) for column in columns)
     blocks = []
     for number, row in enumerate(rows, start=1):

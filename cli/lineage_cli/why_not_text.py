@@ -1,43 +1,45 @@
-"""Where rows are lost, for people: a sentence, a table of steps, and where the others are."""
+"""The answer of `why-not` as text: a summary, a table of steps, and the rows that arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from lineage_cli.tables import MASK, Column, write_table
+from lineage_cli.tables import Column, write_table
+from lineage_service.render.safe_text import escape_line
+from lineage_service.render.value_text import MASK, NULL
 
 if TYPE_CHECKING:
-    from lineage_cli.sink import Sink
+    from lineage_cli.output_stream import OutputStream
     from lineage_service.why_not.why_not_result import ReasonCount, StepLoss, WhyNot
 
-SHOWN = 5  # row ids in a line of the table, and rows that arrive, unless more are asked for
+SHOWN = 5  # default number of row ids per line of the table, and of rows that arrive
 
 
-def write_losses(found: WhyNot, sink: Sink, *, terminal: bool, limit: int | None = None) -> None:
-    """Writes the answer; `limit` row ids of each reason, and rows that arrive."""
+def write_losses(answer: WhyNot, stream: OutputStream, *, terminal: bool, limit: int | None = None) -> None:
+    """Writes the answer, with at most `limit` row ids of each reason, and rows that arrive."""
     shown = SHOWN if limit is None else limit
-    sink.write_text(f"{_summary(found)}\n")
-    several = any(step.ended != step.lost for step in found.steps)
-    if found.steps:
-        sink.write_text("\n")
+    stream.write_text(f"{_summary(answer)}\n")
+    several = any(step.ended != step.lost for step in answer.steps)
+    if answer.steps:
+        stream.write_text("\n")
         columns = [Column("step"), Column("operation"), Column("input"), Column("rows in", right=True)]
         if several:
             columns.append(Column("end here", right=True))
         columns += [Column("lost", right=True), Column("why"), Column("rows", right=True), Column("row ids")]
-        rows = [row for step in found.steps for row in _rows(step, shown, several=several)]
-        write_table(columns, rows, sink, terminal=terminal)
-    lines = [*_examples(found, shown), *_arrivals(found, shown)]
+        rows = [row for step in answer.steps for row in _rows(step, shown, several=several)]
+        write_table(columns, rows, stream, terminal=terminal)
+    lines = [*_examples(answer, shown), *_arrivals(answer, shown)]
     if lines:
-        sink.write_text("\n" + "".join(f"{line}\n" for line in lines))
+        stream.write_text("\n" + "".join(f"{line}\n" for line in lines))
 
 
-def _summary(found: WhyNot) -> str:
-    missing = found.asked - found.reached
-    told = f"{_row_count(found.asked)} of {found.source}: {found.reached:,} in {found.to}, {missing:,} not"
-    if found.peers:
-        told += f" ({found.peers:,} of these only as peers in a window)"
-    return told
+def _summary(answer: WhyNot) -> str:
+    missing = answer.asked - answer.reached
+    text = f"{_row_count(answer.asked)} of {answer.source}: {answer.reached:,} in {answer.to}, {missing:,} not"
+    if answer.peers:
+        text += f" ({answer.peers:,} of these only as peers in a window)"
+    return text
 
 
 def _row_count(number: int) -> str:
@@ -61,15 +63,15 @@ def _ids(reason: ReasonCount, shown: int) -> str:
     return f"{ids} and {more:,} more" if more and ids else ids
 
 
-def _examples(found: WhyNot, shown: int) -> Iterator[str]:
-    """What was dropped, of groups and of rows in an order."""
-    for step in found.steps:
-        told: set[str] = set()
+def _examples(answer: WhyNot, shown: int) -> Iterator[str]:
+    """Yields the groups and the ranks of rows that were dropped."""
+    for step in answer.steps:
+        printed: set[str] = set()
         for reason in step.reasons:
             for each in reason.examples:
                 line = _example(step, each)
-                if line not in told and len(told) < shown:
-                    told.add(line)
+                if line not in printed and len(printed) < shown:
+                    printed.add(line)
                     yield line
 
 
@@ -81,28 +83,27 @@ def _example(step: StepLoss, example: dict[str, Any]) -> str:
         ", ".join(f"{name} = {MASK if name in masked else _value(value)}" for name, value in example[part].items())
         for part in ("group", "values")
     )
-    told = f"row {example['rid']} is in the group {group or 'of all rows'} of '{step.step}'"
-    return f"{told}, which has {values}" if values else told
+    text = f"row {example['rid']} is in the group {group or 'of all rows'} of '{step.step}'"
+    return f"{text}, which has {values}" if values else text
 
 
 def _value(value: Any) -> str:
-    from lineage_cli.tables import NULL, safe
-    from lineage_cli.values import json_document
+    from lineage_service.render.json_values import to_json_value
 
-    plain = json_document(value)
-    return NULL if plain is None else safe(str(plain))
+    plain = to_json_value(value)
+    return NULL if plain is None else escape_line(str(plain))
 
 
-def _arrivals(found: WhyNot, shown: int) -> Iterator[str]:
-    where = f" (merged at '{found.merging[0]}')" if len(found.merging) == 1 else ""
-    for each in found.arrivals[:shown]:
+def _arrivals(answer: WhyNot, shown: int) -> Iterator[str]:
+    where = f" (merged at '{answer.merging[0]}')" if len(answer.merging) == 1 else ""
+    for each in answer.arrivals[:shown]:
         into = ", ".join(map(str, each.into[:shown]))
         more = each.more + max(0, len(each.into) - shown)
         rows = "rows" if len(each.into) > 1 or more else "row"
         others = (
             f", together with {_row_count(each.others).replace(' row', ' other row')}{where}" if each.others else ""
         )
-        yield f"row {each.rid} is in {rows} {into}{f' and {more:,} more' if more else ''} of {found.to}{others}"
-    left = found.reached - min(len(found.arrivals), shown)
-    if left and found.arrivals:
+        yield f"row {each.rid} is in {rows} {into}{f' and {more:,} more' if more else ''} of {answer.to}{others}"
+    left = answer.reached - min(len(answer.arrivals), shown)
+    if left and answer.arrivals:
         yield f"… and {left:,} more that arrive"

@@ -1,1 +1,1 @@
-"""A person's request: what is held about them, erasing and correcting it, and proof of both."""
+"""Requests of persons: access to the data held about them, erasure, rectification, and proof of each."""

@@ -1,8 +1,7 @@
-"""Where rows lead to, over every held run: from dataset to dataset by the index, and who else is behind a row.
+"""Follows rows forward over every held run, from dataset to dataset, and counts the other persons behind a row.
 
-All rows of a place go ahead together, each with the weakest of its ties to where it came from: own, peer, absence.
-What cannot be followed is noted with its reason, never passed over.
-"""
+All rows of a place are followed together, each with a role: own, peer or absence. The weakest link of a path decides
+its role; over several paths a row keeps the strongest. Whatever cannot be followed is recorded with a reason."""
 
 from __future__ import annotations
 
@@ -11,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.audit.person_search import declared_of
 from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError
-from lineage_service.query.lineage_graph import UNCAPTURED, Place, Way, is_pruned, walk
+from lineage_service.query.lineage_graph import Place, Way, is_pruned
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.moving_rows import MovingRows, align_moves
 from lineage_service.query.presence import NO_IDS, Events, PathCounts, expand_ranges
 from lineage_service.query.query_engine import QueryEngine
@@ -32,7 +33,7 @@ from lineage_service.subjects.subject_index import DeclaredSubject, layers_of, o
 
 @dataclass(frozen=True)
 class RowsWithRoles:
-    """Rows of a place by rid, each once, with its role."""
+    """Rows of a place by rid, with their roles. Each row occurs once."""
 
     rids: Ids
     roles: Ids
@@ -46,7 +47,7 @@ class RowsWithRoles:
         return found
 
     def merge(self, other: RowsWithRoles) -> RowsWithRoles:
-        """Both, the nearer role for a row that is in both."""
+        """Both sets. A row in both keeps the stronger role."""
         rids, roles = np.concatenate([self.rids, other.rids]), np.concatenate([self.roles, other.roles])
         order = np.lexsort((roles, rids))
         rids, roles = rids[order], roles[order]
@@ -56,8 +57,12 @@ class RowsWithRoles:
 
 @dataclass
 class ForwardReach:
-    """Follows rows ahead. rows: what was reached, starts included · before: the place that a place was reached from
-    · blind: what could not be followed, as run, dataset and reason."""
+    """Follows rows forward.
+
+    rows: the rows reached, including the starts
+    before: the place from which a place was first reached
+    blind: what could not be followed, as run, dataset and reason
+    """
 
     ask: Questions
     rows: dict[Place, RowsWithRoles] = field(default_factory=dict)
@@ -67,7 +72,7 @@ class ForwardReach:
     _closed: dict[Place, list[str]] = field(default_factory=dict)
 
     def follow(self, starts: Mapping[Place, Ids]) -> None:
-        """From these rows to all that hold something of them."""
+        """Follows these rows to everything derived from them."""
         for place, rids in starts.items():
             self._add(place, RowsWithRoles.of(rids, Role.OWN), None)
         for place in self._order(list(starts)):
@@ -127,7 +132,7 @@ class ForwardReach:
         self.blind[place.run_id, names[0] if names else "", reason] = None
 
     def _order(self, starts: Sequence[Place]) -> list[Place]:
-        """Every place ahead, each before those behind it."""
+        """Every place ahead, in topological order."""
         reverse: list[Place] = []
         seen: set[Place] = set()
         for start in starts:
@@ -148,7 +153,7 @@ class ForwardReach:
         return reverse[::-1]
 
     def _ways_from(self, place: Place) -> list[Way]:
-        """Ways ahead that can be followed; reasons for the others are kept until rows come here."""
+        """The forward ways that can be followed. Reasons for the others are kept until rows arrive here."""
         graph, closed = self.ask.graph, self._closed.setdefault(place, [])
         try:
             hops = graph.ways_from(place, "forward", links=False, pruned=True)
@@ -160,25 +165,25 @@ class ForwardReach:
         ways = []
         for way in hops:
             assert way.hop is not None
-            if way.hop.form == UNCAPTURED:
-                continue  # told below
+            if way.hop.form is HopForm.OFF:
+                continue  # reported below
             if is_pruned(way.hop, "forward"):
                 closed.append("lineage was pruned: the workload of the run declares other questions")
-            elif way.hop.form == "lazy":
-                closed.append("lineage is only captured when asked for, by Spark (capture lazy)")
+            elif way.hop.form is HopForm.LAZY:
+                closed.append("lineage is captured on demand only, by Spark (capture lazy)")
             else:
                 ways.append(way)
         run = self.ask.reader.run(place.run_id)
-        if place.space.startswith("source:") and run is not None and run.capture == "off":
+        if place.space.is_source and run is not None and run.capture == "off":
             closed.append("the run was made with capture off: it has no lineage")
-        # All readers of a source's version are starts, or were reached from the output that it is.
-        links = [] if place.space.startswith("source:") else graph.links(place, "forward")
+        # All readers of a source's version are starts, or are reached from the output that it reads.
+        links = [] if place.space.is_source else graph.links(place, "forward")
         self._ways[place] = ways + links
         return self._ways[place]
 
 
 def start_at(ask: Questions, rids: Ids) -> Start:
-    """A walk's start at these rids; a table of it is the caller's to drop."""
+    """A walk's start at these rids. The caller must drop its table, if it has one."""
     import pyarrow as pa
 
     if len(rids) <= FEW:
@@ -187,7 +192,7 @@ def start_at(ask: Questions, rids: Ids) -> Start:
 
 
 class OtherPersonCounts(NamedTuple):
-    """How many other persons are behind a row: all of them, and those that are more than peers of a window."""
+    """The number of other persons behind a row: all of them, and those that are more than peers of a window."""
 
     all: int
     own: int
@@ -195,14 +200,15 @@ class OtherPersonCounts(NamedTuple):
 
 @dataclass
 class OtherPersons:
-    """Who else is behind rows, by keyed hashes; `asked` are those (hex, by kind) of the person who asks."""
+    """Counts the other persons behind rows, by keyed hashes. `asked` are the hashes (hex, by kind) of the requesting
+    person."""
 
     ask: Questions
     key: HomeKey
     asked: Mapping[str, Iterable[str]]
 
     def count_by_row(self, place: Place, rids: Ids) -> dict[int, OtherPersonCounts] | str:
-        """Per rid the other persons; or why that cannot be told."""
+        """Per rid the numbers of other persons; or the reason why they are unknown."""
         try:
             return self._count_by_row(place, rids)
         except DamagedFile:
@@ -214,31 +220,31 @@ class OtherPersons:
         graph, engine = self.ask.graph, self.ask.engine
         walked = walk(graph, place, "backward", pruned=True)
         places = {place, *walked.reachable_places(absence=False)}
-        # Persons behind a way that ends too early would not be counted, and their data taken for the asker's.
-        for note in self.ask.retention_cut_notes(walked.order):
+        # If a way ended early, persons behind it would be missed, and their data would be taken for the requester's.
+        for note in self.ask.cuts.notes(walked.order):
             return note
-        for made in (each for each in places if each.space.startswith("step:")):
+        for made in (each for each in places if each.space.is_step):
             run = self.ask.reader.run(made.run_id)
             if run is not None and run.capture == "off":
-                return f"run '{run.id}' was made with capture off: who is behind its rows is not known"
+                return f"run '{run.id}' was made with capture off: the persons behind its rows are unknown"
         start = start_at(self.ask, rids)
         tables: list[str] = [] if start.table is None else [start.table]
         parts: list[str] = []
         moving: list[_WindowPersons] = []
         try:
-            for target in sorted(each for each in places if each.space.startswith("source:")):
+            for target in sorted(each for each in places if each.space.is_source):
                 dataset = graph.datasets_at(target)[0]
                 persons = [*self._owners(dataset), *self._owners_elsewhere(dataset)]
                 if not persons:
                     continue
-                ways = self.ask.ways_toward(walked, target, "backward", absence=False)
-                if any(way.hop and (way.hop.form == "lazy" or is_pruned(way.hop, "backward")) for way in ways):
+                ways = self.ask.unkept.ways_toward(walked, target, "backward", absence=False)
+                if any(way.hop and (way.hop.form is HopForm.LAZY or is_pruned(way.hop, "backward")) for way in ways):
                     return f"lineage back to '{dataset.full_name}' was not kept"
                 if target == place:
                     relation, parameters = start.relation("")
                     query = f"SELECT b AS a, b, 0 AS role FROM ({relation})"
                 elif has_intervals(ways):
-                    # Rows that a window read are counted as they come and go: as pairs they may be rows squared.
+                    # Rows read by windows are counted incrementally: as pairs there may be rows squared.
                     rows = MovingRows(self.ask, ways, start, place, target)
                     moving.append(_WindowPersons(rows, self._materialize_owners(persons, tables)))
                     sql = self.ask.walk_sql(own_ways(ways), start, place, target, "backward")
@@ -271,7 +277,7 @@ class OtherPersons:
         return {int(rid): counted.get(int(rid), OtherPersonCounts(0, 0)) for rid in rids}
 
     def _materialize_owners(self, persons: Iterable[tuple[str, tuple[str, list[object]]]], tables: list[str]) -> str:
-        """A query (kind, hash, rid) of the persons other than who asks, and their rows."""
+        """A query (kind, hash, rid) of all persons except the requester, with their rows."""
         kept = []
         for kind, (relation, bound) in persons:
             query = f"SELECT {literal(kind)} AS kind, hash, rid FROM ({relation})"
@@ -284,8 +290,8 @@ class OtherPersons:
     def _count_over_windows(
         self, rids: Ids, others: str, moving: Sequence[_WindowPersons], tables: list[str]
     ) -> dict[int, OtherPersonCounts]:
-        """Counts of other persons where some of them are behind rows that a window read. `others` are the others that
-        are behind a row without that: (a, kind, hash, role)."""
+        """Counts other persons if some of them are behind rows that a window read. `others` are those behind a row
+        without a window: (a, kind, hash, role)."""
         engine = self.ask.engine
         everybody = " UNION ".join(
             [f"SELECT kind, hash {others}", *(f"SELECT kind, hash FROM ({each.owners})" for each in moving)]
@@ -300,7 +306,7 @@ class OtherPersons:
         )
         near = steps[np.searchsorted(rows, near, sorter=steps)]
         own = np.bincount(near[role == 0], minlength=len(rows))
-        # Behind a row without a window: they come at its step, and go at the next.
+        # Persons behind a row without a window are added at its step and removed at the next.
         passing = Events(
             np.append(near, near + 1), np.append(person, person), np.repeat(np.array([1, -1]), len(near))
         ).in_order()
@@ -329,7 +335,7 @@ class OtherPersons:
         return f"({' OR '.join(alike) or 'false'})"
 
     def _owners(self, dataset: DatasetRecord) -> list[tuple[str, tuple[str, list[object]]]]:
-        """Per kind of person a query (hash, rid) of whose each row of a source is."""
+        """Per kind of person a query (hash, rid) that assigns rows of a source to persons."""
         noted = self.ask.reader.subjects(dataset.version_id)
         known = {(each.kind, each.column) for each in noted if each.key_id == self.key.id}
         found: list[tuple[str, tuple[str, list[object]]]] = [
@@ -345,7 +351,7 @@ class OtherPersons:
         return found
 
     def _owners_elsewhere(self, dataset: DatasetRecord) -> list[tuple[str, tuple[str, list[object]]]]:
-        """The same, as other sources know it that have read the same files."""
+        """The same assignment, from other sources that read the same files."""
         found = []
         for other, shared in self.ask.graph.sources_sharing(dataset):
             rid, condition = translated_rid("o.rid", shared)
@@ -354,11 +360,11 @@ class OtherPersons:
         return found
 
     def _scan_owners(self, dataset: DatasetRecord, declared: DeclaredSubject) -> tuple[str, list[object]]:
-        """The same of a source that was read before persons were noted: from its rows, if they still are what they
-        were."""
+        """The same assignment for a source read before persons were recorded: computed from its rows, if they are
+        unchanged."""
         scan = self.ask.scan(dataset)
         if not self.ask.files.is_unchanged(Place(dataset.run_id, dataset.space)):
-            raise LineageError(f"the persons in '{dataset.full_name}' were not noted, and its files have changed")
+            raise LineageError(f"the persons in '{dataset.full_name}' were not recorded, and its files have changed")
         own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
         if own is None:
             raise LineageError(f"'{dataset.full_name}' has no column '{declared.column}'")
@@ -369,13 +375,13 @@ class OtherPersons:
 
 @dataclass
 class _WindowPersons:
-    """The persons that rows behind one row after another are of, by number. `owners`: a query (kind, hash, rid)."""
+    """The persons behind one row after another, by number. `owners` is a query (kind, hash, rid)."""
 
     rows: MovingRows
     owners: str
-    _first: Ids = field(default_factory=lambda: NO_IDS)  # where the persons of each row begin,
-    _lengths: Ids = field(default_factory=lambda: NO_IDS)  # how many they are,
-    _persons: Ids = field(default_factory=lambda: NO_IDS)  # in this list
+    _first: Ids = field(default_factory=lambda: NO_IDS)  # offset of each row's persons,
+    _lengths: Ids = field(default_factory=lambda: NO_IDS)  # their number,
+    _persons: Ids = field(default_factory=lambda: NO_IDS)  # index into this list
 
     def number(self, engine: QueryEngine, numbered: str) -> None:
         """Finds the persons of each row, by their numbers in a table (kind, hash, person)."""
@@ -388,7 +394,7 @@ class _WindowPersons:
         self._first, self._lengths = low, past - low
 
     def of(self, rows: Events) -> Events:
-        """The persons of rows that come and go, once for each of their rows."""
+        """The persons of rows that are added and removed, once per row."""
         lengths = self._lengths[rows.numbers]
         persons = self._persons[expand_ranges(self._first[rows.numbers], lengths)]
         return Events(np.repeat(rows.steps, lengths), persons, np.repeat(rows.weights, lengths))

@@ -1,4 +1,4 @@
-"""The verbs of `audit` as methods: `Home.open(path).audit`."""
+"""The verbs of `audit` as methods of `Home.open(path).audit`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answered = TypeVar("Answered")
 
 @checked_arguments
 class Audit:
-    """What a person's request needs of a home."""
+    """The audit verbs of a home."""
 
     def __init__(self, home: OpenHome) -> None:
         self._home = home
@@ -39,8 +39,7 @@ class Audit:
         return f"Audit({str(self._home.layout.path)!r})"
 
     def in_one_snapshot(self, answer: Callable[[], Answered]) -> Answered:
-        """What `answer` gives, read from one state of the catalog; `OpenHome.in_one_snapshot` says when it is called
-        again."""
+        """Calls `answer` on one snapshot of the catalog. See `OpenHome.in_one_snapshot` for when it is called again."""
         return self._home.in_one_snapshot(answer)
 
     # --- access, record of processing -------------------------------------------------------------------------
@@ -52,9 +51,10 @@ class Audit:
         case: CaseOptions | None = None,
         min_group: int | None = None,
     ) -> Access:
-        """Everything held about one person and derived from it (GDPR Art. 15), as docs/access.md tells it.
+        """Everything held about one person and derived from it (GDPR Art. 15). docs/access.md describes the report.
 
-        Several `subjects` are one person, known by several kinds. It is in the log before it is given.
+        Several `subjects` are one person, identified by several kinds. The access is logged before the report is
+        returned.
         """
         from lineage_service.audit.access.access_report import MIN_GROUP, build_access_report
         from lineage_service.subjects.subject_arguments import subjects_of
@@ -64,16 +64,16 @@ class Audit:
         )
 
     def record(self, *files: str | Path) -> dict[str, Any]:
-        """The record of processing (GDPR Art. 30) of these workflow files, else of each workflow's latest run."""
+        """The record of processing (GDPR Art. 30) of these workflow files, otherwise of each workflow's latest run."""
         from lineage_service.audit.access.record_of_processing import record_of_processing
 
-        if files:  # what they say needs no catalog
+        if files:  # reading files needs no catalog
             return record_of_processing(self._home, files)
         return self.in_one_snapshot(lambda: record_of_processing(self._home, ()))
 
     @question
     def retain(self, *, dry_run: bool = False, actor: str | None = None) -> ExpiredRuns:
-        """Removes what is held of runs past the `retention_days` of their workflow; `gc --retention`."""
+        """Removes everything held of runs past the `retention_days` of their workflow, as `gc --retention` does."""
         from lineage_service.audit.erasure.run_retention import remove_expired_runs
 
         return remove_expired_runs(self._home, dry_run=dry_run, actor=actor)
@@ -82,27 +82,27 @@ class Audit:
 
     @question
     def log(self, *, limit: int | None = None, request: str | None = None, verb: str | None = None) -> Answer:
-        """Who asked what, when, with what result: entries of the log, newest first."""
+        """Entries of the log, newest first: who did what, when, with what result."""
         from lineage_service.audit.log.log_listing import log_entries
 
         return log_entries(self._home, limit=limit, request=request, verb=verb)
 
     @question
     def log_head(self) -> dict[str, Any]:
-        """Number, hash, time and key of the last entry; number 0 where the log is empty."""
+        """Number, hash, time and key of the last entry; number 0 if the log is empty."""
         from lineage_service.audit.log.log_listing import log_head
 
         return log_head(self._home)
 
     @question
     def verify_log(self, anchors: str | Path | None = None) -> LogVerdict:
-        """Whether the log is whole, by its chain and its anchors, or those that were kept elsewhere."""
+        """Verifies that the log is complete, by its chain and its anchors, or by anchors that were kept elsewhere."""
         from lineage_service.audit.log.log_verification import verify_log
 
         return verify_log(self._home, anchors)
 
     def retain_log(self, days: int, *, actor: str | None = None) -> LogRetentionResult:
-        """Removes entries, and closed cases, that are older than so many days."""
+        """Removes log entries and closed cases older than this many days."""
         from lineage_service.audit.actor import current_actor
         from lineage_service.audit.log.log_retention import remove_expired_log_entries
 
@@ -118,7 +118,7 @@ class Audit:
         return list_cases(self._home, closed=all, limit=limit)
 
     def approve(self, plan: str | Path, *, actor: str | None = None) -> CaseResult:
-        """Approves a plan, by its file or its case; where four eyes are needed, as another actor than the planner."""
+        """Approves a plan, by its file or its case. If four eyes are required, the actor must not be the planner."""
         from lineage_service.audit.actor import current_actor
         from lineage_service.audit.cases.decisions import approve
 
@@ -127,7 +127,7 @@ class Audit:
     def refuse(
         self, reference: str, reason: str, *, kind: str | None = None, case: CaseOptions | None = None
     ) -> CaseResult:
-        """Refuses a case, with the reason; with a `kind` also one that nobody has opened yet."""
+        """Refuses a case, with the reason. With a `kind`, opens the case first if it does not exist."""
         from lineage_service.audit.cases.decisions import refuse
 
         return refuse(self._home, reference, reason, kind=kind, options=case)
@@ -136,7 +136,7 @@ class Audit:
 
     def plan_erasure(
         self,
-        subjects: Any,
+        subjects: Given | Iterable[Given],
         *,
         rewrite_sources: bool = False,
         drop_runs: bool = False,
@@ -147,8 +147,11 @@ class Audit:
         options: IndexOptions | None = None,
         progress: Tell | None = None,
     ) -> dict[str, Any]:
-        """What erasing these persons would do: a sealed plan, bound to the versions it was made from. Nothing is
-        changed. `subjects`: `"customer=42"`, a pair, or several of them."""
+        """Plans the erasure of these persons: returns a sealed plan, bound to the versions it was made from. Changes
+        nothing.
+
+        `subjects` is `"customer=42"`, a pair, or several of them.
+        """
         from lineage_service.audit.erasure.erasure_plan import ERASURE, PlanOptions
 
         how = PlanOptions(rewrite_sources, drop_runs)
@@ -156,7 +159,7 @@ class Audit:
 
     def plan_rectification(
         self,
-        subjects: Any,
+        subjects: Given | Iterable[Given],
         values: Mapping[str, str | None],
         *,
         drop_runs: bool = False,
@@ -167,7 +170,9 @@ class Audit:
         options: IndexOptions | None = None,
         progress: Tell | None = None,
     ) -> dict[str, Any]:
-        """The same for corrected values, by column, in every source that has the column and rows of the person."""
+        """Plans a rectification: corrected values by column, in every source that has the column and rows of the
+        person.
+        """
         from lineage_service.audit.erasure.erasure_plan import RECTIFICATION, PlanOptions
 
         how = PlanOptions(drop_runs=drop_runs)
@@ -211,8 +216,11 @@ class Audit:
         options: IndexOptions | None = None,
         progress: Tell | None = None,
     ) -> dict[str, Any]:
-        """Carries out a plan, by its file: just that, or nothing. Its certificate, also written to `out`. Where it was
-        interrupted, doing it again finishes it."""
+        """Applies a plan, given by its file, completely or not at all. Returns its certificate, which is also written
+        to `out`.
+
+        If it was interrupted, applying it again finishes it.
+        """
         from lineage_service.audit.actor import current_actor
         from lineage_service.audit.erasure.plan_lifecycle import apply_plan
 
@@ -225,8 +233,11 @@ class Audit:
     def verify(
         self, certificate: str | Path, *, values: Iterable[str] | None = None, progress: Tell | None = None
     ) -> Verdict:
-        """Scans home, catalog and published copies anew for an erased person: by the keyed hashes in the certificate,
-        and by `values` given again. Says what it covered, what it could not, and whether the erasure holds."""
+        """Scans the home, the catalog and published copies for an erased person: by the keyed hashes in the
+        certificate, and by `values` given again.
+
+        Reports what was covered, what could not be, and whether the erasure holds.
+        """
         from lineage_service.audit.erasure.erasure_verification import verify_certificate
 
         return verify_certificate(self._home, Path(certificate), values, progress or self._home.progress)

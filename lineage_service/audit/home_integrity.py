@@ -1,4 +1,4 @@
-"""Whether what a home holds is as it was written: files by their checksums, records by their seals, and the key."""
+"""Verifies that a home is intact: files by checksum, records by seal, and the key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lineage_service.store.layout import HomeLayout
 from lineage_service.store.lineage_tables import LineageTables
 from lineage_service.store.versions import Version
 
-MOST_COMPARED = 2 << 30  # bytes that are compared where nobody asks for all of them: some seconds
+MOST_COMPARED = 2 << 30  # limit of bytes that are compared without `deep`: takes some seconds
 
 
 @dataclass
 class ChecksumComparison:
-    """Compares files with their checksums; whole ones with `deep`, or as long as they are not too many bytes."""
+    """Compares files with their checksums: all files with `deep`, otherwise up to a number of bytes."""
 
     home: HomeLayout
     reader: CatalogReader
@@ -36,10 +36,10 @@ class ChecksumComparison:
     _seen: dict[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        forget()  # also of what this process has compared before
+        forget()  # ignores earlier comparisons of this process
 
     def faults(self, run_id: str) -> list[str]:
-        """What is lost or damaged of the files that a run needs, each with its name."""
+        """Missing or damaged files that a run needs, by name."""
         noted = self.reader.files(run_id)
         if not noted:
             self.old_runs.add(run_id)
@@ -49,12 +49,12 @@ class ChecksumComparison:
         return [each for each in found if each is not None]
 
     def _tables(self, run_id: str) -> list[str]:
-        """Lineage tables: those beside the index, and those that an index, or a question, is still to be made of."""
+        """Lineage tables: those beside the index, and those that an index or a question will still be made from."""
         folder = self.home.run_folder(run_id)
         try:
             kept = [AlignedTables.load(folder.index), LineageTables.load(folder)]
         except DamagedFile:
-            return []  # is told of the note itself
+            return []  # reported for the note itself
         return [path for tables in kept if tables for rows in tables.rows.values() for path in rows.files]
 
     def _cached_fault(self, path: str) -> str | None:
@@ -74,7 +74,7 @@ class ChecksumComparison:
         if not whole.is_relative_to(self.home.path):
             return None  # a source that is read in place
         try:
-            if not path.endswith((".parquet", ".json")):  # an index that Spark made
+            if not path.endswith((".parquet", ".json")):  # an index that Spark wrote
                 return self._folder_fault(str(whole))
             if not whole.is_file():
                 return f"'{path}' is missing"
@@ -90,7 +90,7 @@ class ChecksumComparison:
 
 
 def needed_paths(reader: CatalogReader, run_id: str) -> Iterator[str]:
-    """The files that a run names, there or not."""
+    """The files that a run refers to, whether they exist or not."""
     for dataset in reader.datasets(run_id):
         record = reader.version(dataset.version_id)
         if record is None:
@@ -112,7 +112,7 @@ def needed_paths(reader: CatalogReader, run_id: str) -> Iterator[str]:
 
 
 def key_fault(home: HomeLayout, reader: CatalogReader) -> str | None:
-    """What is wrong with the key: lost, damaged, or another than the log was written and persons were noted with."""
+    """The problem with the key: lost, damaged, or not the one used for the log and the persons' hashes."""
     with reader.connection() as connection:
         last = last_entry(connection)
     noted = set() if last is None else {last.key_id}
@@ -124,15 +124,17 @@ def key_fault(home: HomeLayout, reader: CatalogReader) -> str | None:
     except StoreError as error:
         return error.problems[0].message
     if key is None and noted:
-        return f"'{NAME}' is lost: persons and the log were noted with it (key {', '.join(sorted(noted))})"
+        return f"'{NAME}' is lost: the log and the hashes of persons were made with it (key {', '.join(sorted(noted))})"
     if key is not None and noted and key.id not in noted:
         where = f"'{NAME}', or the one given by {VARIABLE},"
-        return f"{where} is not the key that persons and the log were noted with ({', '.join(sorted(noted))})"
+        return (
+            f"{where} is not the key that the log and the hashes of persons were made with ({', '.join(sorted(noted))})"
+        )
     return None
 
 
 def has_sorted_row_groups(footers: list[Any], direction: str) -> bool:
-    """Whether the statistics of row groups follow each other, as they do in a file that was written sorted."""
+    """Whether the statistics of row groups are ascending, as in a sorted file."""
     column = 0 if direction == "backward" else 1
     groups = [
         footer.row_group(number).column(column).statistics
@@ -144,6 +146,6 @@ def has_sorted_row_groups(footers: list[Any], direction: str) -> bool:
     return all(before.max <= behind.min for before, behind in pairwise(groups))
 
 
-def unreported_faults(faults: list[str], told: list[str]) -> list[str]:
-    """Faults of files that nothing is told of yet."""
-    return [each for each in faults if not any(each.split("'")[1] in other for other in told)]
+def unreported_faults(faults: list[str], reported: list[str]) -> list[str]:
+    """Faults of files that were not reported yet."""
+    return [each for each in faults if not any(each.split("'")[1] in other for other in reported)]

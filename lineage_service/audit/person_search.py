@@ -1,4 +1,4 @@
-"""A person's rows: of every source that declares their kind, in every run that is held."""
+"""Finds a person's rows in every source that declares their kind, in every held run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from lineage_service.subjects.subject_index import DeclaredSubject, Layer, decla
 
 @dataclass(frozen=True)
 class PersonRows:
-    """Rows of a run's source that are about the persons asked for. `declared_by`: another source that has read the same
-    rows and declares whose they are, where this one does not."""
+    """Rows of a run's source that belong to the requested persons. `declared_by` is another source that read the same
+    rows and declares their persons, if this one does not.
+    """
 
     dataset: DatasetRecord
     rids: Ids
@@ -34,7 +35,7 @@ class PersonRows:
 
 @dataclass(frozen=True)
 class UnsearchedSource:
-    """A source that could not be looked into, and why."""
+    """A source that could not be searched, with the reason."""
 
     dataset: DatasetRecord
     reason: str
@@ -42,11 +43,16 @@ class UnsearchedSource:
 
 @dataclass
 class SubjectRows:
-    """found: per source and run · unlooked: what could not be looked into · hashes: of the persons, by kind, as the
-    sources know them; a person in two sources of unlike types may have two."""
+    """The rows of persons.
+
+    found: rows per source and run
+    unsearched: sources that could not be searched
+    hashes: hashes of the persons, by kind, as the sources have them; a person in two sources of different types may
+    have two
+    """
 
     found: list[PersonRows] = field(default_factory=list)
-    unlooked: list[UnsearchedSource] = field(default_factory=list)
+    unsearched: list[UnsearchedSource] = field(default_factory=list)
     hashes: dict[str, set[str]] = field(default_factory=dict)
 
     @property
@@ -55,7 +61,7 @@ class SubjectRows:
 
 
 def rows_of_subjects(ask: Questions, key: HomeKey, subjects: Sequence[Subject]) -> SubjectRows:
-    """The rows of these persons in every held run. NotFound for a kind that nobody declares."""
+    """The rows of these persons in every held run. Raises NotFound for a kind that no source declares."""
     kinds = {declared.kind for _, declared in _declaring_sources(ask)}
     _refuse_unknown(subjects, kinds, str(ask.home.path))
     return _search_sources(
@@ -64,7 +70,7 @@ def rows_of_subjects(ask: Questions, key: HomeKey, subjects: Sequence[Subject]) 
 
 
 def rows_of_hashes(ask: Questions, key: HomeKey, hashes: Mapping[str, Collection[str]]) -> SubjectRows:
-    """The same of persons whose keyed hashes are known, by kind, in hexadecimal."""
+    """The same for persons given by keyed hashes, by kind, in hexadecimal."""
     wanted = {kind: [bytes.fromhex(each) for each in sorted(texts)] for kind, texts in hashes.items()}
     return _search_sources(ask, _Finder(ask, key, lambda _, declared: wanted.get(declared.kind, [])))
 
@@ -81,7 +87,7 @@ def _search_sources(ask: Questions, finder: _Finder) -> SubjectRows:
     for dataset, declared in _declaring_sources(ask):
         rids, reason = finder.rids(dataset, declared)
         if reason is not None:
-            answer.unlooked.append(UnsearchedSource(dataset, reason))
+            answer.unsearched.append(UnsearchedSource(dataset, reason))
         elif len(rids):
             parts.setdefault(dataset, []).append(rids)
     answer.found = [PersonRows(dataset, np.unique(np.concatenate(found))) for dataset, found in parts.items()]
@@ -90,15 +96,15 @@ def _search_sources(ask: Questions, finder: _Finder) -> SubjectRows:
     return answer
 
 
-def _add_shared_rows(ask: Questions, found: list[PersonRows]) -> list[PersonRows]:
-    """The same rows also in sources that have read them from the same files and do not say whose they are."""
-    # Sources of one version may declare persons in unlike columns, and so know of unlike rows.
+def _add_shared_rows(ask: Questions, person_rows: list[PersonRows]) -> list[PersonRows]:
+    """Adds the same rows in sources that read the same files and do not declare persons."""
+    # Sources of one version may declare persons in different columns, and so know different rows.
     by_version: dict[str, PersonRows] = {}
-    for each in found:
+    for each in person_rows:
         before = by_version.setdefault(each.dataset.version_id, each)
         by_version[each.dataset.version_id] = replace(before, rids=np.union1d(before.rids, each.rids))
     more: dict[DatasetRecord, PersonRows] = {}
-    known = {each.dataset: each for each in found}
+    known = {each.dataset: each for each in person_rows}
     for one in by_version.values():
         begin = Place(one.dataset.run_id, one.dataset.space)
         for run in ask.reader.runs():
@@ -112,27 +118,27 @@ def _add_shared_rows(ask: Questions, found: list[PersonRows]) -> list[PersonRows
                     more[source] = PersonRows(source, rids, one.dataset)
                 elif len(np.setdiff1d(rids, there.rids)):
                     more[source] = replace(there, rids=np.union1d(there.rids, rids))
-    return [*(more.pop(each.dataset, each) for each in found), *more.values()]
+    return [*(more.pop(each.dataset, each) for each in person_rows), *more.values()]
 
 
 def declared_of(dataset: DatasetRecord) -> list[DeclaredSubject]:
-    """What a source's workflow says of the persons in it."""
+    """The persons that a source's workflow declares."""
     return declared_subjects(dataset.name, json.loads(dataset.declared).get("subject"))
 
 
 def required_key(ask: Questions) -> HomeKey:
-    """The home's key. StoreError where it is lost: hashes of earlier runs can then not be made again."""
+    """The home's key. Raises StoreError if it is lost, because hashes of earlier runs could not be computed again."""
     key = existing_key(ask.home)
     if key is None:
         raise StoreError(
-            f"the home '{ask.home.path}' has no key: persons cannot be told by their hashes",
+            f"the home '{ask.home.path}' has no key: persons cannot be identified by their hashes",
             hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
         )
     return key
 
 
 def key_for_persons(ask: Questions) -> HomeKey:
-    """The home's key; made where nobody was ever noted with one, StoreError where it is lost."""
+    """The home's key; created if no person was ever recorded. Raises StoreError if it is lost."""
     if existing_key(ask.home) is None and not any(
         ask.reader.subjects(each.version_id)
         for run in ask.reader.runs()
@@ -156,7 +162,9 @@ def _refuse_unknown(subjects: Sequence[Subject], kinds: set[str], home: str) -> 
 def _hashes(
     ask: Questions, key: HomeKey, subjects: Sequence[Subject], dataset: DatasetRecord, declared: DeclaredSubject
 ) -> list[bytes]:
-    """The persons' hashes, their values read as the source's column has them; what is none of its type is in no row."""
+    """The persons' hashes, with values parsed as the type of the source's column. A value that is not of that type
+    occurs in no row.
+    """
     values = [each.value for each in subjects if each.kind == declared.kind]
     if not values:
         return []
@@ -172,7 +180,7 @@ def _hashes(
 
 @dataclass
 class _Finder:
-    """Looks persons up in sources; `wanted` gives their hashes as a source knows them."""
+    """Finds persons in sources. `wanted` returns their hashes for a source."""
 
     ask: Questions
     key: HomeKey
@@ -181,7 +189,9 @@ class _Finder:
     _known: dict[tuple[str, str, str], tuple[Ids, str | None]] = field(default_factory=dict)
 
     def rids(self, dataset: DatasetRecord, declared: DeclaredSubject) -> tuple[Ids, str | None]:
-        """The rids of the persons' rows; or why they cannot be told. Runs that read one version are looked at once."""
+        """The rids of the persons' rows, or the reason why they are unknown. Runs that read one version are searched
+        once.
+        """
         key = (dataset.version_id, declared.kind, declared.column)
         if key not in self._known:
             hashes = self.wanted(dataset, declared)
@@ -197,7 +207,7 @@ class _Finder:
         if record is None:
             return self._scan_source(dataset, declared, hashes)
         if record.key_id != self.key.id:
-            return _no_ids(), "its persons were noted with another key"
+            return _no_ids(), "its persons were recorded with another key"
         parts = [self._in_layer(layer, declared.kind, hashes) for layer in layers_of(record)]
         return np.unique(np.concatenate([_no_ids(), *parts])), None
 
@@ -205,7 +215,7 @@ class _Finder:
         absolute, engine = self.ask.home.absolute, self.ask.engine
         persons = f"read_parquet({file_literal(absolute(layer.persons))})"
         parts = [_no_ids()]
-        # One by one: a comparison with one value passes over the row groups that cannot hold it.
+        # One by one: an equality predicate skips row groups that cannot contain the value.
         for value in hashes:
             numbers = engine.rows(f"SELECT person FROM {persons} WHERE hash = unhex('{value.hex()}')")
             if not numbers:
@@ -223,12 +233,12 @@ class _Finder:
     def _scan_source(
         self, dataset: DatasetRecord, declared: DeclaredSubject, hashes: Sequence[bytes]
     ) -> tuple[Ids, str | None]:
-        """Of a run that was made before persons were noted: the source itself is looked through, if it still can be."""
+        """For a run made before persons were recorded: scans the source itself, if it is still readable."""
         scan = self.ask.scan(dataset)
         if scan.version.kind == "source" and any(
             has_changed(file, path) for file, path in zip(scan.version.files, scan.paths, strict=True)
         ):
-            return _no_ids(), "the run noted no persons, and the source's files have changed since"
+            return _no_ids(), "the run recorded no persons, and the source's files have changed since"
         own = next((c for c in scan.version.columns if c.name.lower() == declared.column.lower()), None)
         if own is None:
             return _no_ids(), f"it has no column '{declared.column}'"
@@ -252,10 +262,10 @@ def _no_ids() -> Ids:
 
 
 def refuse_nobody(rows: SubjectRows, subjects: Sequence[Subject]) -> None:
-    """NotFound where no source has a row of these persons; what could not be looked into is not known to have none."""
-    if not rows.found and not rows.unlooked:
+    """Raises NotFound if no source has a row of these persons and all sources could be searched."""
+    if not rows.found and not rows.unsearched:
         kinds = join_names(sorted({each.kind for each in subjects}))
         raise NotFound(
-            f"no row of any held run is about the person given ({kinds})",
-            hint="is the value right, and of the kind that the source declares?",
+            f"no row of any held run is about this person ({kinds})",
+            hint="check the value, and that a source declares this kind",
         )

@@ -1,5 +1,5 @@
-"""What users write runs in a child process with a hard ceiling of memory and time.
+"""Runs user-written SQL in a child process with hard limits of memory and time.
 
-DuckDB's memory limit and its interrupt do not act inside one call of a function: `repeat('x', 2000000000)` takes what
-it wants. The operating system's limits hold there, and a process can be ended at any moment.
+DuckDB's memory limit and interrupt have no effect inside a single function call: `repeat('x', 2000000000)` allocates
+what it wants. The operating system's limits apply there, and a process can be killed at any time.
 """

@@ -1,7 +1,7 @@
-"""The child process: a DuckDB of its own that does what it is told over a socket, until it is closed.
+"""The child process: a DuckDB that executes requests received over a socket until the socket is closed.
 
-It limits itself: memory by the operating system, time by an interrupt and, where that does not act, by an alarm; the
-parent ends it as well. Whatever it dies of, the parent lives, and starts another.
+It limits its own memory through the operating system, and its time by an interrupt and, if that has no effect, by an
+alarm. The parent kills it as well. If the child dies, the parent survives and starts another.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 OUT_OF_MEMORY = 86  # exit code
-GROWN = b"grown"  # told at the end of an answer where much memory is still held: another process answers next
-ALARM = 5.0  # seconds after its time at which a question ends the process by itself
-PIECE = 16_000_000  # bytes that are sent at once, where rows are not larger
-ADDRESSES = 2**30  # address space that is reserved and not used: stacks and arenas of threads
-# What DuckDB calls its errors in their texts, where Arrow tells them.
+GROWN = b"grown"  # sent at the end of an answer if much memory is still held: another process answers next
+ALARM = 5.0  # seconds after the time limit at which the process terminates itself
+PIECE = 16_000_000  # bytes sent at once, unless a row is larger
+ADDRESSES = 2**30  # address space that is reserved but unused: stacks and arenas of threads
+# DuckDB's error names in texts that Arrow reports.
 _KINDS = {
     "Out of Memory": "OutOfMemoryException", "Conversion": "ConversionException", "INTERRUPT": "InterruptException",
     "Out of Range": "OutOfRangeException", "Invalid Input": "InvalidInputException", "IO": "IOException",
@@ -43,57 +43,57 @@ _KINDS = {
 
 
 class AnswerTooLarge(Exception):
-    """An answer, or one row of it, that is larger than it may be."""
+    """An answer, or one row of it, exceeds the limit."""
 
 
 class ChildEngine:
-    """A connection, and what questions do with it."""
+    """A DuckDB connection and the requests on it."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
         self.connection: DuckDBPyConnection | None = None
         self.spill: Path | None = None
-        self.over = False  # whether the question at hand was interrupted
+        self.over = False  # whether the current question was interrupted
 
-    def answer(self, asked: dict[str, Any]) -> None:
-        getattr(self, f"do_{asked['do']}")(asked)
+    def answer(self, request: dict[str, Any]) -> None:
+        getattr(self, f"do_{request['do']}")(request)
 
-    def do_open(self, asked: dict[str, Any]) -> None:
-        """Another connection in the place of the one before: it may read other files."""
+    def do_open(self, request: dict[str, Any]) -> None:
+        """Replaces the connection by one that may read other files."""
         import duckdb
 
         if self.connection is not None:
             self.connection.close()
-        self.spill = Path(asked["config"]["temp_directory"])
-        self.connection = duckdb.connect(":memory:", config=asked["config"])
-        for statement in asked["setup"]:
+        self.spill = Path(request["config"]["temp_directory"])
+        self.connection = duckdb.connect(":memory:", config=request["config"])
+        for statement in request["setup"]:
             self.connection.execute(statement)
-        limit_memory(asked["allowance"])
+        limit_memory(request["allowance"])
         self.send_done()
 
     def do_forget(self, _: dict[str, Any]) -> None:
-        """Nothing of what it was opened for is kept."""
+        """Drops everything that was opened."""
         if self.connection is not None:
             self.connection.close()
         self.connection, self.spill = None, None
         self.send_done()
 
-    def do_run(self, asked: dict[str, Any]) -> None:
+    def do_run(self, request: dict[str, Any]) -> None:
         cursor = self.cursor()
-        with self.interrupt_after(cursor, asked["seconds"]):
-            cursor.execute(asked["sql"], asked["parameters"])
+        with self.interrupt_after(cursor, request["seconds"]):
+            cursor.execute(request["sql"], request["parameters"])
         self.send_done()
 
-    def do_values(self, asked: dict[str, Any]) -> None:
+    def do_values(self, request: dict[str, Any]) -> None:
         """A few rows of plain values."""
         cursor = self.cursor()
-        with self.interrupt_after(cursor, asked["seconds"]):
-            rows = cursor.execute(asked["sql"], asked["parameters"]).fetchall()
+        with self.interrupt_after(cursor, request["seconds"]):
+            rows = cursor.execute(request["sql"], request["parameters"]).fetchall()
         send(self.line, VALUES, json.dumps(rows).encode())
         self.send_done()
 
-    def do_keep(self, asked: dict[str, Any]) -> None:
-        """A table of rows that follow."""
+    def do_keep(self, request: dict[str, Any]) -> None:
+        """Creates a table of the rows that follow."""
         import pyarrow as pa
 
         received = self._receive_batches()
@@ -102,7 +102,7 @@ class ChildEngine:
             reader = pa.RecordBatchReader.from_batches(first.schema, _prepend(first, received))
             cursor = self.cursor()
             cursor.register("rows_given", reader)
-            cursor.execute(f"CREATE TABLE {asked['name']} AS SELECT * FROM rows_given")
+            cursor.execute(f"CREATE TABLE {request['name']} AS SELECT * FROM rows_given")
             cursor.unregister("rows_given")
         finally:
             for _ in received:
@@ -118,18 +118,18 @@ class ChildEngine:
                 return
             yield pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch()
 
-    def do_rows(self, asked: dict[str, Any]) -> None:
-        """Rows as they come, at most so many; columns of sums as whole numbers of 64 bits, where they fit."""
-        cursor, began, left = self.cursor(), time.monotonic(), asked["seconds"]
+    def do_rows(self, request: dict[str, Any]) -> None:
+        """Streams rows, at most the requested number. Sums become 64-bit integers if they fit."""
+        cursor, began, left = self.cursor(), time.monotonic(), request["seconds"]
         with self.interrupt_after(cursor, left):
-            relation = cursor.sql(asked["sql"], params=asked["parameters"])
+            relation = cursor.sql(request["sql"], params=request["parameters"])
             huge = [place for place, kind in enumerate(relation.types) if str(kind) == "HUGEINT"]
-            reader = relation.to_arrow_reader(asked["batch"])
+            reader = relation.to_arrow_reader(request["batch"])
             if huge:
-                reader = narrow_huge_integers(reader, huge, asked["rows"], asked["batch"])
+                reader = narrow_huge_integers(reader, huge, request["rows"], request["batch"])
         left -= time.monotonic() - began
         given = size = 0
-        while given <= asked["rows"]:
+        while given <= request["rows"]:
             began = time.monotonic()
             with self.interrupt_after(cursor, max(left, 0.001)):
                 batch = next(reader, None)
@@ -137,13 +137,13 @@ class ChildEngine:
             if batch is None:
                 break
             given += batch.num_rows
-            for piece in split_batch(batch, asked["value"]):
+            for piece in split_batch(batch, request["value"]):
                 size += piece.nbytes
-                if size > asked["bytes"]:
-                    raise AnswerTooLarge(f"answer {asked['bytes']}")
+                if size > request["bytes"]:
+                    raise AnswerTooLarge(f"answer {request['bytes']}")
                 send(self.line, ROWS, ipc_stream(piece))
             if select.select([self.line], [], [], 0)[0]:
-                break  # nobody wants the rest
+                break  # the rest is not needed
         if not given:
             send(self.line, ROWS, ipc_stream(schema=reader.schema))
         self.send_done()
@@ -177,9 +177,10 @@ def _prepend(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 def narrow_huge_integers(
     reader: pa.RecordBatchReader, huge: list[int], most: int, at_once: int
 ) -> pa.RecordBatchReader:
-    """Sums of whole numbers have 128 bits in DuckDB, which Arrow has as decimals: as whole numbers where they fit.
+    """Converts sums to 64-bit integers if all values fit. DuckDB sums integers in 128 bits, which Arrow represents as
+    decimals.
 
-    That is known when all of them are there.
+    Whether all fit is only known after the last row.
     """
     import pyarrow as pa
 
@@ -197,7 +198,7 @@ def narrow_huge_integers(
 
 
 def split_batch(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces small enough to be sent; AnswerTooLarge for one row of more than `most` bytes."""
+    """Splits a batch into pieces that can be sent. Raises AnswerTooLarge for a row of more than `most` bytes."""
     if batch.nbytes <= PIECE:
         yield batch
     elif batch.num_rows == 1:
@@ -211,7 +212,7 @@ def split_batch(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
 
 
 def ipc_stream(batch: pa.RecordBatch | None = None, schema: pa.Schema | None = None) -> pa.Buffer:
-    """A batch as a stream of its own, with its schema and dictionaries."""
+    """A batch as a separate IPC stream, with its schema and dictionaries."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -225,11 +226,11 @@ def ipc_stream(batch: pa.RecordBatch | None = None, schema: pa.Schema | None = N
 
 
 def limit_memory(allowance: int) -> None:
-    """No more memory than now and `allowance` bytes. Once: limits can only be made smaller."""
+    """Limits memory to the current amount plus `allowance` bytes. Only the first call has an effect."""
     if _GROWTH:
         return
     _GROWTH.append(_data_bytes() + allowance // 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold rows
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain rows
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
         now = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
@@ -237,16 +238,16 @@ def limit_memory(allowance: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     except (OSError, LookupError, ValueError):
-        # Where the system does not count like that, the process looks at its own size.
+        # If the system does not enforce this limit, the process monitors its own size.
         largest = _peak_bytes() + allowance
         threading.Thread(target=_watch_size, args=[largest], daemon=True).start()
 
 
-_GROWTH: list[int] = []  # bytes from which on the process has grown too much
+_GROWTH: list[int] = []  # size in bytes above which the process has grown too much
 
 
 def _data_bytes() -> int:
-    """Bytes of memory that count; 0 where the system does not tell."""
+    """Bytes of memory that count towards the limit; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
     except (OSError, LookupError, ValueError):
@@ -269,9 +270,9 @@ def _watch_size(largest: int) -> None:
 
 
 def _end_with_parent(line: socket.socket, engine: ChildEngine) -> None:
-    """Ends the process as soon as the parent has gone, whatever runs."""
+    """Terminates the process as soon as the parent is gone, whatever is running."""
     poll = select.poll()
-    poll.register(line, 0)  # a hang-up is always told
+    poll.register(line, 0)  # a hang-up is always reported
     poll.poll()
     _clean_up_and_exit(engine)
 
@@ -286,7 +287,7 @@ def _clean_up_and_exit(engine: ChildEngine) -> None:
 
 
 def encode_error(error: BaseException, over: bool) -> bytes:
-    """An error as the parent raises it again."""
+    """An error in the form in which the parent raises it again."""
     kind, text = type(error).__name__, str(error)
     if isinstance(error, OSError | RuntimeError):
         kind = next((its for word, its in _KINDS.items() if text.startswith(f"{word} Error")), kind)
@@ -297,7 +298,7 @@ def encode_error(error: BaseException, over: bool) -> bytes:
 
 
 def main(number: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     for name in ("numpy", "pandas"):
         sys.modules[name] = None  # type: ignore[assignment]  # pyarrow would load them with the first value
     line = socket.socket(fileno=number)
@@ -311,7 +312,7 @@ def main(number: int) -> None:
         try:
             kind, payload = receive(line)
             if kind != REQUEST:
-                continue  # a stop that came too late
+                continue  # an interrupt that came too late
             engine.over = False
             try:
                 engine.answer(json.loads(payload))

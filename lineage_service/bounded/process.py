@@ -1,4 +1,4 @@
-"""The parent's side: a child process that is kept, ended at the deadline, and started again for the next question."""
+"""The parent's side: a child process that is reused, killed at the deadline, and restarted for the next question."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from lineage_service.errors import StoreError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-GRACE = 0.5  # seconds after its time at which a child is killed; before that, its own interrupt may do
+GRACE = 0.5  # seconds after the time limit at which a child is killed, if its own interrupt had no effect
 START = 60.0  # seconds that a child may take to start
-# What a child needs of the environment; it must not know more.
+# The environment variables that a child gets; it must not see others.
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV")
 _KEPT_KINDS = ("LC_", "LD_", "DYLD_", "PYTHON", "MALLOC_")
 
-# What is reserved counts: Arrow's own allocator reserves a gigabyte at once, DuckDB's keeps what was freed.
+# Reserved memory counts: Arrow's own allocator reserves a gigabyte at once, DuckDB's keeps freed memory.
 _ALLOCATORS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "DUCKDB_JE_MALLOC_CONF": "retain:false,dirty_decay_ms:100,muzzy_decay_ms:0",
@@ -49,7 +49,7 @@ _ALLOCATORS = {
 
 
 class ChildDied(Exception):
-    """The child died of a question. `memory`: for want of it."""
+    """The child died during a question. `memory`: it ran out of memory."""
 
     def __init__(self, *, memory: bool) -> None:
         super().__init__("memory" if memory else "crash")
@@ -61,11 +61,11 @@ class ChildClosed(Exception):
 
 
 class TookTooLong(Exception):
-    """The time of a question is over."""
+    """A question exceeded its time limit."""
 
 
 class ChildError(Exception):
-    """An error that the child tells of: DuckDB's name for it, and its text."""
+    """An error in the child: DuckDB's name of the error, and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(kind)
@@ -73,7 +73,7 @@ class ChildError(Exception):
 
 
 class Child:
-    """One process. It is started here and waits to be asked."""
+    """One child process. It is started here and waits for requests."""
 
     def __init__(self) -> None:
         mine, its = socket.socketpair()
@@ -84,7 +84,7 @@ class Child:
         }
         environment |= _ALLOCATORS
         environment["PYTHONPATH"] = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
-        # -P: modules are found where this process finds them, not in the folder it happens to be in.
+        # -P: modules are imported from where this process imports them, not from the current folder.
         command = [sys.executable, "-P", "-m", "lineage_service.bounded.child", str(its.fileno())]
         try:
             self.process = subprocess.Popen(
@@ -98,11 +98,11 @@ class Child:
             its.close()
         self._end = weakref.finalize(self, _end, mine, self.process, self.owner)
         self._ready = False
-        self.allowance: int | None = None  # bytes; a child limits itself once, when it is first opened
+        self.allowance: int | None = None  # bytes; a child sets its limit once, when it is first opened
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked; a copy of this process, made by fork, has no child of its own."""
+        """Whether it accepts requests. After a fork, the copy of this process has no child of its own."""
         return self._end.alive and self.owner == os.getpid()
 
     def wait_ready(self) -> None:
@@ -119,7 +119,7 @@ class Child:
         self._end()
 
     def exit_code(self) -> int | None:
-        """How it ended, once its line is closed."""
+        """The exit code, after the socket is closed."""
         try:
             return self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -145,7 +145,7 @@ _spare: list[Child] = []
 
 
 def start_ahead() -> None:
-    """Starts a child for the first question of the process: while it starts, there is other work to be done."""
+    """Starts a child for the first question in advance, in parallel with other work."""
     if not _spare:
         _spare.append(Child())
 
@@ -160,18 +160,21 @@ def _new_child(allowance: int | None) -> Child:
 
 
 class ChildClient:
-    """Asks a child, one question at a time. `generation` is another one after each start: what a child knew is gone."""
+    """Sends requests to a child, one at a time. `generation` changes with each start, when the state of the child is
+    lost.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
         self._child: Child | None = None
-        self._grown = False  # whether the child holds much memory still, and another one is to answer next
+        self._grown = False  # whether the child still holds much memory, so that another one answers next
         self._lock = threading.RLock()
-        self._open: weakref.ref[Reply] | None = None  # whose rows the child is giving
+        self._open: weakref.ref[Reply] | None = None  # the answer that the child is currently streaming
 
     def ensure(self, allowance: int | None = None) -> None:
-        """A child that can be asked; rows that it still gives are taken from it first. A new one has, or will have,
-        this allowance."""
+        """Ensures that a child is available. First reads the remaining rows of a streaming answer. A new child gets
+        this allowance.
+        """
         with self._lock:
             self._take_rest()
             usable = self._child is not None and self._child.usable and self._child.process.poll() is None
@@ -182,10 +185,10 @@ class ChildClient:
                 self.generation += 1
             self._child.wait_ready()
 
-    def ask(self, asked: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> list[list[Any]] | None:
-        """A question without rows, or with a few values; `rows` follow it. The child must be there: see `ensure`."""
+    def ask(self, request: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> list[list[Any]] | None:
+        """A request without rows, or with a few values; `rows` are sent after it. Call `ensure` before."""
         with self._lock:
-            self._send(asked, seconds, rows)
+            self._send(request, seconds, rows)
             found = None
             until = time.monotonic() + seconds + GRACE
             while True:
@@ -195,22 +198,24 @@ class ChildClient:
                 assert kind == VALUES
                 found = json.loads(payload)
 
-    def rows(self, asked: dict[str, Any], seconds: float) -> Reply:
-        """A question with rows. They come as they are read; whoever asks next lets them be taken first."""
+    def rows(self, request: dict[str, Any], seconds: float) -> Reply:
+        """A request with rows. They are streamed; the next request reads the rest into a buffer first."""
         with self._lock:
-            self._send(asked, seconds)
+            self._send(request, seconds)
             reply = Reply(self._next_rows, seconds)
             self._open = weakref.ref(reply)
             reply.begin()
             return reply
 
     def take_rest(self) -> None:
-        """Takes the rows that are still to come, for whoever reads them when the child has gone."""
+        """Reads the remaining rows of a streaming answer, so that they are available after the child has ended."""
         with self._lock:
             self._take_rest()
 
     def release(self) -> None:
-        """Closes. A child that is idle is kept for whoever asks next in this process: starting one takes 0.2 s."""
+        """Releases the child. An idle child is kept for the next user in this process, because starting one takes 0.2
+        s.
+        """
         with self._lock:
             child = self._child
             if child is None or self._open is not None or self._grown or _spare or not child.usable:
@@ -231,7 +236,7 @@ class ChildClient:
         with self._lock:
             reply = None if self._open is None else self._open()
             if reply is not None:
-                reply.fail(ChildClosed())  # else it would seem to have no more rows
+                reply.fail(ChildClosed())  # otherwise it would appear to have no more rows
             self._open = None
             if self._child is not None:
                 self._child.end()
@@ -239,18 +244,18 @@ class ChildClient:
 
     @property
     def pid(self) -> int | None:
-        """The child that is there."""
+        """The process id of the current child."""
         return None if self._child is None else self._child.process.pid
 
-    def _send(self, asked: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> None:
+    def _send(self, request: dict[str, Any], seconds: float, rows: Iterable[pa.Buffer] = ()) -> None:
         assert self._child is not None
         line = self._child.line
-        if asked["do"] == "open":
-            self._child.allowance = asked["allowance"]
+        if request["do"] == "open":
+            self._child.allowance = request["allowance"]
         try:
             line.settimeout(max(seconds, START))
-            send(line, REQUEST, json.dumps({**asked, "seconds": seconds}).encode())
-            if asked["do"] == "keep":
+            send(line, REQUEST, json.dumps({**request, "seconds": seconds}).encode())
+            if request["do"] == "keep":
                 for each in rows:
                     send(line, ROWS, each)
                 send(line, DONE)
@@ -260,7 +265,7 @@ class ChildClient:
             self.close()
             raise TookTooLong from None
         except BaseException:
-            self.close()  # half a question
+            self.close()  # an incomplete request
             raise
 
     def _receive(self, until: float) -> tuple[bytes, bytearray]:
@@ -278,11 +283,11 @@ class ChildClient:
         if kind == DONE:
             self._grown = payload == GROWN
         if kind == ERROR:
-            told = json.loads(payload)
-            self._grown = told["grown"]
-            if told["over"]:
+            failure = json.loads(payload)
+            self._grown = failure["grown"]
+            if failure["over"]:
                 raise TookTooLong
-            raise ChildError(told["kind"], told["text"])
+            raise ChildError(failure["kind"], failure["text"])
         return kind, payload
 
     def _exit_error(self) -> Exception:
@@ -294,7 +299,7 @@ class ChildClient:
         return ChildDied(memory=code in (OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS, None))
 
     def _next_rows(self, reply: Reply) -> bytearray | None:
-        """The next rows of an answer; None behind the last."""
+        """The next rows of an answer; None after the last."""
         with self._lock:
             if self._open is None or self._open() is not reply:
                 return reply.next_buffered()
@@ -311,7 +316,9 @@ class ChildClient:
             return payload
 
     def _take_rest(self) -> None:
-        """Takes the rows that the child still gives: for whoever reads them later, else to be thrown away."""
+        """Reads the remaining rows of the current answer: into a buffer if they may still be read, otherwise to discard
+        them.
+        """
         if self._open is None:
             return
         reply = self._open()
@@ -331,7 +338,7 @@ class ChildClient:
 
 
 def serialize_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterable[pa.Buffer]:
-    """Rows as they are sent to the child: at least one batch, so that it knows their type."""
+    """Rows in the form in which they are sent to the child: at least one batch, so that their type is known."""
     import pyarrow as pa
 
     from lineage_service.bounded.child import ipc_stream

@@ -1,4 +1,4 @@
-"""What goes between the two processes: frames, each a letter, a length and bytes."""
+"""The protocol between the two processes: frames of a letter, a length and bytes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 REQUEST, ROWS, VALUES, DONE, ERROR, READY, STOP = b"Q", b"A", b"J", b"Z", b"E", b"R", b"C"
 _HEAD = struct.Struct("<cQ")
-_LARGE = 65_536  # bytes from which on a frame is not copied to be sent at once
+_LARGE = 65_536  # larger frames are sent without copying them into one buffer
 
 
 class ConnectionClosed(Exception):
-    """The other process has gone."""
+    """The other process is gone."""
 
 
 def send(line: socket.socket, kind: bytes, payload: Any = b"") -> None:
-    """Sends a frame. Closed where nobody is there; TimeoutError as the socket says."""
+    """Sends a frame. Raises ConnectionClosed if the other process is gone, TimeoutError as the socket does."""
     view = memoryview(payload).cast("B")
     head = _HEAD.pack(kind, len(view))
     try:
@@ -31,7 +31,9 @@ def send(line: socket.socket, kind: bytes, payload: Any = b"") -> None:
 
 
 def receive(line: socket.socket, until: float | None = None) -> tuple[bytes, bytearray]:
-    """The next frame. Closed where the other has gone, TimeoutError where it is not there `until` then (monotonic)."""
+    """Receives a frame. Raises ConnectionClosed if the other process is gone, TimeoutError if no frame arrives `until`
+    then (monotonic).
+    """
     kind, length = _HEAD.unpack(_receive_bytes(line, _HEAD.size, until))
     return kind, _receive_bytes(line, length, until)
 

@@ -1,4 +1,4 @@
-"""Rows that a child gives: read as they come, or taken all at once so that the child can be asked again."""
+"""Rows from a child: read as a stream, or buffered at once so that the child can answer the next request."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HELD = 16_000_000  # bytes of an answer that are held in memory while nobody reads them; more are put on disk
+HELD = 16_000_000  # bytes of an unread answer held in memory; more are written to disk
 _LENGTH = struct.Struct("<Q")
 
 
 class Reply:
-    """An answer on its way. `left` is what it may still take, in seconds; the reader's own time does not count."""
+    """A streaming answer. `left` is its remaining time in seconds; the time of the reader does not count."""
 
     def __init__(self, following: Callable[[Reply], bytearray | None], seconds: float) -> None:
         self.left = seconds
@@ -42,7 +42,7 @@ class Reply:
         return self._schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, once."""
+        """The rows. They can be read once."""
         first, self._first = self._first, None
         if first is not None and first.num_rows:
             yield first
@@ -51,7 +51,7 @@ class Reply:
             yield _batch(payload)
 
     def take_all(self) -> None:
-        """Takes all that is to come; what goes wrong is told to whoever reads it."""
+        """Buffers all remaining rows. Errors are raised when the rows are read."""
         size = 0
         try:
             while (payload := self._following(self)) is not None:
@@ -64,11 +64,11 @@ class Reply:
             self._file.seek(0)
 
     def fail(self, error: Exception) -> None:
-        """There is no more to come, and whoever reads on is told so."""
+        """Ends the answer with an error for the reader."""
         self._error = error
 
     def next_buffered(self) -> bytearray | None:
-        """The next of what was taken."""
+        """The next buffered rows."""
         if self._held:
             return self._held.popleft()
         if self._file is not None:
@@ -82,7 +82,7 @@ class Reply:
         return None
 
     def _keep_on_disk(self, payload: bytearray) -> bool:
-        """Whether there is room for it, in a file without a name: it goes with the process."""
+        """Writes to an unnamed file, which disappears with the process; returns whether there was room."""
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self.spill)  # noqa: SIM115 - it is open as long as the answer is

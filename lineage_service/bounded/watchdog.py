@@ -1,6 +1,6 @@
-"""Stops what takes too long: one thread that looks after all questions of the process.
+"""Stops questions that exceed their time limit, with one thread for all questions of the process.
 
-A thread for each question, as `threading.Timer` is, takes longer than many questions do.
+A thread per question, as in `threading.Timer`, would take longer than many questions.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-IDLE = 1.0  # seconds without a question after which it only waits to be called
+IDLE = 1.0  # seconds without a question after which the thread sleeps until it is woken
 
 
 class Watchdog:
-    """Calls what is due. Its thread starts with the first question."""
+    """Calls callbacks at their deadlines. Its thread starts with the first question."""
 
     def __init__(self) -> None:
         self._due: dict[int, tuple[float, Callable[[], None]]] = {}
         self._changed = threading.Condition()
         self._numbers = count()
         self._thread: threading.Thread | None = None
-        self._until = 0.0  # when the thread looks again by itself
+        self._until = 0.0  # when the thread wakes up by itself
 
     @contextmanager
     def deadline(self, stop: Callable[[], None], seconds: float) -> Iterator[None]:
-        """Calls `stop` after so long, unless that is left before."""
+        """Calls `stop` after this time, unless the block is left before."""
         number, due = next(self._numbers), time.monotonic() + seconds
         with self._changed:
             self._due[number] = (due, stop)
@@ -49,12 +49,12 @@ class Watchdog:
                 stops = [self._due.pop(number)[1] for number in late]
                 if not stops:
                     nearest = min((due for due, _ in self._due.values()), default=None)
-                    # Where nothing is due for long, it looks again soon all the same: waking it costs more than that.
+                    # The thread polls even if nothing is due for a while: waking it would cost more than polling.
                     wait = IDLE if nearest is None else nearest - now
                     self._until = now + wait
                     self._changed.wait(wait)
             while stops:
-                stops.pop()()  # nothing of it is held on to while the thread waits
+                stops.pop()()  # releases references while the thread waits
 
 
 WATCH = Watchdog()

@@ -1,13 +1,16 @@
-"""The workload of a workflow file as capture sees it: the kind of each question, and what DuckDB may evaluate of it."""
+"""The declared questions of a workflow file in the form that capture needs: the kind of each question, and which of its
+expressions DuckDB may evaluate.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lineage_service.capture.direct_indexing import translate_source_predicate, translate_source_value
 from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.capture.workload import DeclaredQuestion, Direction, DuckDbExpressions, Kind
+from lineage_service.equivalence.portable_predicates import translate_source_predicate
+from lineage_service.equivalence.portable_values import translate_source_value
 from lineage_service.plan.expressions import Expression, quote_identifier
 from lineage_service.plan.mergeable_measures import parse_measure
 from lineage_service.plan.nodes import Source
@@ -17,7 +20,7 @@ from lineage_service.spec.models import WorkloadQuery
 def declared_questions(
     queries: Sequence[WorkloadQuery], outputs: Mapping[str, str], sources: Mapping[str, Source]
 ) -> tuple[DeclaredQuestion, ...]:
-    """The declared questions of a workflow; `outputs` are the steps of its outputs."""
+    """The declared questions of a workflow. `outputs` maps each output to its step."""
 
     def space(name: str) -> Space:
         return source_space(name) if name in sources else step_space(outputs.get(name, name))
@@ -38,7 +41,7 @@ def declared_questions(
 
 
 def _duckdb_translation(question: DeclaredQuestion, source: Source) -> DuckDbExpressions | None:
-    """Its expressions in DuckDB's words; None where one of them may mean something else there."""
+    """The question's expressions in DuckDB's SQL; None if one of them might have another meaning there."""
     where = None if question.where is None else translate_source_predicate(source, Expression(question.where))
     if (where is None) != (question.where is None):
         return None

@@ -1,7 +1,8 @@
-"""How many rows each node will have, before it runs: remembered from an earlier run, else guessed from footers.
+"""Estimates the number of rows of each node before a run: the count of an earlier run, otherwise a guess from the
+footers.
 
-Guesses are the textbook ones: a fixed share of rows per kind of predicate, and joins along a foreign key. They choose
-between ways that are all right; nothing rests on their being true.
+Guesses are the textbook ones: a fixed selectivity per kind of predicate, and joins along foreign keys. They only choose
+between strategies that are all correct.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lineage_service.plan.nodes import (
     Distinct,
     Explode,
     Filter,
+    GroupLimit,
     Intersect,
     Join,
     Limit,
@@ -39,7 +41,9 @@ OF_GROUPS = 0.3  # groups per row
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known before a run: rows of sources (None unknown), and per node what its last run gave and read."""
+    """What is known before a run: the rows of each source (None if unknown), and the rows that each node returned and
+    read in the last run.
+    """
 
     sources: Mapping[str, int | None] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -48,7 +52,9 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Rows of a node: `base` of them but for predicates, of which a share is kept. `scanned`: rows of sources read."""
+    """The estimated rows of a node: `base` rows without predicates, of which `share` are kept. `scanned`: rows read
+    from sources.
+    """
 
     base: float
     share: float
@@ -61,7 +67,7 @@ class Estimate:
 
 
 def estimate_rows(node: Node, below: Sequence[Estimate | None], sizes: Sizes) -> Estimate | None:
-    """None where nothing is known of a source that it reads."""
+    """The estimated rows of a node; None if the size of one of its sources is unknown."""
     scanned = sum(each.scanned for each in below if each is not None)
     if node.id in sizes.rows and not isinstance(node, Source):
         return Estimate(sizes.rows[node.id], 1.0, scanned, remembered=True)
@@ -83,8 +89,11 @@ def _guess_rows(node: Node, below: list[Estimate], scanned: float, sizes: Sizes)
                 PER_ARRAY if any(expression.is_generator for expression, _ in node.expressions_with_schemas()) else 1.0
             )
             return Estimate(below[0].base * many, below[0].share, scanned)
+        case GroupLimit():
+            return below[0]
         case Limit():
-            return Estimate(min(node.n, below[0].rows), 1.0, scanned)
+            behind = max(below[0].rows - node.offset, 0)
+            return Estimate(behind if node.n is None else min(node.n, behind), 1.0, scanned)
         case Explode():
             return Estimate(below[0].base * PER_ARRAY, below[0].share, scanned)
         case Aggregate():
@@ -117,7 +126,7 @@ def _guess_join_rows(node: Join, left: Estimate, right: Estimate, scanned: float
 
 
 def selectivity(expression: Expression) -> float:
-    """The share of rows that a predicate is taken to keep."""
+    """The estimated share of rows for which a predicate is true."""
     return _share(expression.tree)
 
 

@@ -1,8 +1,8 @@
-"""The words of capture: spaces that ids live in, handles that carry ids along, tables that link spaces.
+"""The terms of capture: spaces contain ids, handles carry ids in rows, tables link spaces.
 
-A relation's rows carry handles; a handle's value is an id in a space. A table says, for each id of its own
-space, which ids of other spaces stand behind it. All lineage of a run is such tables; a path of handles from
-an output's space to a source's space is one way the source's rows contributed.
+The value of a handle is an id in a space. A table lists, for each id of its own space, the ids of other spaces that it
+derives from. These tables are all the lineage of a run: each path of handles from an output's space to a source's space
+is one way in which rows of the source contributed.
 """
 
 from __future__ import annotations
@@ -10,54 +10,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NewType
 
-Space = NewType("Space", str)
+from lineage_catalog.spaces import Space, group_space, side_space, source_space, step_space, window_space
+
+__all__ = [
+    "Handle",
+    "Merge",
+    "Role",
+    "Space",
+    "Table",
+    "concatenate_handles",
+    "group_space",
+    "merge_handles",
+    "side_space",
+    "source_space",
+    "step_space",
+    "window_space",
+]
 
 
 class Role(IntEnum):
-    """How a row contributes. Along a path the largest counts, over several paths the smallest: own wins."""
+    """How a row contributes. Along a path the largest role counts, over several paths the smallest."""
 
     OWN = 0
     PEER = 1  # another row that a window's measure read for it
-    ABSENCE = 2  # a row whose failing to match let the result be; never part of a pair unless asked for
-
-
-def source_space(name: str) -> Space:
-    return Space(f"source:{name}")
-
-
-def step_space(step: str) -> Space:
-    """Rows of a step that is a dataset: an output, or kept."""
-    return Space(f"step:{step}")
-
-
-def group_space(node_id: str) -> Space:
-    """Groups, partitions or matches of a pipeline breaker."""
-    return Space(f"group:{node_id}")
-
-
-def window_space(node_id: str) -> Space:
-    """Rows of a window, each by its position: partition after partition, in the order that its measures saw."""
-    return Space(f"window:{node_id}")
-
-
-def side_space(node_id: str) -> Space:
-    """The whole right side of an anti join or difference: one id, 0."""
-    return Space(f"side:{node_id}")
-
-
-def is_window(space: Space) -> bool:
-    return space.startswith("window:")
-
-
-def is_dataset(space: Space) -> bool:
-    return space.startswith(("source:", "step:"))
+    ABSENCE = 2  # a row that influences by not matching; part of pairs only on request
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A column of ids of `space`, null where no row stands behind."""
+    """A column of ids of `space`; null if no row of the space contributed."""
 
     space: Space
     role: Role = Role.OWN
@@ -68,13 +50,15 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a breaker or a dataset leaves: ids of `space`, each with a row of handles.
+    """A lineage table of a breaker or dataset: ids of `space`, each with a row of handles.
 
-    `everything` names a space all of whose rows stand behind the one id: then nothing is written. `once` says of each
-    handle whether an id of its space is in the table at most once: then pairs need not be made distinct. `left`, of an
-    intersect: so many of its handles are of its left side, and a row of each side is needed. `always`: the one group
-    of an aggregate without keys, which is there also where nothing is in it. `frames`, of a window: so many intervals
-    of positions stand behind each id, instead of single ids; its one handle names the space of the positions.
+    everything: a space of which all rows contributed to the single id; no table is written then
+    once: for each handle, whether an id of its space occurs at most once in the table, so that pairs are distinct
+    already
+    left: for an intersect, the number of handles of its left side; a row of each side is needed
+    always: the table of an aggregate without keys, whose single group exists even if it is empty
+    frames: for a window, the number of intervals of positions of each id; its single handle names the space of the
+    positions
     """
 
     space: Space
@@ -88,14 +72,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Handles of several branches brought to one row: per branch, which of its handles fills each column."""
+    """The handles of several branches in one row: for each branch, which of its handles fills each column."""
 
     handles: tuple[Handle, ...]
     branches: tuple[tuple[int | None, ...], ...]
 
 
 def merge_handles(branches: Sequence[tuple[Handle, ...]]) -> Merge:
-    """The same space and role share a column, the k-th occurrence with the k-th; else the column is null."""
+    """Handles of equal space and role share a column: the first of each branch with the first of the others, and so on.
+    A column is null in rows of a branch that lacks the handle.
+    """
     slots: list[tuple[Handle, int]] = []
     counted: list[list[tuple[Handle, int]]] = []
     for handles in branches:
@@ -113,7 +99,7 @@ def merge_handles(branches: Sequence[tuple[Handle, ...]]) -> Merge:
 
 
 def concatenate_handles(branches: Sequence[tuple[Handle, ...]]) -> Merge:
-    """Each branch in columns of its own, so that a row tells which branch it is of."""
+    """Each branch has columns of its own, so that a row shows which branch it belongs to."""
     handles = tuple(handle for branch in branches for handle in branch)
     filled, first = [], 0
     for branch in branches:

@@ -1,26 +1,26 @@
-"""Plan to instrumented plan: handles and tables per node, what is written once, which strategy per breaker.
+"""Plan to instrumented plan: the handles and tables of each node, which nodes are materialised, and the strategy of
+each breaker.
 
-The result is a value: it can be printed (describe) and tested without Spark.
+The result is a value, which can be printed (plan_text.py) and tested without Spark.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, assert_never
 
+from lineage_service.capture.breaker_survey import dataset_steps, survey_breakers
 from lineage_service.capture.declared_workload import declared_questions
-from lineage_service.capture.direct_indexing import DirectLookup, find_direct_lookup
-from lineage_service.capture.estimate import Estimate, Sizes, estimate_rows
+from lineage_service.capture.direct_indexing import DirectLookup
+from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.handles import Handle, Space, Table, source_space, step_space
 from lineage_service.capture.row_id_demand import sources_needing_row_ids
 from lineage_service.capture.rules import InputHandles, LineageRule, rule_for
-from lineage_service.capture.stability import WRITTEN, Stability, stability, unstable_members_reason
 from lineage_service.capture.strategies import (
     LATER,
     PRUNED,
-    Breaker,
     Choice,
     choose_strategy,
     is_staged_instead,
@@ -31,21 +31,29 @@ from lineage_service.capture.workload import Workload, links_of, neighbours
 from lineage_service.errors import Problem
 from lineage_service.plan.build import Plan
 from lineage_service.plan.nodes import (
+    Aggregate,
     Difference,
+    Distinct,
+    Explode,
     Filter,
+    Intersect,
     Join,
     Limit,
     Node,
     Project,
     Sort,
     Source,
+    Union,
+    Window,
     WithColumns,
 )
 
 
 @dataclass(frozen=True)
 class Materialisation:
-    """Why a node's rows are written once and read from there: a dataset, or a fan-out that must agree."""
+    """Why the rows of a node are written once and read from there: it is a dataset, or several readers must see the
+    same rows.
+    """
 
     kind: Literal["dataset", "fan-out"]
     reason: str
@@ -53,13 +61,16 @@ class Materialisation:
 
 @dataclass(frozen=True)
 class InstrumentedNode:
-    """A plan node with what capture adds to it.
+    """A plan node with its capture.
 
-    carried: handles of the rows as the operator gives them · tables: what it leaves behind
-    handles: what readers see; a dataset's readers see its own row ids · choice: of a breaker
-    materialised: whether and why its rows are written before anybody reads them · read: whether anybody does
-    carrier: of a breaker, the dataset whose rows are its groups, each at most once · direct: how that dataset's rows
-    are found in the source
+    carried: handles of the operator's rows
+    tables: the lineage tables that it leaves
+    handles: handles that readers see; for a dataset, its own row ids
+    choice: the strategy, if it is a breaker
+    materialised: whether and why its rows are written before they are read
+    read: whether any node reads its rows
+    carrier: for a breaker, the dataset whose rows are its groups, each at most once
+    direct: how the rows of that dataset are looked up in sources
     """
 
     node: Node
@@ -75,7 +86,7 @@ class InstrumentedNode:
 
     @property
     def label_below(self) -> str:
-        """The name of a copy of the rows that the node reads, not of those it gives."""
+        """The label of the materialised input rows of this node."""
         return f"{self.node.id}:below"
 
     @property
@@ -90,13 +101,13 @@ class InstrumentedNode:
 
     @property
     def below(self) -> InputHandles:
-        """As the rules of its readers see it."""
+        """This node as an input of the rules of its readers."""
         once = (True,) if self.is_dataset and self.carried else self.once
         return InputHandles(self.handles, once, self.whole)
 
     @property
     def whole(self) -> Space | None:
-        """The dataset whose rows these are, all of them and nothing else."""
+        """The dataset of which these are exactly all rows; otherwise None."""
         if isinstance(self.node, Source):
             return source_space(self.node.step)
         return step_space(self.node.step) if self.is_dataset else None
@@ -108,7 +119,7 @@ class InstrumentedNode:
 
 @dataclass(frozen=True)
 class InstrumentedPlan:
-    """All nodes, inputs before readers, and what capture was asked for."""
+    """All nodes, inputs before readers, and the requested capture."""
 
     plan: Plan
     capture: str
@@ -116,21 +127,21 @@ class InstrumentedPlan:
 
     @property
     def workload(self) -> Workload:
-        """The questions that were declared; nothing is captured for them where capture is off."""
+        """The declared questions; none if capture is off."""
         if self.capture == "off":
             return Workload()
         return Workload(declared_questions(self.plan.workload, self.plan.outputs, self.plan.sources))
 
     @property
     def unreached_sources(self) -> frozenset[str]:
-        """The sources that no declared question reaches: their rows need no ids."""
+        """The sources that no declared question reaches. Their rows need no ids."""
         needed = self.workload.needed_spaces(links_of(self.tables()))
         if needed is None:
             return frozenset()
         return frozenset(name for name in self.plan.sources if source_space(name) not in needed)
 
     def is_pruned(self, upper: Space, lower: Space) -> bool:
-        """Whether no declared question follows the way between two datasets."""
+        """Whether no declared question uses the path between two datasets."""
         followed = self.workload.needed_hops(neighbours(links_of(self.tables())))
         if followed is None:
             return False
@@ -148,11 +159,11 @@ class InstrumentedPlan:
 
     @property
     def sources_read_with_ids(self) -> frozenset[str]:
-        """The sources whose rids are read while rows are written; of all others they are only read again."""
+        """The sources whose rids are read during the write. Those of all other sources are read later, if at all."""
         return sources_needing_row_ids(self.nodes, self.plan.checked) - self.unreached_sources
 
     def tables(self) -> tuple[Table, ...]:
-        """Every lineage table of the run: of datasets and of breakers."""
+        """All lineage tables of the run, of datasets and breakers."""
         of_datasets = [Table(step_space(each.node.step), each.carried) for each in self.datasets if each.carried]
         return (*of_datasets, *(table for each in self.nodes for table in each.tables))
 
@@ -165,22 +176,26 @@ def instrument(
     *,
     by_partition: bool = False,
 ) -> InstrumentedPlan:
-    """The plan with capture in it. `sizes` are what `auto` goes by; `chosen` are choices that were made before;
-    `by_partition`: windows as an earlier version captured them."""
+    """The instrumented plan.
+
+    sizes: the sizes by which `auto` chooses
+    chosen: strategies that were chosen before
+    by_partition: capture windows by partition, as an earlier version did
+    """
     found = _instrument_once(plan, capture, sizes, chosen, by_partition)
     pruned = _pruned_breakers(found)
     return _instrument_once(plan, capture, sizes, {**(chosen or {}), **pruned}, by_partition) if pruned else found
 
 
-def _pruned_breakers(found: InstrumentedPlan) -> dict[str, Choice]:
-    """Breakers that no declared question passes: nobody will ask for their members, so that none are kept."""
-    needed = found.workload.needed_spaces(links_of(found.tables()))
+def _pruned_breakers(instrumented_plan: InstrumentedPlan) -> dict[str, Choice]:
+    """A choice for each breaker that no declared question passes: its members are not captured."""
+    needed = instrumented_plan.workload.needed_spaces(links_of(instrumented_plan.tables()))
     if needed is None:
         return {}
     pruned = Choice("lazy", PRUNED)
     return {
         each.node.id: pruned
-        for each in found.nodes
+        for each in instrumented_plan.nodes
         if each.choice is not None
         and not any(table.space in needed for table in each.tables)
         and not (isinstance(each.node, Join) and each.node.equi_condition is None)
@@ -195,14 +210,14 @@ def _instrument_once(
     by_partition: bool = False,
 ) -> InstrumentedPlan:
     nodes = plan.nodes()
-    surveyed = {} if capture == "off" else _survey(plan, nodes, sizes or Sizes(), by_partition)
+    surveyed = {} if capture == "off" else survey_breakers(plan, nodes, sizes or Sizes(), by_partition)
     choices = {
         node_id: (chosen or {}).get(node_id) or choose_strategy(each.breaker, capture)
         for node_id, each in surveyed.items()
     }
     readers = _reader_counts(nodes, choices)
     readers.update(plan.checked)
-    datasets = _datasets(plan)
+    datasets = dataset_steps(plan)
     done: dict[str, InstrumentedNode] = {}
     for node in nodes:
         inputs = tuple(done[below.id] for below in node.inputs)
@@ -227,27 +242,27 @@ def _instrument_once(
 def instrument_for_rereading(
     plan: Plan, reason: str, sizes: Sizes, chosen: Mapping[str, Choice] | None = None
 ) -> InstrumentedPlan:
-    """The plan with nothing captured on the way that can be read again: what is done where capture has failed."""
+    """The plan with capture deferred for everything that can be read again. Used after a capture failed."""
     found = instrument(plan, "defer", sizes)
     again = {each.node.id: replace(each.choice, reason=reason) for each in found.nodes if each.choice}
     return instrument(plan, "defer", sizes, {**again, **(chosen or {})})
 
 
 def capture_problems(plan: Plan, capture: str, sizes: Sizes | None = None) -> list[Problem]:
-    """The breakers for which a forced strategy would be unsound or dangerous."""
+    """A problem for each breaker for which the requested strategy would be unsound or dangerous."""
     if capture in ("auto", "off"):
         return []
-    surveyed = _survey(plan, plan.nodes(), sizes or Sizes())
+    surveyed = survey_breakers(plan, plan.nodes(), sizes or Sizes())
     pruned = _pruned_breakers(_instrument_once(plan, capture, sizes, None))
     found = refusals([each.breaker for name, each in surveyed.items() if name not in pruned], capture)
     return [forced_problem(node, capture, reason) for node, reason in found]
 
 
 def capture_warnings(plan: Plan, capture: str) -> list[Problem]:
-    """The breakers that are captured in another way than the one that was asked for, though nothing is refused."""
+    """A warning for each breaker that is captured by another strategy than the requested one."""
     if capture not in LATER:
         return []
-    surveyed = _survey(plan, plan.nodes(), Sizes())
+    surveyed = survey_breakers(plan, plan.nodes(), Sizes())
     pruned = _pruned_breakers(_instrument_once(plan, capture, None, None))
     breakers = [each.breaker for name, each in surveyed.items() if name not in pruned]
     return [
@@ -262,109 +277,21 @@ def capture_warnings(plan: Plan, capture: str) -> list[Problem]:
 
 
 def forced_problem(node: Node, capture: str, reason: str) -> Problem:
-    """What is told of a strategy that was asked for and is refused."""
-    hint = "leave it at auto, which picks a way per step"
+    """The problem of a requested strategy that is refused."""
+    hint = "use auto, which chooses a strategy for each step"
     return Problem(f"step '{node.step}' cannot be captured by {capture}: {reason}", node.position, hint)
 
 
-@dataclass(frozen=True)
-class _BreakerSurvey:
-    """A breaker as a choice sees it, and where its groups end up."""
-
-    breaker: Breaker
-    carrier: str | None
-    direct: DirectLookup | None
-
-
-def _survey(plan: Plan, nodes: list[Node], sizes: Sizes, by_partition: bool = False) -> dict[str, _BreakerSurvey]:
-    """Every node that leaves tables, with what is known of it."""
-    datasets, above = _datasets(plan), _readers_by_node(nodes)
-    below: dict[str, InputHandles] = {}
-    stable: dict[str, Stability] = {}
-    rows: dict[str, Estimate | None] = {}
-    joins: dict[str, int] = {}
-    found: dict[str, _BreakerSurvey] = {}
-    for node in nodes:
-        inputs = [each.id for each in node.inputs]
-        rule = rule_for(node, tuple(below[each] for each in inputs), by_partition=by_partition)
-        rows[node.id] = estimate_rows(node, [rows[each] for each in inputs], sizes)
-        joins[node.id] = isinstance(node, Join) + sum(joins[each] for each in inputs)
-        if any(table.everything is None for table in rule.tables):
-            chain = _chain_to_dataset(node, datasets, above, plan.checked)
-            direct = find_direct_lookup(node, chain[1:], datasets) if chain is not None else None
-            if direct and [source_space(each) for each in direct.sources] != [
-                each.space for each in rule.tables[0].handles
-            ]:
-                raise AssertionError(f"members of '{node.id}' are not rows of just these sources")
-            unstable = unstable_members_reason(node, [stable[each] for each in inputs])
-            reads = _estimate_reads(node, [rows[each] for each in inputs], sizes)
-            breaker = Breaker(node, unstable, direct is not None, len(rule.tables[0].handles), reads, joins[node.id])
-            found[node.id] = _BreakerSurvey(breaker, chain[-1].step if chain else None, direct)
-        stable[node.id] = stability(node, [stable[each] for each in inputs])
-        is_dataset = node.id in datasets and not isinstance(node, Source)
-        if is_dataset:
-            stable[node.id], joins[node.id] = WRITTEN, 0
-        whole = source_space(node.step) if isinstance(node, Source) else step_space(node.step) if is_dataset else None
-        own = ((Handle(step_space(node.step)),), (True,)) if is_dataset else (rule.handles, rule.once)
-        below[node.id] = InputHandles(*own, whole)
-    return found
-
-
-def _estimate_reads(node: Node, inputs: list[Estimate | None], sizes: Sizes) -> Estimate | None:
-    """What a breaker reads to be captured: a semi join its right side, all others all sides."""
-    wanted = inputs[1:] if isinstance(node, Join) else inputs
-    scanned = sum(each.scanned for each in wanted if each is not None)
-    if node.id in sizes.members:
-        return Estimate(sizes.members[node.id], 1.0, scanned, remembered=True)
-    known = [each for each in wanted if each is not None]
-    if len(known) < len(wanted):
-        return None
-    remembered = all(each.remembered for each in known)
-    base, rows = sum(each.base for each in known), sum(each.rows for each in known)
-    return Estimate(base, rows / base if base else 1.0, scanned, remembered=remembered)
-
-
-def _datasets(plan: Plan) -> set[str]:
-    return {*plan.outputs.values(), *plan.keep}
-
-
-def _readers_by_node(nodes: list[Node]) -> dict[str, list[Node]]:
-    above: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes:
-        for below in node.inputs:
-            above[below.id].append(node)
-    return above
-
-
-def _chain_to_dataset(
-    node: Node, datasets: set[str], above: Mapping[str, list[Node]], checked: frozenset[str]
-) -> list[Node] | None:
-    """The nodes from a breaker to the dataset that shows its groups, each at most once; None where there is none."""
-    if isinstance(node, Join) or getattr(node, "partition_by", None) is not None or getattr(node, "all", False):
-        return None  # these give a group's row more than once
-    chain: list[Node] = [node]
-    while chain[-1].id not in datasets:
-        readers = above.get(chain[-1].id, [])
-        if len(readers) != 1 or chain[-1].id in checked:
-            return None
-        (reader,) = readers
-        if not isinstance(reader, Filter | Project | WithColumns | Sort | Limit):
-            return None
-        if any(expression.is_generator for expression, _ in reader.expressions_with_schemas()):
-            return None
-        chain.append(reader)
-    return chain
-
-
 def _reader_counts(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[str]:
-    """How often each node's rows are asked for; an anti join asks its right side for matches and for its ids, and so
-    does a difference whose rows are not written once."""
+    """How often the rows of each node are read. An anti join, and a left join with absence, reads its right side twice,
+    for matches and for ids; so does a difference that is not staged.
+    """
     readers: Counter[str] = Counter()
     for node in nodes:
         readers.update(below.id for below in node.inputs)
         if node.id not in choices:
             continue
-        if isinstance(node, Join) and node.how == "anti":
+        if isinstance(node, Join) and (node.how == "anti" or node.absence):
             readers[node.right.id] += 1
         if isinstance(node, Difference) and choices[node.id].strategy != "stage":
             readers[node.right.id] += 1
@@ -376,16 +303,18 @@ def _materialisation(node: Node, datasets: set[str], readers: int) -> Materialis
         return Materialisation("dataset", "an output, or kept")
     if readers < 2 or _is_cheap_to_recompute(node):
         return None
-    reason = "dear to compute again" if node.repeatable else "may differ when computed again"
+    reason = "expensive to compute again" if node.repeatable else "may differ when computed again"
     return Materialisation("fan-out", f"read {readers} times and {reason}")
 
 
 def _is_cheap_to_recompute(node: Node) -> bool:
-    """Whether computing the node again costs a scan and surely gives the same rows."""
+    """Whether the node can be computed again by a scan, with the same rows."""
     match node:
         case Source():
             return True
         case Filter() | Project() | WithColumns() | Sort():
             return node.repeatable and _is_cheap_to_recompute(node.input)
-        case _:
+        case Aggregate() | Distinct() | Join() | Union() | Intersect() | Difference() | Window() | Limit() | Explode():
             return False
+        case _:
+            assert_never(node)

@@ -1,14 +1,15 @@
-"""One side of a join with steps that no longer drop rows: would there have been a partner?
+"""Relaxes one side of a join, so that its steps drop no rows, to find out where a partner was lost.
 
-The steps are let go from the join downward, one more each time; the first time that a partner is there, the step let
-go last is where it was lost. Where letting rows pass would change the values that partners are found by (below an
-aggregate's measures, below a window), nothing is let go.
+Steps are relaxed one by one, from the join downward. The step whose relaxation makes a partner appear is where the
+partner was lost. Nothing is relaxed where additional rows would change the values by which partners are found: below
+the measures of an aggregate, and below a window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -20,27 +21,30 @@ from lineage_service.plan.nodes import (
     Join,
     Limit,
     Node,
+    OuterValues,
     PlanError,
     Project,
     Sort,
+    Source,
     Union,
+    Window,
     WithColumns,
 )
 from lineage_service.plan.plan_rewriting import with_inputs
 
-MOST = 6  # steps that are let go
+MOST = 6  # relaxed steps
 
 
 @dataclass(frozen=True)
 class RelaxedSide:
-    """A side on which `step` and the steps above it drop nothing."""
+    """A side of a join in which `step` and the steps above it drop no rows."""
 
     step: str
     node: Node
 
 
 def partner_columns(node: Join | Intersect, place: int) -> frozenset[str]:
-    """The columns of an input by which rows of the other find their partners, in lower case."""
+    """The columns of an input by which the rows of the other input find their partners, in lower case."""
     if isinstance(node, Intersect):
         return frozenset(name.lower() for name in node.inputs[place].schema.names)
     if node.using:
@@ -55,15 +59,15 @@ def partner_columns(node: Join | Intersect, place: int) -> frozenset[str]:
 
 
 def relaxations(side: Node, columns: frozenset[str]) -> list[RelaxedSide]:
-    """`columns` are those that partners are found by."""
+    """The relaxed sides, with one more relaxed step each. `columns` are those by which partners are found."""
     found: list[RelaxedSide] = []
-    let_go: set[str] = set()
+    relaxed: set[str] = set()
     for dropper in _droppers(side, columns):
-        let_go.add(dropper.id)
+        relaxed.add(dropper.id)
         try:
-            node = _rebuild_relaxed(side, let_go, {})
+            node = _rebuild_relaxed(side, relaxed, {})
         except PlanError:
-            break  # a name that only one side had is on both now
+            break  # a name that was on one side is on both now
         found.append(RelaxedSide(dropper.step, node))
         if len(found) == MOST:
             break
@@ -71,7 +75,7 @@ def relaxations(side: Node, columns: frozenset[str]) -> list[RelaxedSide]:
 
 
 def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
-    """Nodes that may drop rows, from above, as far as values stay what they are."""
+    """The nodes that may drop rows, from the top, as far down as the values of the columns stay the same."""
     match node:
         case Filter() | Limit():
             yield node
@@ -87,6 +91,8 @@ def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
                 if each.expression.text.strip("`").lower() != each.name.lower()
             }
             yield from _droppers(node.input, columns | {"\0"} if renamed & columns else columns)
+        case OuterValues():
+            return
         case Sort() | Distinct():
             yield from _droppers(node.input, columns)
         case Aggregate():
@@ -105,35 +111,39 @@ def _droppers(node: Node, columns: frozenset[str]) -> Iterator[Node]:
                 yield node
             yield from _droppers(node.left, columns)
             yield from _droppers(node.right, columns)
-        case _:
+        case Source() | Window():
             return
+        case _:
+            assert_never(node)
 
 
-def _rebuild_relaxed(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
+def _rebuild_relaxed(node: Node, relaxed: set[str], done: dict[str, Node]) -> Node:
     if node.id not in done:
         done[node.id] = (
-            _without_dropping(node, let_go, done)
-            if node.id in let_go
-            else with_inputs(node, [_rebuild_relaxed(below, let_go, done) for below in node.inputs])
+            _without_dropping(node, relaxed, done)
+            if node.id in relaxed
+            else with_inputs(node, [_rebuild_relaxed(below, relaxed, done) for below in node.inputs])
         )
     return done[node.id]
 
 
-def _without_dropping(node: Node, let_go: set[str], done: dict[str, Node]) -> Node:
+def _without_dropping(node: Node, relaxed: set[str], done: dict[str, Node]) -> Node:
     match node:
         case Filter() | Limit():
-            return _rebuild_relaxed(node.input, let_go, done)
+            return _rebuild_relaxed(node.input, relaxed, done)
         case Join(how="semi" | "anti") | Intersect() | Difference():
-            return _rebuild_relaxed(node.left, let_go, done)
+            return _rebuild_relaxed(node.left, relaxed, done)
         case Explode():
-            return replace(node, input=_rebuild_relaxed(node.input, let_go, done), outer=True)
+            return replace(node, input=_rebuild_relaxed(node.input, relaxed, done), outer=True)
         case Join():
             # Unmatched rows are there with nulls; keys compared by `=` find no partner in a null.
             return replace(
                 node,
-                left=_rebuild_relaxed(node.left, let_go, done),
-                right=_rebuild_relaxed(node.right, let_go, done),
+                left=_rebuild_relaxed(node.left, relaxed, done),
+                right=_rebuild_relaxed(node.right, relaxed, done),
                 how="full",
             )
-        case _:
+        case Source() | Project() | WithColumns() | Aggregate() | Distinct() | Union() | Window() | Sort():
             raise AssertionError(f"'{node.id}' drops nothing")
+        case _:
+            assert_never(node)

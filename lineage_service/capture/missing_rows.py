@@ -1,7 +1,7 @@
-"""A plan evaluated over a source of which some rows can no longer be read: what is still told exactly of the others.
+"""Decides what is still exact if rows of a source can no longer be read.
 
-Rows that take their way one by one are judged by themselves, whatever other rows there were. Where a step looks at
-several rows together, values that it computes may be others (as if left to chance), or the rows that it gives.
+Operators that handle rows one by one are exact for the remaining rows. An operator that looks at several rows together
+may compute other values, or return other rows.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ from lineage_service.plan.nodes import (
 def nondeterminism_without_rows(
     node: Node, chance: Nondeterminism, missing: Sequence[str | None], leads: Sequence[bool]
 ) -> tuple[Nondeterminism, str | None]:
-    """`missing` says of each input why rows of it are missing, None where none are; `leads`, whether rows asked for
-    come by it. Gives what is left open of the node's rows, beside what is left to chance, and why some are missing."""
+    """The nondeterminism of a node's rows, and the reason why some rows are missing; None if none are.
+
+    chance: its nondeterminism without missing rows
+    missing: for each input, why rows of it are missing, or None
+    leads: for each input, whether it contains rows that the question is about
+    """
     why = next((each for each in missing if each is not None), None)
     if why is None:
         return chance, None
@@ -55,7 +59,7 @@ def nondeterminism_without_rows(
 
 
 def _has_all_partners(node: Join | Difference, missing: Sequence[str | None], leads: Sequence[bool]) -> bool:
-    """Whether every row asked for meets all the rows that it met in the run, and no other."""
+    """Whether every row that the question is about meets exactly the rows that it met in the run."""
     if any(leads[place] and missing[1 - place] is not None for place in (0, 1)):
         return False
     return missing[1] is None or (isinstance(node, Join) and node.how in ("inner", "cross"))

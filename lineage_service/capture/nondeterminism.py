@@ -1,7 +1,8 @@
-"""What a run left to chance: rows and values that evaluating the plan again may not give again.
+"""The nondeterminism of a plan: rows and values that may differ when the plan is evaluated again.
 
-Unlike stability.py this is about explaining, not about pairs: last bits of a floating-point sum are let pass, since
-what is told is compared with what the run wrote. Chance, clocks, and rows that an order leaves open are not.
+This is for explanations, unlike stability.py, which is for pairs. The last bits of floating-point sums are ignored,
+because the result is compared with what the run wrote. Random values, clocks, and rows that an order leaves open are
+not ignored.
 """
 
 from __future__ import annotations
@@ -40,8 +41,12 @@ Ordered = Callable[[Limit | Window], bool]
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """Of a node's rows: why they may be others when evaluated again (None: they are the same), the columns whose
-    values may be others, and the step that leaves rows to chance."""
+    """What may differ in the rows of a node when it is evaluated again.
+
+    reason: why the rows may differ; None if they are the same
+    columns: columns whose values may differ
+    step: the nondeterministic step
+    """
 
     reason: str | None = None
     columns: frozenset[str] = frozenset()
@@ -52,7 +57,9 @@ NONE = Nondeterminism()
 
 
 def nondeterminism_of(node: Node, below: Sequence[Nondeterminism], is_ordered: Ordered) -> Nondeterminism:
-    """`is_ordered` says of a limit or window whether its order decides everything about these rows."""
+    """The nondeterminism of a node. `is_ordered` returns whether the order of a limit or window has no ties among these
+    rows.
+    """
     open_ = frozenset(name for each in below for name in each.columns)
     for each in below:
         if each.reason:
@@ -98,7 +105,7 @@ def _own_nondeterminism(node: Node, open_: frozenset[str], is_ordered: Ordered) 
             by_chance = _expression_reason(node, [key.expression for key in node.by], open_, "its order")
             if by_chance is None and is_ordered(node):
                 return Nondeterminism(None, open_)
-            return Nondeterminism(by_chance or f"step '{node.step}' takes rows that no order decides", open_)
+            return Nondeterminism(by_chance or f"step '{node.step}' selects rows without a total order", open_)
         case Explode():
             return Nondeterminism(_column_reason(node, {node.column.lower()} & open_, "what it explodes"), open_)
         case _:
@@ -106,7 +113,7 @@ def _own_nondeterminism(node: Node, open_: frozenset[str], is_ordered: Ordered) 
 
 
 def is_nondeterministic(expression: str, node: Node, open_: frozenset[str]) -> bool:
-    """Whether an expression over the rows below a node depends on chance."""
+    """Whether an expression over the input rows of a node may have another value when it is evaluated again."""
     parsed = Expression(expression)
     return not parsed.repeatable or bool(_columns_read(parsed, node) & open_)
 

@@ -1,5 +1,6 @@
-"""Declared questions that a run could answer in part only, and that are refused therefore: another source has read the
-same rows, and lineage to it is pruned, or is not in what was prepared."""
+"""Finds declared questions whose answer would be incomplete: another source has the same rows, and lineage to it is
+pruned or not part of what is prepared. Such questions are refused.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from lineage_service.plan.build import Plan
 
 @dataclass(frozen=True, slots=True)
 class PartiallyAnswerableQuestion:
-    """A question by its name, what is wrong with it, and the entries of the workload that keep all of its ways. `asked`
-    is how the question is asked then, where what is prepared for it cannot be used."""
+    """A question by name, its problem, and the workload entries that would keep all paths. `asked`: how the question
+    has to be asked then, if its prepared data cannot be used.
+    """
 
     name: str
     reason: str
@@ -42,7 +44,9 @@ class PartiallyAnswerableQuestion:
 def partially_answerable_questions(
     plan: Plan, same_rows: Mapping[str, Sequence[str]]
 ) -> Iterator[PartiallyAnswerableQuestion]:
-    """The declared questions whose answer a pruned way would add to. `same_rows`: sources that share rows with each."""
+    """The declared questions for which a pruned path may add to the answer. `same_rows` maps each source to the sources
+    that share rows with it.
+    """
     if not plan.workload or not same_rows:
         return
     instrumented = instrument(plan, "stage")
@@ -58,7 +62,7 @@ class _CoverageCheck:
     ) -> None:
         self.plan, self.same_rows = plan, same_rows
         self.kept = workload.kept_directions(neighbours(links_of(tables))) or {}
-        # A side that influences by absence has no pairs, and nobody misses them.
+        # A side that influences by absence has no pairs that could be missing.
         self.edges = neighbours(links_of(_without_absence(tables)))
 
     def fault(self, question: DeclaredQuestion, far: Space) -> PartiallyAnswerableQuestion | None:
@@ -102,5 +106,5 @@ def _without_absence(tables: Sequence[Table]) -> Iterator[Table]:
 
 
 def _name(plan: Plan, space: Space) -> str:
-    name = space.partition(":")[2]
+    name = space.name
     return next((output for output, step in plan.outputs.items() if step == name), name)

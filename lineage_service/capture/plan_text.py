@@ -1,4 +1,4 @@
-"""The instrumented plan as text: what a run would do, one block per node. Golden files hold it."""
+"""The instrumented plan as text, one block per node. Golden files contain it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The ways that a dataset's rows take through a plan to an output, input by input: where can they end?
+"""The paths of a dataset's rows through a plan to an output, and the edges at which rows can end.
 
-A way into a node is one of its inputs that carries the rows asked for. What it takes to tell whether rows pass is
-decided here, without Spark: nothing, an evaluation, or what the run has written.
+An edge is an input of a node that contains rows which the question is about. This module decides without Spark how to
+find out whether rows pass an edge: they all do, by evaluation, or from the lineage that the run stored.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lineage_service.plan.nodes import (
     Join,
     Limit,
     Node,
+    OuterValues,
     Project,
     Sort,
     Source,
@@ -36,10 +37,11 @@ State = Literal["passes", "evaluated", "witnessed", "blocked"]
 
 @dataclass(frozen=True)
 class PathEdge:
-    """An input of a node that carries rows asked for.
+    """An input of a node that contains rows which the question is about.
 
-    state: all pass; evaluated again; told by the lineage of `witness`, a dataset that all rows of the node reach;
-    blocked, since nobody can tell any more, for `reason`: `chance` is the step that leaves it open
+    state: `passes`: all rows pass; `evaluated`: the step is evaluated again; `witnessed`: the lineage of `witness`
+    shows it, a dataset that all rows of the node reach; `blocked`: it cannot be determined, for `reason`
+    chance: the nondeterministic step behind `reason`
     """
 
     number: int
@@ -64,7 +66,7 @@ class PathEdge:
 
 
 def operation_of(node: Node) -> str:
-    """What a node does, in the words of the workflow file."""
+    """The name of a node's operation in the workflow file."""
     match node:
         case Filter():
             return "having" if isinstance(node.input, Aggregate) and node.input.step == node.step else "filter"
@@ -72,17 +74,23 @@ def operation_of(node: Node) -> str:
             return f"{node.how} join"
         case WithColumns():
             return "with_columns"
-        case _:
+        case Source() | Project() | Aggregate() | Distinct() | Union() | Intersect() | Difference():
             return type(node).__name__.lower()
+        case Limit():
+            return "limit"
+        case Window() | Sort() | Explode():
+            return type(node).__name__.lower()
+        case _:
+            assert_never(node)
 
 
 def merges_rows(node: Node) -> bool:
-    """Whether several rows become one."""
-    return isinstance(node, Aggregate | Distinct | Intersect | Difference)
+    """Whether several input rows may become one output row."""
+    return isinstance(node, Aggregate | Distinct | Intersect | Difference) and not isinstance(node, OuterValues)
 
 
 def may_drop_rows(node: Node, place: int) -> bool:
-    """Whether a row that comes in there may be in no row that goes out."""
+    """Whether a row of this input may be in no output row."""
     match node:
         case Filter() | Limit() | Intersect():
             return True
@@ -105,13 +113,15 @@ def may_drop_rows(node: Node, place: int) -> bool:
 
 
 def contributes_rows(node: Node, place: int) -> bool:
-    """Whether rows of an input stand behind those that go out; else only their absence does."""
+    """Whether rows of an input contribute to output rows. Otherwise only their absence, or values, influence them."""
+    if isinstance(node, OuterValues):
+        return False
     absent = isinstance(node, Difference) or (isinstance(node, Join) and node.how == "anti")
     return not (absent and place == 1)
 
 
 def contributing_nodes(node: Node) -> list[Node]:
-    """The nodes below a node, itself among them, whose rows contribute and do not merely influence by absence."""
+    """The node and the nodes below it whose rows contribute, without those that influence only by absence."""
     found: dict[str, Node] = {}
     stack = [node]
     while stack:
@@ -124,7 +134,7 @@ def contributing_nodes(node: Node) -> list[Node]:
 
 @dataclass(frozen=True)
 class RowPaths:
-    """All ways of the rows of `starts` to the step `target`, inputs before readers."""
+    """All paths of the rows of `starts` to the step `target`, inputs before readers."""
 
     plan: InstrumentedPlan
     starts: frozenset[Space]
@@ -132,7 +142,7 @@ class RowPaths:
     edges: tuple[PathEdge, ...]
 
     def next_datasets(self, node_id: str) -> set[str]:
-        """The datasets in which rows of a node are seen next: steps, the target among them."""
+        """The steps of the next datasets above a node that contain its rows."""
         found: set[str] = set()
         for each in self.plan.nodes:
             if any(below.node.id == node_id for below in each.inputs):
@@ -148,10 +158,13 @@ def find_row_paths(
     computed: Mapping[str, Nondeterminism],
     read: Mapping[str, Nondeterminism],
 ) -> RowPaths:
-    """`paired` are the steps whose lineage to the starts is known; `computed` and `read` say what is left to chance of
-    each node, as it is evaluated and as its readers see it."""
+    """The paths of rows, with the state of each edge.
+
+    paired: the steps whose lineage to the starts is known
+    computed, read: the nondeterminism of each node as it is evaluated, and as its readers see it
+    """
     leading = leading_spaces(plan, starts)
-    # What only influences by absence is on nobody's way.
+    # Nodes that influence only by absence are on no path.
     counting = {node.id for each in plan.nodes if each.node.id == target for node in contributing_nodes(each.node)}
     places = {
         each.node.id: [
@@ -172,7 +185,7 @@ def find_row_paths(
 
 
 def leading_spaces(plan: InstrumentedPlan, starts: frozenset[Space]) -> set[Space]:
-    """The spaces whose ids stand for rows asked for, as own."""
+    """The spaces whose ids derive from the rows that the question is about, as own contributions."""
     leading = set(starts)
     for each in plan.nodes:
         for table in each.tables:
@@ -191,7 +204,7 @@ def _with_state(
     computed: Mapping[str, Nondeterminism],
     read: Mapping[str, Nondeterminism],
 ) -> PathEdge:
-    """The edge with what it takes to tell whether rows pass."""
+    """The edge with its state: how to find out whether rows pass it."""
     below, own = read[edge.below.node.id], computed[edge.node.id]
     if not may_drop_rows(edge.node, edge.place):
         return edge
@@ -208,9 +221,10 @@ def _with_state(
 def _witness(
     plan: InstrumentedPlan, each: InstrumentedNode, places: Mapping[str, list[int]], paired: frozenset[str]
 ) -> str | None:
-    """The dataset whose lineage is just that of the rows that a node gives: itself, or one that all of them reach.
+    """A dataset whose lineage shows exactly which rows pass a node: the node itself, or one that all its rows reach;
+    None if there is none.
 
-    Rows that come by another way as well would hide there those that end on this one.
+    If rows also reached the dataset on another path, rows that end on this one would not be noticed.
     """
     if len(places[each.node.id]) != 1:
         return None

@@ -1,7 +1,7 @@
-"""What each operator does to lineage: the handles its rows carry on, and the tables it leaves behind.
+"""The effect of each operator on lineage: the handles of its rows, and the tables that it leaves.
 
-One case per operator, after section 4 of the contract. Nothing here knows how tables are got (strategies)
-or how rows are computed (spark/).
+One case per operator, after section 4 of the contract. How tables are captured (strategies.py) and how rows are
+computed (spark/) is independent of this.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lineage_service.plan.nodes import (
     Join,
     Limit,
     Node,
+    OuterValues,
     Project,
     Sort,
     Source,
@@ -42,9 +43,9 @@ from lineage_service.plan.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class LineageRule:
-    """The handles of a node's rows, and the tables that say what stands behind groups and sides.
+    """The handles of a node's rows, and the tables that describe what its groups and sides derive from.
 
-    `once`, of each handle: no two of the rows have the same id in it.
+    `once`: for each handle, whether no two rows have the same id in it.
     """
 
     handles: tuple[Handle, ...]
@@ -54,7 +55,9 @@ class LineageRule:
 
 @dataclass(frozen=True, slots=True)
 class InputHandles:
-    """An input as the rules see it: its handles, whether ids repeat, and the space it is all of, if it is of one."""
+    """An input of a rule: its handles, whether their ids are unique, and the dataset of which it is all rows,
+    if any.
+    """
 
     handles: tuple[Handle, ...]
     once: tuple[bool, ...]
@@ -62,8 +65,9 @@ class InputHandles:
 
 
 def rule_for(node: Node, inputs: tuple[InputHandles, ...], *, by_partition: bool = False) -> LineageRule:
-    """What an operator does. `by_partition`: windows as an earlier version captured them, all of a partition for each
-    of its rows; for reading its runs again."""
+    """The rule of an operator. `by_partition`: windows as an earlier version captured them, with the whole partition
+    for each row; used to read its runs again.
+    """
     match node:
         case Source():
             return LineageRule((Handle(source_space(node.step)),), (True,))
@@ -72,6 +76,12 @@ def rule_for(node: Node, inputs: tuple[InputHandles, ...], *, by_partition: bool
             return LineageRule(inputs[0].handles, _no_unique_ids(inputs[0].once) if generates else inputs[0].once)
         case Explode():
             return LineageRule(inputs[0].handles, _no_unique_ids(inputs[0].once))
+        case OuterValues():
+            return LineageRule((), ())
+        case Aggregate() | Distinct() | Window() | Intersect() | Difference() if not any(b.handles for b in inputs):
+            return LineageRule((), ())  # no row of a source stands behind its rows
+        case Join(how="semi" | "anti") if not inputs[1].handles:
+            return LineageRule(inputs[0].handles, inputs[0].once)
         case Aggregate() | Distinct():
             return _group_rule(node, inputs[0].handles, inputs[0].once)
         case Union():
@@ -94,7 +104,10 @@ def rule_for(node: Node, inputs: tuple[InputHandles, ...], *, by_partition: bool
             return LineageRule((*inputs[0].handles, _absence_handle(node)), (*inputs[0].once, False), (side,))
         case Join():
             handles = inputs[0].handles + inputs[1].handles
-            return LineageRule(handles, (False,) * len(handles))
+            if not node.absence or not inputs[1].handles:
+                return LineageRule(handles, (False,) * len(handles))
+            handles = (*handles, _absence_handle(node))
+            return LineageRule(handles, (False,) * len(handles), (_side_table(node, inputs[1]),))
         case Window() if by_partition:
             partition, below = group_space(node.id), inputs[0]
             members = Table(partition, below.handles, once=below.once)
@@ -104,10 +117,20 @@ def rule_for(node: Node, inputs: tuple[InputHandles, ...], *, by_partition: bool
             if not frames:  # each row is computed from itself alone
                 return LineageRule(below.handles, below.once)
             window, order = window_space(node.id), group_space(node.id)
-            tables = Table(order, below.handles, once=below.once), Table(window, (Handle(order),), frames=frames)
+            read = _handles_without(below, {window_space(each) for each in node.beside})
+            members = Table(order, below.handles[:read], once=below.once[:read])
+            tables = members, Table(window, (Handle(order),), frames=frames)
             return LineageRule((*below.handles, Handle(window, Role.PEER)), (*below.once, True), tables)
         case _:
             assert_never(node)
+
+
+def _handles_without(below: InputHandles, beside: set[Space]) -> int:
+    """How many handles there are before those of the windows beside this one: each window adds its own behind all."""
+    count = len(below.handles)
+    while count and below.handles[count - 1].space in beside:
+        count -= 1
+    return count
 
 
 def _no_unique_ids(once: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -115,7 +138,7 @@ def _no_unique_ids(once: tuple[bool, ...]) -> tuple[bool, ...]:
 
 
 def _union_handles(inputs: tuple[InputHandles, ...]) -> tuple[tuple[Handle, ...], tuple[bool, ...]]:
-    """Handles of branches in one row; ids of a column stay apart where one branch alone fills it."""
+    """The merged handles of the branches. Ids of a column stay unique if a single branch fills it."""
     merge = merge_handles([below.handles for below in inputs])
     once = []
     for place in range(len(merge.handles)):

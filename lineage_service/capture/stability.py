@@ -1,8 +1,8 @@
-"""Whether reading again gives the same rows: what capturing later, or never, relies on.
+"""Whether reading again gives the same rows. Capture strategies that read later rely on this.
 
-A node's rows may differ where which rows there are depends on chance, a clock, an unordered limit, or on values whose
-last bits depend on the plan (a sum of floating-point numbers). Values alone may differ without harm, as long as no
-predicate, key or set operation reads them: those columns are *shaky*.
+Rows may differ if they depend on random values, a clock, an unordered limit, or values whose last bits depend on the
+plan (sums of floating-point numbers). Columns that only contain such values are *shaky*: they are harmless as long as
+no predicate, key or set operation reads them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ EXACT_SUMS = ("tinyint", "smallint", "int", "bigint", "decimal")
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Of a node's rows: why they may differ when read again (None: they do not), and the shaky columns."""
+    """The stability of a node's rows: why they may differ when read again (None if they do not), and the shaky
+    columns.
+    """
 
     reason: str | None = None
     shaky: frozenset[str] = frozenset()
@@ -96,7 +98,7 @@ def stability(node: Node, below: Sequence[Stability]) -> Stability:
         case Sort():
             return Stability(None, shaky)
         case Limit():
-            return Stability(f"step '{node.step}' takes rows that no order fixes for sure", shaky)
+            return Stability(f"step '{node.step}' selects rows without a total order", shaky)
         case Explode():
             return Stability(_column_reason(node, {node.column.lower()} & shaky, "what it explodes"), shaky)
         case _:
@@ -104,7 +106,9 @@ def stability(node: Node, below: Sequence[Stability]) -> Stability:
 
 
 def unstable_members_reason(node: Node, below: Sequence[Stability]) -> str | None:
-    """Why the members of a breaker may not be found again: its input differs, or what it groups by does."""
+    """Why the members of a breaker may not be found again: its input or its grouping values may differ. None if they
+    are stable.
+    """
     reason = next((each.reason for each in below if each.reason), None)
     shaky = frozenset(name for each in below for name in each.shaky)
     if reason:
@@ -156,7 +160,7 @@ def _shaky_columns(node: Node, columns: Iterable[NamedExpression], shaky: frozen
 
 
 def _generator_reason(node: Node, columns: Iterable[NamedExpression], shaky: frozenset[str]) -> str | None:
-    """Rows that an expression multiplies are only the same where its value is."""
+    """Why a generator may give other rows: its value may differ."""
     return _expression_reason(
         node, [each.expression for each in columns if each.expression.is_generator], shaky, "a generator"
     )
@@ -167,7 +171,9 @@ def _reads_shaky_column(named: NamedExpression, node: Node, shaky: frozenset[str
 
 
 def columns_read(expression: Expression, node: Node) -> frozenset[str]:
-    """The columns that it may read, in lower case: every word in it that is one, and all behind a star."""
+    """The columns that an expression may read, in lower case: every word that is a column's name, and all columns for a
+    star.
+    """
     names = tuple(dict.fromkeys(name for below in node.inputs for name in below.schema.names))
     if with_stars_expanded(expression, names) != expression.text:
         return frozenset(name.lower() for name in names)
@@ -190,7 +196,7 @@ def _exact_measure(node: Aggregate, named: NamedExpression, shaky: frozenset[str
 
 
 def _is_exact_sum(expression: Expression, node: Aggregate) -> bool:
-    """`sum(column)` of whole or decimal numbers."""
+    """Whether it is `sum(column)` over whole or decimal numbers."""
     words = [token.text for token in expression.tokens]
     if len(words) != 4 or words[0].lower() != "sum":
         return False

@@ -1,9 +1,10 @@
-"""How the members of a pipeline breaker are got: chosen per breaker, apart from what the operator does.
+"""Chooses the strategy by which the members of each breaker are captured. Operators do not depend on the choice.
 
-stage: the rows below are written once, result and members are computed from that; right everywhere.
-inject: members ride along in the result's own row, as a list; one pass, but a group must fit into a row and memory.
-defer: the result is computed as it is; members are read again afterwards. Right where reading again gives the same.
-lazy: as defer, but members are only read when somebody asks, and not kept.
+stage: the input rows are written once, and result and members are computed from them; always sound
+inject: members are collected as a list in the result's own rows; one pass, but a group must fit into a row and memory
+defer: the result is computed without capture, and members are read again afterwards; sound if reading again gives the
+same rows
+lazy: as defer, but members are read only for a question, and not stored
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
 LATER = ("defer", "lazy")
 ROW_LIMIT = 1 << 31  # bytes of a Spark row
 
-# Seconds per row on two cores, and per job; measured, see benchmarks/README.md. Only their order of size matters.
+# Seconds per row on two cores, and per job; measured, see benchmarks/README.md. Only their order of magnitude matters.
 INJECTED, INJECTED_HANDLE = 0.45e-6, 0.07e-6
 STAGED, STAGED_JOB = 0.65e-6, 0.3
 SCANNED, JOINED = 0.12e-6, 0.3e-6
 REREAD, REREAD_JOB = 0.35e-6, 0.25
 INDEXED_DIRECTLY = 0.09e-6
 MOST_INJECTED = 2_000_000  # rows: a list costs some 80 bytes of memory per row while it is built
-MOST_GUESSED = 1_000_000  # as long as nobody has counted them
+MOST_GUESSED = 1_000_000  # rows, if they are only estimated
 PRUNED = "no declared question passes it"
 BYTES_A_MEMBER = 16  # of a list, and 8 more per handle
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy, and why it was picked; how many rows the breaker was expected to read, where anybody knew."""
+    """A strategy, why it was chosen, and the estimated number of rows that the breaker reads, if known."""
 
     strategy: str
     reason: str
@@ -41,16 +42,19 @@ class Choice:
 
     @property
     def is_pruned(self) -> bool:
-        """Whether nothing is captured, since no declared question needs it."""
+        """Whether nothing is captured, because no declared question needs it."""
         return self.reason == PRUNED
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What a choice is made from.
+    """The facts from which a strategy is chosen.
 
-    unstable: why its members may not be found by reading again (None: they will) · direct: indexed from the source
-    handles: of each member · reads: rows that it is expected to read (None unknown) · joins: in the pipeline below
+    unstable: why its members may not be found by reading again; None if they will be
+    direct: whether it is indexed from the sources' files
+    handles: the number of handles of each member
+    reads: the estimated rows that it reads; None if unknown
+    joins: the number of joins below it
     """
 
     node: Node
@@ -66,22 +70,24 @@ class Breaker:
 
 
 def check_capture(capture: str) -> None:
-    """WorkflowError for a strategy that does not exist."""
+    """Raises WorkflowError for a strategy that does not exist."""
     if capture not in CAPTURES:
         raise WorkflowError(f"unknown capture '{capture}'; captures: {', '.join(CAPTURES)}")
 
 
 def refusal(breaker: Breaker, strategy: str) -> str | None:
-    """Why a strategy would be unsound or dangerous for a breaker; None where it is neither."""
+    """Why a strategy would be unsound or dangerous for a breaker; None if it is neither."""
     node = breaker.node
     by_pair = isinstance(node, Join) and node.how == "semi" and node.equi_condition is None
     if strategy != "stage" and by_pair:
-        return "its `on` compares more than keys, so that matching pairs can only be written as they are found"
+        return "its `on` compares more than keys, so matching pairs must be written when they are found"
     if isinstance(node, Window):
         if strategy == "inject":
             return "every row would carry the list of the rows that it was computed from"
         if strategy in LATER:
-            return "which rows its measures read is kept as it was: read again, ties may come in another order"
+            return (
+                "the rows that its measures read must be recorded in the run: read again, ties may be in another order"
+            )
     if strategy == "inject":
         size = _largest_group_bytes(breaker)
         if size is not None and size > ROW_LIMIT:
@@ -95,7 +101,9 @@ def refusal(breaker: Breaker, strategy: str) -> str | None:
 
 
 def _largest_group_bytes(breaker: Breaker) -> float | None:
-    """Bytes of the list of a group, where one group surely has all rows; else nobody knows before it runs."""
+    """The size in bytes of the list of a group that surely contains all rows; None if the size is unknown before the
+    run.
+    """
     from lineage_service.plan.nodes import Aggregate
 
     if breaker.rows is None or not (isinstance(breaker.node, Aggregate) and not breaker.node.keys):
@@ -104,7 +112,7 @@ def _largest_group_bytes(breaker: Breaker) -> float | None:
 
 
 def choose_strategy(breaker: Breaker, capture: str) -> Choice:
-    """The strategy for one breaker under the requested capture. Refused ones must have been told before."""
+    """The strategy for one breaker under the requested capture. Refusals must have been reported before."""
     check_capture(capture)
     if capture != "auto":
         refused = refusal(breaker, capture)
@@ -116,11 +124,11 @@ def choose_strategy(breaker: Breaker, capture: str) -> Choice:
 
 def _cheapest(breaker: Breaker) -> Choice:
     if breaker.direct and breaker.unstable is None:
-        return Choice("defer", "its keys are columns of the source: indexed from the source's own files, after it")
+        return Choice("defer", "its keys are columns of the source: indexed from the source's own files after the run")
     reads = breaker.reads
     if reads is None:
-        return Choice("stage", "always sound; nobody knows yet how many rows it reads")
-    # A guess may be far too low: what it rests on counts too.
+        return Choice("stage", "always sound; the number of rows that it reads is not known yet")
+    # A guess may be far too low, so the rows before predicates count too.
     rows = reads.rows if reads.remembered else (reads.rows * reads.base) ** 0.5
     known = "as many as last time" if reads.remembered else "by the sources' sizes"
     costs = {"stage": STAGED_JOB + STAGED * rows}
@@ -132,7 +140,7 @@ def _cheapest(breaker: Breaker) -> Choice:
     pick = min(costs, key=lambda strategy: costs[strategy])
     about = f"about {reads.rows:,.0f} rows, {known}"
     why = {
-        "inject": f"few enough to ride along ({about})",
+        "inject": f"few enough to be collected with the result ({about})",
         "defer": f"many rows ({about}) that are cheap to read again",
         "stage": f"{about}: written once" + ("" if "defer" in costs else f"; {refusal(breaker, 'defer')}"),
     }
@@ -140,7 +148,7 @@ def _cheapest(breaker: Breaker) -> Choice:
 
 
 def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]]:
-    """The breakers for which a forced strategy is refused, each with the reason."""
+    """The breakers for which the requested strategy is refused, each with the reason."""
     if capture in ("auto", "off"):
         return []
     wanted = [each for each in breakers if not is_staged_instead(each, capture)]
@@ -148,6 +156,7 @@ def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]
 
 
 def is_staged_instead(breaker: Breaker, strategy: str) -> bool:
-    """Whether a breaker is staged where reading again is asked for, and nothing is refused: whether the order of a
-    window is total is only known once it has run."""
+    """Whether a breaker is staged although another strategy was requested, without being refused: a window, because
+    only the run shows whether its order is total.
+    """
     return isinstance(breaker.node, Window) and strategy in LATER

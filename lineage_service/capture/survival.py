@@ -1,8 +1,9 @@
-"""Where the ways in which a row was made tell whether it survives the loss of input rows, and where they do not.
+"""Decides whether the polynomial of a row shows that it survives the loss of input rows.
 
-A row is gone once no way of making it is left: true of joins, unions, groups and filters over what the inputs say. Not
-of steps that decide by measured values, which shift when a row goes (`having n = 1`); nor where the loss of a row makes
-others appear (anti joins, differences, outer joins, limits) that a step above puts together with those that were there.
+A row disappears when no derivation of it is left. This holds for joins, unions, groups and filters over input values.
+It does not hold for steps that decide by measured values, which change when a row disappears (`having n = 1`). Nor does
+it hold if the loss of a row makes other rows appear (anti joins, differences, outer joins, limits) that a step above
+combines with existing ones.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ Reasons = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Survival:
-    """Of a node's rows. `inputs`: the sources below, by whatever they are called by.
+    """The survival of a node's rows. `inputs`: the sources below, by the caller's names.
 
-    appears: sources whose loss may make rows appear here · unsure: sources whose loss is not told by the ways in which
-    rows were made; both with the reason · measured: columns whose values may shift, in lower case
+    appears: sources whose loss may make rows appear, with the reason
+    unsure: sources whose loss the polynomials do not determine, with the reason
+    measured: columns whose values may change, in lower case
     """
 
     inputs: frozenset[str] = frozenset()
@@ -50,7 +52,7 @@ class Survival:
 
 
 def survival(node: Node, below: Sequence[Survival]) -> Survival:
-    """Of an operator's rows, from those of its inputs. A source is what `below` says it is."""
+    """The survival of an operator's rows, given that of its inputs. For a source, `below` states it."""
     inputs = frozenset(name for each in below for name in each.inputs)
     measured = frozenset(name for each in below for name in each.measured)
     passed = Survival(
@@ -68,7 +70,9 @@ def survival(node: Node, below: Sequence[Survival]) -> Survival:
         case Sort() | Union():
             return passed
         case Limit():
-            return _unsure_of_all_inputs(passed, f"step '{node.step}' takes a number of rows, and others come in")
+            return _unsure_of_all_inputs(
+                passed, f"step '{node.step}' is a limit: other rows take the place of lost ones"
+            )
         case Window():
             return Survival(inputs, passed.appears, passed.unsure, measured | _names(node.measures))
         case Aggregate():
@@ -90,13 +94,13 @@ def _merge_reasons(parts: Iterable[Reasons]) -> Reasons:
 
 
 def _unsure_of_all_inputs(state: Survival, reason: str) -> Survival:
-    """Whatever goes below, rows may come and go here."""
+    """The loss of any row below may make rows appear or disappear here."""
     every = dict.fromkeys(state.inputs, reason)
     return Survival(state.inputs, {**every, **state.appears}, {**every, **state.unsure}, state.measured)
 
 
 def _with_regrouping(state: Survival, appearing: Reasons) -> Survival:
-    """Rows that appear below may be put together with those that were there."""
+    """Rows that appear below may be combined with existing ones."""
     return Survival(state.inputs, state.appears, {**appearing, **state.unsure}, state.measured)
 
 
@@ -146,15 +150,17 @@ def _set_operation_survival(node: Intersect | Difference, state: Survival, below
     left, right = below
     found = _unsure_if_measured(node, state, _columns(node), "what it compares")
     if node.all:
-        return _unsure_of_all_inputs(found, f"step '{node.step}' counts copies, which are all alike")
+        return _unsure_of_all_inputs(found, f"step '{node.step}' counts equal rows, which cannot be distinguished")
     if isinstance(node, Intersect):
         return _with_regrouping(found, state.appears)
     return _with_unmatched_rows(node, _with_regrouping(found, left.appears), right)
 
 
 def _with_unmatched_rows(node: Node, state: Survival, side: Survival) -> Survival:
-    """Rows that are there for want of a match on a side: they come where it loses rows, and go where it gains some."""
-    reason = f"step '{node.step}' lets rows appear where others have lost their match"
+    """Adds rows that exist because they have no match in `side`: they appear if `side` loses rows, and disappear if it
+    gains some.
+    """
+    reason = f"step '{node.step}' returns rows that have no match, which may appear when others are lost"
     appears = {**dict.fromkeys(side.inputs, reason), **state.appears}
     return Survival(state.inputs, appears, {**side.appears, **state.unsure}, state.measured)
 

@@ -1,4 +1,6 @@
-"""Declared questions that no run could answer: between datasets that are not linked, or of half an intersect."""
+"""Finds declared questions that no run could answer: between datasets that are not linked, or about one side of an
+intersect.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from lineage_service.plan.build import Plan
 
 
 def unanswerable_questions(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Names of declared questions, each with what is wrong with it."""
+    """The names of such questions, each with its problem."""
     if not plan.workload:
         return
     instrumented = instrument(plan, "stage")
@@ -38,7 +40,9 @@ def unanswerable_questions(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _incomplete_intersect(question: DeclaredQuestion, tables: Mapping[Space, Table]) -> tuple[str, list[Space]] | None:
-    """An intersect on the way, and the datasets behind it that nobody asks for: its rows could not be told apart."""
+    """An intersect on the path, and the datasets behind it that the question does not include; its rows could not be
+    distinguished without them.
+    """
     links = links_of(tables.values())
     passed = {space for ends in question.ends for hop in hops_between(links, *ends) for space in hop}
     for space in passed:
@@ -48,12 +52,12 @@ def _incomplete_intersect(question: DeclaredQuestion, tables: Mapping[Space, Tab
         )
         if lacking:
             behind = neighbours({**links, Space("step:"): lacking})[Space("step:")]
-            return space.partition(":")[2].partition(":")[0], behind
+            return space.step_name, behind
     return None
 
 
 def _roles(upper: Space, lower: Space, tables: Mapping[Space, Table]) -> set[Role]:
-    """The roles of all ways from one dataset to another; the largest counts along a way."""
+    """The roles of all paths from one dataset to another. Along a path the largest role counts."""
     found: set[Role] = set()
     seen: set[tuple[Space, Role]] = set()
     pending = [(upper, Role.OWN)]
@@ -77,5 +81,5 @@ def _roles(upper: Space, lower: Space, tables: Mapping[Space, Table]) -> set[Rol
 
 
 def _name(plan: Plan, space: Space) -> str:
-    name = space.partition(":")[2]
+    name = space.name
     return next((output for output, step in plan.outputs.items() if step == name), name)

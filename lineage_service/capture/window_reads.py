@@ -1,7 +1,7 @@
-"""Which rows of its partition a window's row is computed from: intervals of positions in the partition's order.
+"""The rows of its partition from which a window's row is computed, as intervals of positions in the partition's order.
 
-One interval per distinct frame over all measures. The row itself may be in an interval or not: it is *own* either way.
-Pure: bounds are values here, and Spark SQL over a few counts that are taken while the measures are computed.
+One interval per distinct frame over all measures. The row itself counts as *own*, whether an interval contains it or
+not. Bounds are symbolic here; Spark computes them beside the measures.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from lineage_service.plan.expressions import WindowCall, window_calls
 from lineage_service.plan.nodes import Window
+from lineage_service.plan.window_calls import WindowCall, window_calls
 from lineage_service.plan.window_frames import FrameBound, WindowFrame
 
 Kind = Literal["start", "before_peers", "first_peer", "row", "last_peer", "end", "first_read", "last_read"]
@@ -19,11 +19,12 @@ Kind = Literal["start", "before_peers", "first_peer", "row", "last_peer", "end",
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in the partition's order, of each of its rows.
+    """A position in the partition's order, relative to a row.
 
-    row: so many rows after this one (`offset`, negative: before; or `text`, a constant that Spark computes)
-    before_peers, first_peer, last_peer: of the rows that equal this one in the order
-    first_read, last_read: of the rows in the frame `text`, or of those that `call`, which ignores nulls, passes over
+    row: this many rows after the row (`offset`; negative: before it), or `text`, a constant that Spark computes
+    before_peers, first_peer, last_peer: relative to the rows that are equal in the order
+    first_read, last_read: the first and last row of the frame `text`, or of the rows that `call` examines because it
+    ignores nulls
     """
 
     kind: Kind
@@ -32,7 +33,7 @@ class Point:
     call: WindowCall | None = None
 
     def is_at_most(self, other: Point) -> bool:
-        """Whether it is surely not behind the other, whatever the row."""
+        """Whether it is at or before the other point for every row."""
         if self == other or self.kind == "start" or other.kind == "end":
             return True
         if any(each.text is not None or each.call is not None for each in (self, other)):
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Positions from `lo` to `hi`, both included; none where `hi` is before `lo`."""
+    """Positions from `lo` to `hi`, both included; empty if `hi` is before `lo`."""
 
     lo: Point
     hi: Point
@@ -59,11 +60,11 @@ class Interval:
 
     @property
     def has_row(self) -> bool:
-        """Whether the row itself is surely in it."""
+        """Whether the interval contains the row itself, for every row."""
         return self.lo.is_at_most(_HERE) and _HERE.is_at_most(self.hi)
 
     def union(self, other: Interval) -> Interval | None:
-        """Both as one, where they surely meet and it is known which ends first."""
+        """The union, if both contain the row and the order of their bounds is known; otherwise None."""
         if self.contains(other):
             return self
         if not (self.has_row and other.has_row):
@@ -85,7 +86,9 @@ def _last(one: Point, other: Point) -> Point | None:
 
 
 def window_reads(node: Window) -> tuple[Interval, ...]:
-    """The intervals that a window's measures read of each row's partition; none where each reads its own row alone."""
+    """The intervals of each row's partition that the measures of a window read; empty if each reads its own row
+    only.
+    """
     calls = [call for named in node.measures for call in window_calls(named.expression)]
     found: list[Interval] = []
     for each in dict.fromkeys(interval for call in calls for interval in _call_intervals(call, node)):
@@ -94,22 +97,22 @@ def window_reads(node: Window) -> tuple[Interval, ...]:
 
 
 def _including_row(each: Interval) -> Interval:
-    """An interval that ends right before the row, or begins right after it, with the row: it is there anyway."""
+    """Extends an interval that ends right before the row, or begins right after it, to the row."""
     lo = _HERE if each.lo == Point("row", 1) else each.lo
     hi = _HERE if each.hi == Point("row", -1) else each.hi
     return Interval(lo, hi)
 
 
-def _add_interval(found: list[Interval], new: Interval) -> list[Interval]:
-    for place, each in enumerate(found):
+def _add_interval(intervals: list[Interval], new: Interval) -> list[Interval]:
+    for place, each in enumerate(intervals):
         joined = each.union(new) or new.union(each)
         if joined is not None:
-            return _add_interval([*found[:place], *found[place + 1 :]], joined)
-    return [*found, new]
+            return _add_interval([*intervals[:place], *intervals[place + 1 :]], joined)
+    return [*intervals, new]
 
 
 def _call_intervals(call: WindowCall, node: Window) -> Iterator[Interval]:
-    """What one function reads, section 4 of the contract."""
+    """The intervals that one function reads, after section 4 of the contract."""
     match call.name:
         case "row_number":
             yield Interval(_START, Point("row", -1))

@@ -1,7 +1,7 @@
-"""Questions that a workflow declares ahead, as capture sees them: what is kept for them, and what is pruned.
+"""Questions that a workflow declares in advance: what is kept for them, and what is pruned.
 
-Pure values. A declared question is plain (pairs are kept in its direction), or something is prepared for it: pairs of
-selected rows only, rows sorted by parameters with the columns that are read, groups with their measures, or witnesses.
+For a plain question, pairs are kept in its direction. For others, files are prepared: pairs of selected rows, rows
+sorted by parameters with the columns that are read, groups with their measures, or witnesses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from lineage_service.capture.handles import Space, Table, is_dataset
+from lineage_service.capture.handles import Space, Table
 from lineage_service.plan.expressions import quote_identifier
 from lineage_service.plan.mergeable_measures import MergeableMeasure
 
@@ -20,7 +20,9 @@ Kind = Literal["pairs", "selection", "rows", "groups", "witnesses"]
 
 @dataclass(frozen=True, slots=True)
 class DuckDbExpressions:
-    """Expressions in DuckDB's words, over a source's columns as t0: the predicate, and what is computed of each row."""
+    """Expressions in DuckDB's SQL over a source's columns as t0: the predicate, and the values computed for
+    each row.
+    """
 
     where: str | None
     values: tuple[str, ...]
@@ -28,9 +30,10 @@ class DuckDbExpressions:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredQuestion:
-    """A declared question. `near` is where it starts, `far` what it reaches: several only where pairs or witnesses are
-    kept. Expressions are Spark SQL over the columns of `far`; `alike` are those of them in DuckDB's words, where they
-    surely mean the same there."""
+    """A declared question from the dataset `near` to the datasets `far`; several only if pairs or witnesses are kept.
+
+    Expressions are Spark SQL over the columns of `far`. `alike` has them in DuckDB's SQL, if they mean the same there.
+    """
 
     name: str
     kind: Kind
@@ -46,12 +49,12 @@ class DeclaredQuestion:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """What groups are made by: parameters, then `by`."""
+        """The columns that define groups: parameters, then `by`."""
         return [*((name, quote_identifier(name)) for name in self.parameters), *self.by]
 
     @property
     def values(self) -> list[str]:
-        """The expressions that are computed for each row of `far` on the way to its groups: keys, then arguments."""
+        """The expressions that are computed for each row of `far` to group it: keys, then arguments of measures."""
         if self.kind != "groups":
             return []
         arguments = [each.argument for each in self.measures if each.argument is not None]
@@ -59,7 +62,9 @@ class DeclaredQuestion:
 
     @property
     def ends(self) -> list[tuple[Space, Space]]:
-        """From the dataset nearer to the outputs to that nearer to the sources."""
+        """For each dataset of `far`, the two ends: first the one nearer to the outputs, then the one nearer to the
+        sources.
+        """
         return [(self.near, far) if self.direction == "backward" else (far, self.near) for far in self.far]
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +85,7 @@ class DeclaredQuestion:
 
 
 def links_of(tables: Iterable[Table]) -> dict[Space, list[Space]]:
-    """The spaces that the ids of each space point into."""
+    """For each space, the spaces that its ids refer to."""
     found: dict[Space, list[Space]] = {}
     for table in tables:
         behind = [handle.space for handle in table.handles]
@@ -89,36 +94,36 @@ def links_of(tables: Iterable[Table]) -> dict[Space, list[Space]]:
 
 
 def neighbours(links: Mapping[Space, Sequence[Space]]) -> dict[Space, list[Space]]:
-    """The datasets behind each dataset, with nothing but breakers between."""
+    """For each dataset, the nearest datasets behind it, with only breakers between."""
 
     def behind(space: Space, seen: set[Space]) -> Iterator[Space]:
         for below in links.get(space, ()):
-            if is_dataset(below):
+            if below.is_dataset:
                 yield below
             elif below not in seen:
                 seen.add(below)
                 yield from behind(below, seen)
 
-    return {space: list(dict.fromkeys(behind(space, set()))) for space in links if is_dataset(space)}
+    return {space: list(dict.fromkeys(behind(space, set()))) for space in links if space.is_dataset}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """All declared questions of a run; none: everything is kept, in both directions."""
+    """All declared questions of a run. Without any, everything is kept in both directions."""
 
     questions: tuple[DeclaredQuestion, ...] = ()
 
     @property
     def prepared_questions(self) -> tuple[DeclaredQuestion, ...]:
-        """Those for which more than pairs is made."""
+        """The questions for which files are prepared in addition to pairs."""
         return tuple(each for each in self.questions if each.kind != "pairs")
 
     def kept_directions(
         self, edges: Mapping[Space, Sequence[Space]]
     ) -> dict[tuple[Space, Space], set[Direction]] | None:
-        """Directions in which pairs are kept between neighbouring datasets; None: all of them, both ways.
+        """The directions in which pairs are kept between neighbouring datasets; None if all are kept.
 
-        `edges` are the neighbours of each dataset.
+        `edges` maps each dataset to its neighbours.
         """
         if not self.questions:
             return None
@@ -131,19 +136,19 @@ class Workload:
         return found
 
     def needed_spaces(self, edges: Mapping[Space, Sequence[Space]]) -> set[Space] | None:
-        """Spaces on the way of any declared question; None: all of them."""
+        """The spaces on the path of any declared question; None if all are needed."""
         followed = self.needed_hops(edges)
         return None if followed is None else {space for hop in followed for space in hop}
 
     def needed_hops(self, edges: Mapping[Space, Sequence[Space]]) -> set[tuple[Space, Space]] | None:
-        """Steps between spaces on the way of any declared question; None: all of them."""
+        """The hops on the path of any declared question; None if all are needed."""
         if not self.questions:
             return None
         return {hop for each in self.questions for ends in each.ends for hop in hops_between(edges, *ends)}
 
 
 def hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Space) -> Iterator[tuple[Space, Space]]:
-    """Every step between two datasets, over all ways."""
+    """Every hop between two datasets, over all paths."""
     reaching: dict[Space, bool] = {lower: True}
 
     def reaches(space: Space) -> bool:
@@ -166,5 +171,5 @@ def hops_between(edges: Mapping[Space, Sequence[Space]], upper: Space, lower: Sp
 
 
 def workload_entry(direction: Direction, near: str, far: str) -> str:
-    """The entry of a workload that keeps the pairs of a question."""
+    """The workload entry that keeps the pairs of a question."""
     return f"- {{name: {near}_{'to' if direction == 'forward' else 'from'}_{far}, {direction}: {near}, to: {far}}}"

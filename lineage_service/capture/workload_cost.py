@@ -1,6 +1,8 @@
-"""What a workload is worth: what is kept for each declared question, what is pruned, what it costs and saves.
+"""The cost and benefit of a workload: what is kept for each declared question, what is pruned, and what that costs and
+saves.
 
-Seconds and bytes are estimates, measured on two cores (benchmarks/README.md); only their order of size matters.
+Seconds and bytes are estimates from measurements on two cores (benchmarks/README.md). Only their order of magnitude is
+meaningful.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.capture.handles import Role, Space, source_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.workload import DeclaredQuestion, links_of, neighbours
 from lineage_service.plan.nodes import Source
@@ -20,7 +22,7 @@ WITNESSED = 0.2e-6
 
 
 def workload_facts(plan: InstrumentedPlan, rows: Mapping[str, int | None]) -> dict[str, Any] | None:
-    """The workload of a plan in plain values; None where there is none. `rows` are those of sources, by name."""
+    """The workload of a plan as plain values; None if there is none. `rows` are the row counts of sources by name."""
     if not plan.workload.questions:
         return None
     pairs = _expected_pairs(plan, rows)
@@ -91,15 +93,15 @@ def _savings_text(question: DeclaredQuestion) -> str:
 def _columns(plan: InstrumentedPlan, question: DeclaredQuestion) -> int:
     if question.columns is not None:
         return len({*question.columns, *question.parameters})
-    name = question.far[0].partition(":")[2]
-    node = plan.plan.sources.get(name) if question.far[0].startswith("source:") else plan.plan.steps.get(name)
+    name = question.far[0].name
+    node = plan.plan.sources.get(name) if question.far[0].is_source else plan.plan.steps.get(name)
     return len(node.schema.names) if node is not None else 0
 
 
 def _pruned_directions(
     plan: InstrumentedPlan, pairs: Mapping[tuple[Space, Space], int | None]
 ) -> Iterator[dict[str, Any]]:
-    """Between neighbouring datasets: the directions that are not kept as pairs, and what they would have taken."""
+    """The directions between neighbouring datasets in which pairs are not kept, and their estimated size."""
     near = neighbours(links_of(plan.tables()))
     kept = plan.workload.kept_directions(near) or {}
     for upper, behind in near.items():
@@ -118,13 +120,15 @@ def _pruned_directions(
 
 
 def _expected_pairs(plan: InstrumentedPlan, rows: Mapping[str, int | None]) -> dict[tuple[Space, Space], int | None]:
-    """Pairs between datasets: as many as the breaker between is expected to read, else as the source has rows."""
+    """The estimated pairs between datasets: the rows that the breaker between them reads, otherwise the rows of the
+    source.
+    """
     reads = {
         table.space: each.choice.estimate for each in plan.nodes if each.choice is not None for table in each.tables
     }
     tables = {table.space: table for table in plan.tables()}
     sources = {
-        f"source:{each.node.step}": rows.get(each.node.step) for each in plan.nodes if isinstance(each.node, Source)
+        source_space(each.node.step): rows.get(each.node.step) for each in plan.nodes if isinstance(each.node, Source)
     }
     found: dict[tuple[Space, Space], int | None] = {}
 
@@ -134,14 +138,14 @@ def _expected_pairs(plan: InstrumentedPlan, rows: Mapping[str, int | None]) -> d
             if handle.role is Role.ABSENCE or handle.space in seen:
                 continue
             here = reads.get(handle.space) if handle.space in reads else count
-            if is_dataset(handle.space):
+            if handle.space.is_dataset:
                 known = here if here is not None else sources.get(handle.space)
                 before = found.get((start, handle.space))
                 found[start, handle.space] = known if before is None else before
             visit(start, handle.space, here, seen | {handle.space})
 
     for space in tables:
-        if is_dataset(space):
+        if space.is_dataset:
             visit(space, space, None, frozenset({space}))
     return found
 
@@ -152,5 +156,5 @@ def _sum(counts: list[int | None]) -> int | None:
 
 
 def _name(plan: InstrumentedPlan, space: Space) -> str:
-    name = space.partition(":")[2]
+    name = space.name
     return next((output for output, step in plan.plan.outputs.items() if step == name), name)

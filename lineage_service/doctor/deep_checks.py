@@ -1,4 +1,4 @@
-"""What `doctor --deep` adds: every file that a run needs is read from the first byte to the last."""
+"""The additional checks of `doctor --deep`: every file that a run needs is read completely."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lineage_service.store.references import References, held_runs
 
 
 def deep_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[HealthCheck]:
-    """All files that runs need, read wholly."""
+    """Reads all files that runs need completely."""
     found = [(run, each.path, "missing") for run, each in lost_files(reader, home)]
     found += list(damaged_files(reader, home))
     for run, path, fault in found[:MOST]:
@@ -24,4 +24,6 @@ def deep_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[HealthCheck]:
     if not found:
         needed = References(reader, home).files_of_runs(held_runs(reader))
         size = sum((home.path / path).stat().st_size for path in needed)
-        yield HealthCheck("deep", "ok", f"{len(needed):,} files that runs need, {format_bytes(size)}, were read wholly")
+        yield HealthCheck(
+            "deep", "ok", f"{len(needed):,} files that runs need, {format_bytes(size)}, were read completely"
+        )

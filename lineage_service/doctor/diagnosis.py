@@ -1,4 +1,4 @@
-"""What an examination finds: checks, one after the other."""
+"""The result of an examination: a list of checks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from lineage_service.store.layout import HomeLayout
 
-MOST = 10  # runs or files that are named one by one
+MOST = 10  # maximum number of runs or files listed individually
 Status = Literal["ok", "note", "warning", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One thing looked at. `note`: worth knowing. `warning`: works, but not as it was meant to. `problem`: broken."""
+    """One check. `note`: information. `warning`: works, but not as intended. `problem`: broken."""
 
     name: str
     status: Status
@@ -25,7 +25,7 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that was looked at, in the order of what rests on what."""
+    """All checks, ordered so that a check comes after those it depends on."""
 
     checks: tuple[HealthCheck, ...]
 
@@ -42,7 +42,7 @@ def pluralise(count: int, what: str) -> str:
 
 
 def other_owner(path: Path) -> str | None:
-    """Whose the home is, where it is somebody else's."""
+    """The owner of the home, if it is another user."""
     import pwd
 
     found = path.stat().st_uid

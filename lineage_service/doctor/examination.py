@@ -1,6 +1,6 @@
-"""Whether everything is as it must be: this Python, Java, Spark, the home, its catalog, and the files of every run.
+"""Examines the installation: Python, Java, Spark, the home, its catalog, and the files of every run.
 
-Nothing is changed, and nothing that is damaged can stop the examination: what cannot be looked at is told as such.
+Changes nothing. Damage does not stop the examination: parts that cannot be examined are reported.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lineage_catalog.engine import (
     revision,
     url_without_password,
 )
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.models import HEAD
 from lineage_catalog.records import DatasetRecord, RunRecord
 
@@ -40,16 +41,17 @@ from lineage_service.store.versions import Version, has_changed, is_as_written
 
 PACKAGES = ("smoke-lineage", "duckdb", "pyarrow", "sqlalchemy", "alembic", "sqlglot")
 LITTLE_SPACE = 1 << 30
-LOCK_WAIT = 1.0  # seconds: a lock that lasts longer is what a doctor is asked about
-READ_WHOLE = 1 << 20  # bytes up to which an index is read, not only its footer
+LOCK_WAIT = 1.0  # seconds; doctor reports a lock that is held longer
+READ_WHOLE = 1 << 20  # indexes up to this size in bytes are read, otherwise only their footers
 
 
 def examine(
     home: str | Path | None = None, catalog: str | None = None, *, spark: bool = False, deep: bool = False
 ) -> Diagnosis:
-    """Looks at everything. With `spark`, Spark is started for a small job; else only its version is told. With `deep`,
-    every file that a run needs is read wholly, and compared with its checksums."""
-    with ThreadPoolExecutor(1) as pool:  # Java takes its time to say its version
+    """Performs all checks. With `spark`, starts Spark for a small job; otherwise only its version is reported. With
+    `deep`, reads every file that a run needs and compares it with its checksums.
+    """
+    with ThreadPoolExecutor(1) as pool:  # Java takes long to report its version
         java = pool.submit(lambda: list(_checks_or_problem("java", _java_checks)))
         checks = [*_checks_or_problem("python", _python_checks)]
         kept = [*_checks_or_problem("home", lambda: _home_and_catalog(home, catalog, deep=deep))]
@@ -59,7 +61,7 @@ def examine(
 
 
 def _checks_or_problem(name: str, look: Callable[[], Iterable[HealthCheck]]) -> Iterator[HealthCheck]:
-    """The checks of one part; whatever stops them is the last of them."""
+    """The checks of one part. If an error stops them, it is reported as the last check."""
     try:
         yield from look()
     except LineageError as error:
@@ -67,9 +69,9 @@ def _checks_or_problem(name: str, look: Callable[[], Iterable[HealthCheck]]) -> 
     except CatalogError as error:
         yield HealthCheck(name, "problem", str(error), error.hint)
     except OSError as error:
-        yield HealthCheck(name, "problem", f"cannot be looked at: {(error.strerror or type(error).__name__).lower()}")
-    except Exception as error:  # a damaged file may bring up anything, and the other parts are to be looked at too
-        yield HealthCheck(name, "problem", f"cannot be looked at: {type(error).__name__}")
+        yield HealthCheck(name, "problem", f"cannot be examined: {(error.strerror or type(error).__name__).lower()}")
+    except Exception as error:  # a damaged file may cause any error, and the other parts must be examined too
+        yield HealthCheck(name, "problem", f"cannot be examined: {type(error).__name__}")
 
 
 # --- the machine ----------------------------------------------------------------------------------------------
@@ -77,8 +79,8 @@ def _checks_or_problem(name: str, look: Callable[[], Iterable[HealthCheck]]) -> 
 
 def _python_checks() -> Iterator[HealthCheck]:
     found = {name: _package_version(name) for name in PACKAGES}
-    told = ", ".join(f"{name} {number}" for name, number in found.items() if number)
-    yield HealthCheck("python", "ok", f"{platform.python_version()} on {platform.system()}; {told}")
+    summary = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    yield HealthCheck("python", "ok", f"{platform.python_version()} on {platform.system()}; {summary}")
     missing = [name for name, number in found.items() if number is None]
     if missing:
         yield HealthCheck("python", "problem", f"not installed: {join_names(missing)}", "pip install smoke-lineage")
@@ -158,19 +160,21 @@ def _home_checks(home: HomeLayout) -> Iterator[HealthCheck]:
         return
     whose = other_owner(path)
     free = shutil.disk_usage(path).free
-    told = f"'{path}'{'' if whose is None else f' of user {whose}'}, {format_bytes(free)} free on its disk"
+    summary = f"'{path}'{'' if whose is None else f' of user {whose}'}, {format_bytes(free)} free on its disk"
     if not os.access(path, os.R_OK | os.X_OK):
         yield HealthCheck(
-            "home", "problem", f"{told}; you may not read it", "ask its owner, or choose another with --home"
+            "home", "problem", f"{summary}; you may not read it", "ask its owner, or choose another with --home"
         )
     elif not os.access(path, os.W_OK):
-        yield HealthCheck("home", "warning", f"{told}; you may read it, but not run workflows in it")
+        yield HealthCheck("home", "warning", f"{summary}; you may read it, but not run workflows in it")
     elif free < LITTLE_SPACE:
-        yield HealthCheck("home", "warning", told, "runs need room for staged rows; make some, or choose another home")
+        yield HealthCheck(
+            "home", "warning", summary, "runs need room for staged rows; make some, or choose another home"
+        )
     else:
-        yield HealthCheck("home", "ok", told)
+        yield HealthCheck("home", "ok", summary)
     if not is_private(path):
-        detail = f"others may look into '{path}': it holds rows of your sources"
+        detail = f"other users can read '{path}': it holds rows of your sources"
         yield HealthCheck(
             "home", "note", detail, f"chmod -R go-rwx '{path}'; the next run does it too, unless {VARIABLE} is set"
         )
@@ -193,7 +197,7 @@ def _catalog_checks(home: HomeLayout, url: str) -> Iterator[HealthCheck]:
             engine.dispose()
     if found is None and folders:
         detail = f"{shown}: there is none, but the home has the files of {pluralise(len(folders), 'run')}"
-        hint = "is it elsewhere (--catalog, SMOKE_CATALOG)? without it these files cannot be asked about"
+        hint = "is it elsewhere (--catalog, SMOKE_CATALOG)? without it these files cannot be queried"
         yield HealthCheck("catalog", "problem", detail, hint)
     elif found is None:
         yield HealthCheck("catalog", "note", f"{shown}: not there yet; the first run makes it")
@@ -201,19 +205,19 @@ def _catalog_checks(home: HomeLayout, url: str) -> Iterator[HealthCheck]:
         detail = f"{shown}: of a newer version (revision {found}, this one knows {HEAD})"
         yield HealthCheck("catalog", "problem", detail, "upgrade: pip install --upgrade smoke-lineage")
     elif found < HEAD:
-        detail = f"{shown}: revision {found}; it is brought to {HEAD} when it is next used. Its runs were not looked at"
+        detail = f"{shown}: revision {found}; it is brought to {HEAD} when it is next used. Its runs were not examined"
         yield HealthCheck("catalog", "note", detail, "any verb that reads it does so, such as `smoke-lineage runs`")
     else:
         yield HealthCheck("catalog", "ok", f"{shown}, revision {found}")
 
 
 def _record_checks(reader: HomeCatalog) -> Iterator[HealthCheck]:
-    """Records that are not what was sealed."""
+    """Checks the seals of records."""
     check_pages(reader.engine, whole=True)
     found = reader.broken_scopes()
     if found:
-        told = f"{catalog_label(reader.engine)} is damaged; not as it was written: {join_names(found, 3)}"
-        yield HealthCheck("catalog", "problem", told, RESTORE)
+        summary = f"{catalog_label(reader.engine)} is damaged; changed since it was written: {join_names(found, 3)}"
+        yield HealthCheck("catalog", "problem", summary, RESTORE)
 
 
 def _key_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[HealthCheck]:
@@ -232,7 +236,7 @@ def _log_checks(home: HomeLayout, url: str) -> Iterator[HealthCheck]:
         yield HealthCheck(
             "log",
             "problem",
-            f"the audit log is not whole: {join_names(found, 3)}",
+            f"the audit log is not intact: {join_names(found, 3)}",
             f"look closer: {again}",
         )
 
@@ -257,8 +261,8 @@ def _run_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) ->
         for hop in reader.hops(run.id):
             paths = [path for path in (hop.backward, hop.forward) if path is not None]
             indexes += len(paths)
-            # A column of the dataset's own files counts among a hop's bytes.
-            wrong += _index_faults(home, paths, hop.rows, None if hop.form == "column" else hop.bytes)
+            # A column in the dataset's own files counts towards a hop's bytes.
+            wrong += _index_faults(home, paths, hop.rows, None if hop.form is HopForm.COLUMN else hop.bytes)
         for made in reader.prepared_questions(run.id):
             if made.path is not None:
                 indexes += 1
@@ -283,14 +287,14 @@ def _run_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) ->
 def _comparison_notes(home: HomeLayout, comparing: ChecksumComparison) -> Iterator[HealthCheck]:
     if comparing.passed_over:
         again = command(home.path, "doctor", "--deep", catalog=home.catalog)
-        told = (
+        summary = (
             f"of {pluralise(comparing.passed_over, 'large file')} only the footers were compared with their checksums"
         )
-        yield HealthCheck("files", "note", told, f"compare every byte: {again}")
+        yield HealthCheck("files", "note", summary, f"compare every byte: {again}")
     if comparing.old_runs:
-        told = f"{pluralise(len(comparing.old_runs), 'run')} not checksummed, made by an earlier version: {{}}"
+        summary = f"{pluralise(len(comparing.old_runs), 'run')} not checksummed, made by an earlier version: {{}}"
         yield HealthCheck(
-            "files", "note", told.format(join_names(sorted(comparing.old_runs), 3)), "run the workflow again"
+            "files", "note", summary.format(join_names(sorted(comparing.old_runs), 3)), "run the workflow again"
         )
 
 
@@ -303,8 +307,8 @@ def _lineage_checks(home: HomeLayout, runs: list[RunRecord]) -> Iterator[HealthC
     for state, level, hint in states:
         found = [run for run in runs if run.lineage == state]
         if found:
-            told = join_names([f"{run.id} ({run.lineage_note})" if run.lineage_note else run.id for run in found], 3)
-            yield HealthCheck("lineage", level, f"{state} in {pluralise(len(found), 'run')}: {told}", hint)
+            summary = join_names([f"{run.id} ({run.lineage_note})" if run.lineage_note else run.id for run in found], 3)
+            yield HealthCheck("lineage", level, f"{state} in {pluralise(len(found), 'run')}: {summary}", hint)
 
 
 def _broken_run(home: HomeLayout, run: RunRecord, wrong: list[str]) -> HealthCheck:
@@ -313,14 +317,14 @@ def _broken_run(home: HomeLayout, run: RunRecord, wrong: list[str]) -> HealthChe
     if not home.run_folder(run.id).path.is_dir():
         hint = f"{again}. Or is the run of another home that shares this catalog?"
         return HealthCheck("files", "problem", f"{name}: its folder is gone from the home", hint)
-    told = join_names([each.replace(f"runs/{run.id}/", "") for each in wrong], 3)
-    return HealthCheck("files", "problem", f"{name}: {told}", again)
+    summary = join_names([each.replace(f"runs/{run.id}/", "") for each in wrong], 3)
+    return HealthCheck("files", "problem", f"{name}: {summary}", again)
 
 
 def _version_fault(
     home: HomeLayout, reader: HomeCatalog, dataset: DatasetRecord, sources: dict[str, set[str]]
 ) -> tuple[int, str | None]:
-    """How many files of a version are in the home, and what is wrong with it. Changed sources are only collected."""
+    """The number of a version's files in the home, and what is wrong with it. Changed sources are only collected."""
     record = reader.version(dataset.version_id)
     if record is None:
         return 0, f"'{dataset.name}' is not in the catalog"
@@ -331,8 +335,8 @@ def _version_fault(
     sides = [found.positions, *(side for file in found.files for side in (file.without, file.only))]
     for side in (side for side in sides if side is not None):
         if not Path(home.absolute(side)).is_file():
-            return len(found.files), f"'{side}', which says what rows count, is missing"
-    if found.expired is not None:  # its rows went when they were to go
+            return len(found.files), f"'{side}', which lists the valid rows, is missing"
+    if found.expired is not None:  # its rows were removed by retention
         return 0, None
     if found.kind == "source" and any(has_changed(file, home.absolute(file.path)) for file in found.files):
         sources.setdefault(dataset.full_name, set()).add(found.id)
@@ -346,7 +350,7 @@ def _version_fault(
 
 
 def _index_faults(home: HomeLayout, paths: list[str], rows: int, size: int | None) -> list[str]:
-    """What is wrong with the files of a hop: rows and bytes as counted, row groups in the order look-ups rely on."""
+    """Faults of a hop's files: numbers of rows and bytes, and row groups in the order that look-ups rely on."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -380,8 +384,8 @@ def _index_faults(home: HomeLayout, paths: list[str], rows: int, size: int | Non
 
 def _source_checks(sources: dict[str, set[str]]) -> Iterator[HealthCheck]:
     if sources:
-        told = join_names([f"{name} ({pluralise(len(ids), 'version')})" for name, ids in sorted(sources.items())])
+        summary = join_names([f"{name} ({pluralise(len(ids), 'version')})" for name, ids in sorted(sources.items())])
         hint = "rids, pairs and counts are still answered; `snapshot: true` keeps rows answerable"
-        yield HealthCheck("sources", "note", f"files changed since they were read: {told}", hint)
+        yield HealthCheck("sources", "note", f"files changed since they were read: {summary}", hint)
     else:
-        yield HealthCheck("sources", "ok", "all files that runs read in place are as they were read")
+        yield HealthCheck("sources", "ok", "all files that runs read in place are unchanged since they were read")

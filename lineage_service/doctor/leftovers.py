@@ -1,4 +1,4 @@
-"""What `doctor` finds that was begun and not finished, or that no run needs: just what `gc` itself would remove."""
+"""Finds unfinished operations and files that no run needs: exactly those that `gc` would remove."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from lineage_service.store.pending_publications import (
 
 
 def erasure_checks(reader: HomeCatalog) -> Iterator[HealthCheck]:
-    """Erasures that were interrupted after their switch: old bytes are still there."""
+    """Erasures that were interrupted after their switch, so that old files still exist."""
     from lineage_catalog.erasures import unfinished_erasures
 
     with reader.connection() as connection:
         found = unfinished_erasures(connection)
     if found:
-        told = (
+        summary = (
             f"{pluralise(len(found), 'erasure')} begun and not finished: {join_names([each.id for each in found], 3)}"
         )
         yield HealthCheck(
-            "erasures", "problem", f"{told}; old rows are still in files", "apply the plan again: audit apply"
+            "erasures", "problem", f"{summary}; old rows are still in files", "apply the plan again: audit apply"
         )
 
 
 def publication_checks(home: HomeLayout, reader: HomeCatalog) -> Iterator[HealthCheck]:
-    """Copies that a killed run did not get to publish, or has left beside published ones: with rows in them."""
+    """Copies that a killed run did not publish, or left beside published ones. They contain rows."""
     again = f"finish it: {command(home.path, 'index', catalog=home.catalog)}; the next run and `gc` do so too"
     waiting = [f"'{each.target}' of run {run_id}" for run_id, each in unpublished_copies(home, reader)]
     if waiting:
@@ -58,8 +58,8 @@ def leftover_checks(home: HomeLayout, url: str, reader: HomeCatalog) -> Iterator
     marked = [each for each in run_folders(home) if is_marked_by_another(each, own)]
     unknown = [folder for folder in marked if reader.run(folder.name) is None]
     if unknown:
-        told = join_names([folder.name for folder in unknown], 3)
-        detail = f"{pluralise(len(unknown), 'finished run')} that this catalog does not know: {told}"
+        summary = join_names([folder.name for folder in unknown], 3)
+        detail = f"{pluralise(len(unknown), 'finished run')} that this catalog does not know: {summary}"
         hint = "is the home used with another catalog too? `gc` leaves them alone"
         yield HealthCheck("leftovers", "warning", detail, hint)
     if found["removed"]:

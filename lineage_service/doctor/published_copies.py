@@ -1,7 +1,7 @@
-"""What `doctor` tells of published copies that somebody has moved, removed or changed since they were published.
+"""Finds published copies that were moved, removed or changed after publication.
 
-They lie outside of the home, in places where others may do as they like, and no question reads them: so none of it is
-damage of the home. But whoever reads a copy takes it for what the run wrote, and an erasure looks for it in its place.
+They are outside the home, where others may write, and no question reads them, so this is not damage of the home. But
+readers of a copy expect what the run wrote, and an erasure expects the copy in its place.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lineage_service.store.layout import HomeLayout
 from lineage_service.store.pending_publications import target_of, unpublished_copies
 from lineage_service.store.published_folder import ChangedFiles, copies_beside, is_written_beside, read_mark
 
-MOST = 10  # copies that are told of one by one
+MOST = 10  # maximum number of copies listed individually
 
 
 def copy_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) -> Iterator[HealthCheck]:
-    """Copies that are not in their place, or are not as the last run left them. With `deep`, every byte is compared."""
+    """Copies that are missing or differ from what the last run published. With `deep`, every byte is compared."""
     changed = ChangedFiles(None if deep else MOST_COMPARED)
     awaited = _pending_targets(home, reader)
     found = [
@@ -37,18 +37,18 @@ def copy_checks(home: HomeLayout, reader: HomeCatalog, *, deep: bool = False) ->
     ]
     yield from found[:MOST]
     if len(found) > MOST:
-        told = f"{pluralise(len(found) - MOST, 'more published output')} moved, removed or changed since"
-        yield HealthCheck("published", "warning", told)
+        summary = f"{pluralise(len(found) - MOST, 'more published output')} moved, removed or changed since"
+        yield HealthCheck("published", "warning", summary)
     if changed.passed_over:
         again = command(home.path, "doctor", "--deep", catalog=home.catalog)
-        told = f"of {pluralise(changed.passed_over, 'large published file')} only the size was compared"
-        yield HealthCheck("published", "note", told, f"compare every byte: {again}")
+        summary = f"of {pluralise(changed.passed_over, 'large published file')} only the size was compared"
+        yield HealthCheck("published", "note", summary, f"compare every byte: {again}")
 
 
 def _last_published(reader: HomeCatalog) -> dict[Path, DatasetRecord]:
-    """The output that was last published to each place."""
+    """The output that was last published to each path."""
     found: dict[Path, DatasetRecord] = {}
-    for run in reader.runs():  # the newest first
+    for run in reader.runs():  # newest first
         for record in reader.datasets(run.id):
             target = target_of(record)
             if target is not None:
@@ -57,7 +57,7 @@ def _last_published(reader: HomeCatalog) -> dict[Path, DatasetRecord]:
 
 
 def _pending_targets(home: HomeLayout, reader: HomeCatalog) -> set[Path]:
-    """Places where a copy is still to be put, by a run or an erasure that was killed: told as such."""
+    """Paths where a killed run or erasure still has to put a copy. These are reported separately."""
     with reader.connection() as connection:
         erasures = [json.loads(each.body) for each in unfinished_erasures(connection)]
     places = {Path(target) for body in erasures for target, _, _ in body.get("publications", ())}
@@ -65,21 +65,21 @@ def _pending_targets(home: HomeLayout, reader: HomeCatalog) -> set[Path]:
 
 
 def _copy_check(target: Path, record: DatasetRecord, changed: ChangedFiles) -> Iterator[HealthCheck]:
-    again = f"run workflow '{record.workflow}' again to publish it anew"
+    again = f"run workflow '{record.workflow}' again to publish it once more"
     try:
         fault = _fault(target, record, changed)
         hint: str | None = f"the rows of the run are in the home; move the folder elsewhere, and {again}"
         if not target.exists():
             hint = f"{again}; an erasure cannot reach a copy that was moved"
     except OSError as error:
-        fault, hint = f"cannot be looked at: {(error.strerror or type(error).__name__).lower()}", None
+        fault, hint = f"cannot be examined: {(error.strerror or type(error).__name__).lower()}", None
     if fault is not None:
         yield HealthCheck("published", "warning", f"the copy of '{record.full_name}' at '{target}' {fault}", hint)
 
 
 def _fault(target: Path, record: DatasetRecord, changed: ChangedFiles) -> str | None:
     if not target.exists():
-        # Copies beside it were left by a run that was killed, which is told.
+        # Copies beside it were left by a killed run, which is reported separately.
         return None if copies_beside(target) else "was moved or removed since it was published"
     mark = read_mark(target)
     if mark is None:

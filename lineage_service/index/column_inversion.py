@@ -1,6 +1,7 @@
-"""A dataset's own column of ids turned round: the forward index of a column, in memory where it fits.
+"""Inverts a dataset's own column of ids into a forward index, in memory if it fits.
 
-Rows are ordered by their id, sixteen bits at a time: for ids of rows that is several times faster than a general sort.
+Rows are sorted by id with a radix sort of 16 bits per pass, which is several times faster for row ids than a general
+sort.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-BYTES_A_ROW = 48  # ids, positions and their order at the most
+BYTES_A_ROW = 48  # ids, positions and their order, at most
 DIGIT = 16
 
 
@@ -27,12 +28,12 @@ def fits_in_memory(rows: int) -> bool:
 
 
 def write_inverted_column(files: Sequence[str], column: str, path: Path) -> Path:
-    """Pairs (a, b) of positions in the files and ids in the column, where there is one, sorted by b, then a."""
+    """Writes pairs (a, b) of positions in the files and non-null ids in the column, sorted by b, then a."""
     import numpy as np
 
     ids, rows = _read(files, column)
     if len(ids) and ids.max() < np.iinfo(np.int32).max:
-        ids = ids.astype(np.int32)  # half as many bytes to move about
+        ids = ids.astype(np.int32)  # halves the number of bytes to move
     order = radix_order(ids)
     ids, rows = ids[order], order if rows is None else rows[order]
 
@@ -47,7 +48,7 @@ def write_inverted_column(files: Sequence[str], column: str, path: Path) -> Path
 
 
 def _read(files: Sequence[str], column: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """The ids, and the positions they are at; None where they are at all of them."""
+    """The ids and their positions; None if they are at all positions."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -59,10 +60,10 @@ def _read(files: Sequence[str], column: str) -> tuple[np.ndarray, np.ndarray | N
 
 
 def radix_order(ids: np.ndarray) -> np.ndarray:
-    """The places of ids, which are not negative, in the order of the ids; of the same id in their own order."""
+    """The stable sort order of non-negative ids."""
     import numpy as np
 
-    # Numpy's stable sort of such small numbers is a radix sort.
+    # NumPy's stable sort of 16-bit integers is a radix sort.
     order = np.argsort(ids.astype(np.uint16), kind="stable")
     largest = int(ids.max()) if len(ids) else 0
     for shift in range(DIGIT, largest.bit_length(), DIGIT):

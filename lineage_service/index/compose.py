@@ -1,7 +1,6 @@
-"""SQL that turns a run's lineage tables into pairs: composed end to end, or hop by hop. Pure text that DuckDB and Spark
-read alike.
+"""SQL that turns a run's lineage tables into pairs, composed end to end or hop by hop. Pure text for DuckDB and Spark.
 
-Each space with a table has a view of it named by `view_of`, with columns id, h0, h1, …
+Each space with a table has a view named by `view_of`, with columns id, h0, h1, …
 """
 
 from __future__ import annotations
@@ -11,17 +10,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_service.capture.handles import Role, Space, is_dataset, is_window
+from lineage_service.capture.handles import Role, Space
 from lineage_service.index.space_graph import SpaceEdge
 
 
-def view_of(space: Space) -> str:
-    """A plain name, which needs no quotes in any dialect; the hash keeps apart what looks alike without its signs."""
-    return f"t_{re.sub('[^a-z0-9]', '_', space.lower())[:80]}_{hashlib.sha256(space.encode()).hexdigest()[:8]}"
+def view_of(name: str) -> str:
+    """The name of the view over a space's table. It needs no quotes in any dialect. A hash distinguishes names that
+    differ only in special characters.
+    """
+    return f"t_{re.sub('[^a-z0-9]', '_', name.lower())[:80]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def pairs_of(edge: SpaceEdge) -> str:
-    """The pairs of one edge as they are in its table; of intervals, every id in them."""
+    """The pairs of one edge as stored in its table; for intervals, every id in them."""
     if edge.frames:
         rows, inside = view_of(edge.table), view_of(edge.target)
         parts = [
@@ -34,9 +35,9 @@ def pairs_of(edge: SpaceEdge) -> str:
 
 
 def count_of_ways(edges: Sequence[SpaceEdge], start: Space, target: Space) -> str:
-    """How many ways lead from rows of `start` to rows of `target`: an upper bound of the distinct pairs.
+    """The number of paths from rows of `start` to rows of `target`, an upper bound of the distinct pairs.
 
-    Counted inward: a group's ways are the sum over its members, so nothing is multiplied out.
+    Computed bottom-up: the paths of a group are the sum over its members, so nothing is expanded.
     """
     spaces = list(dict.fromkeys(edge.source for edge in edges))
     names = {space: f"ways{number}" for number, space in enumerate(spaces)}
@@ -68,7 +69,7 @@ def count_of_ways(edges: Sequence[SpaceEdge], start: Space, target: Space) -> st
 
 
 def _ways_inside(ways: str, frames: int, number: int) -> tuple[list[str], str]:
-    """The ways behind intervals of ids: joins for them, and their sum. Ways of all ids up to one are added up once."""
+    """The paths behind intervals of ids: the joins, and their sum. Uses prefix sums over all ids."""
     joins, terms = [], []
     for index in range(frames):
         first, last = f"p{number}_{index}", f"q{number}_{index}"
@@ -80,7 +81,9 @@ def _ways_inside(ways: str, frames: int, number: int) -> tuple[list[str], str]:
 
 
 def composed_pairs(edges: Sequence[SpaceEdge], start: Space, target: Space) -> str:
-    """Distinct pairs (a, b, role) from rows of `start` to rows of `target`, over all ways; own wins over peer."""
+    """Distinct pairs (a, b, role) from rows of `start` to rows of `target`, over all paths. The role own takes
+    precedence over peer.
+    """
     ctes: list[str] = []
     incoming: dict[Space, list[str]] = {}
     names: dict[Space, str] = {}
@@ -107,7 +110,7 @@ def composed_pairs(edges: Sequence[SpaceEdge], start: Space, target: Space) -> s
 
 
 def _inside(edge: SpaceEdge, reached: str) -> list[str]:
-    """What intervals add to the pairs that reach them."""
+    """The pairs that intervals add to those that reach them."""
     ids = f"(SELECT DISTINCT id FROM {view_of(edge.target)})"
     return [
         f"SELECT r.a, m.id AS b, greatest(r.role, {int(edge.role)}) AS role FROM {reached} r "
@@ -117,7 +120,7 @@ def _inside(edge: SpaceEdge, reached: str) -> list[str]:
 
 
 def merged_intervals(ranges: str, keys: Sequence[str]) -> str:
-    """(keys…, lo, hi): intervals of the same keys that overlap or touch as one."""
+    """(keys…, lo, hi): merges intervals of equal keys that overlap or touch."""
     by, shown = ", ".join(keys), ", ".join(f"x.{key}" for key in keys)
     order = f"PARTITION BY {by} ORDER BY lo, hi"
     furthest = f"max(hi) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
@@ -127,7 +130,7 @@ def merged_intervals(ranges: str, keys: Sequence[str]) -> str:
 
 
 def frame_ranges(frames: int, rows: str) -> str:
-    """(id, lo, hi) of a table with the bounds of several intervals; those that hold nothing left out."""
+    """(id, lo, hi) of a table with the bounds of several intervals, without empty intervals."""
     return " UNION ALL ".join(
         f"SELECT id, lo{index} AS lo, hi{index} AS hi FROM {rows} WHERE lo{index} IS NOT NULL"
         for index in range(frames)
@@ -136,9 +139,9 @@ def frame_ranges(frames: int, rows: str) -> str:
 
 @dataclass(frozen=True)
 class WindowWay:
-    """The ways from a dataset's rows to a source's that are a row's own id and the intervals that it reads.
+    """The ways from a dataset's rows to a source's rows that consist of a row's own id and its window intervals.
 
-    place: the column in which the row has its position. At each position is at most one id, and no id at two.
+    place: the column with the row's position. Each position has at most one id, and no id has two positions.
     """
 
     own: SpaceEdge
@@ -156,11 +159,11 @@ class WindowWay:
 
     @property
     def is_same_row(self) -> bool:
-        """Whether the dataset's rows are the window's, in one file: then they have the same ids."""
+        """Whether the dataset's rows are the window's rows, in one file. Then they have the same ids."""
         return self.place == "id" and self.own.column == self.last.column
 
     def count_of_others(self) -> str:
-        """How many of the rows have another id of their own than the window's row at their position."""
+        """The number of rows whose own id differs from that of the window's row at their position."""
         return (
             f"SELECT count(*) FROM {self.rows} o JOIN {self.inner} m ON m.id = o.{self.place} "
             f"WHERE m.{self.last.column} IS DISTINCT FROM o.{self.own.column}"
@@ -170,7 +173,7 @@ class WindowWay:
         return f"SELECT count(*) - count({self.last.column}) FROM {self.inner}"
 
     def count_of_pairs(self, *, nulls: bool) -> str:
-        """How many distinct pairs there are: counted from the bounds, nothing is multiplied out."""
+        """The number of distinct pairs, computed from the interval bounds without expanding them."""
         ranges = frame_ranges(self.frames.frames, view_of(self.frames.table))
         one = self.frames.frames == 1
         islands = ranges if one else merged_intervals(ranges, ["id"])
@@ -190,7 +193,7 @@ class WindowWay:
 
 
 def window_way(ways: Sequence[SpaceEdge], start: Space, target: Space) -> WindowWay | None:
-    """The ways between two datasets as such, where they are."""
+    """The ways between two datasets as a `WindowWay`, if they have this form."""
     own = [edge for edge in ways if edge.own and (edge.source, edge.target) == (start, target)]
     chain = [edge for edge in ways if edge not in own]
     if len(own) != 1 or len(chain) not in (2, 3):
@@ -207,7 +210,7 @@ def window_way(ways: Sequence[SpaceEdge], start: Space, target: Space) -> Window
 
 
 def chained_pairs(edges: Sequence[SpaceEdge]) -> str:
-    """Pairs (a, b) along edges that are one way, each beginning where the one before ends. Not made distinct."""
+    """Pairs (a, b) along edges that form one path. Not made distinct."""
     tables = [f"{view_of(edge.table)} t{index}" for index, edge in enumerate(edges)]
     text = f"SELECT t0.id AS a, t{len(edges) - 1}.{edges[-1].column} AS b FROM {tables[0]}"
     for index in range(1, len(edges)):
@@ -216,7 +219,7 @@ def chained_pairs(edges: Sequence[SpaceEdge]) -> str:
 
 
 def is_chain(edges: Sequence[SpaceEdge], start: Space) -> bool:
-    """Whether the edges (sources before targets) are one way from `start`, with no intervals on it."""
+    """Whether the edges (in topological order) form one path from `start` without intervals."""
     at = start
     for edge in edges:
         if edge.source != at or edge.frames:
@@ -226,24 +229,26 @@ def is_chain(edges: Sequence[SpaceEdge], start: Space) -> bool:
 
 
 def stays_distinct(edges: Sequence[SpaceEdge]) -> bool:
-    """Whether the pairs of a chain are distinct as they come: no group has an id twice, and each id is in one group."""
+    """Whether the pairs of a path are distinct: no group contains an id twice, and each id is in one group."""
     first, *rest = edges
     return all(edge.once for edge in ([*rest] if first.own else edges))
 
 
 def _union_pairs(parts: Sequence[str]) -> str:
-    """Pairs of several ways as one set."""
+    """The union of the pairs of several paths."""
     return f"SELECT a, b, min(role) AS role FROM ({' UNION ALL '.join(parts)}) x GROUP BY a, b"
 
 
 def reachable_ids(incoming: Sequence[SpaceEdge]) -> str:
-    """Ids of a group's space that something before it, already reduced, points at."""
+    """Ids of a group's space that a preceding, already reduced table refers to."""
     parts = [f"SELECT {edge.column} AS id FROM {view_of(edge.table)}" for edge in incoming]
     return f"SELECT DISTINCT id FROM ({' UNION ALL '.join(parts)}) x WHERE id IS NOT NULL"
 
 
 def composable(edges: Sequence[SpaceEdge], start: Space) -> list[SpaceEdge]:
-    """Edges (sources before targets) whose pairs may be multiplied out: absence would be every row with every row."""
+    """Edges (in topological order) whose pairs may be expanded. Absence is excluded, because it would pair every row
+    with every row.
+    """
     reached = {start}
     kept = []
     for edge in edges:
@@ -255,8 +260,8 @@ def composable(edges: Sequence[SpaceEdge], start: Space) -> list[SpaceEdge]:
 
 def segment_ends(edges: Sequence[SpaceEdge]) -> list[Space]:
     """The datasets and windows that edges lead to."""
-    return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target) or is_window(edge.target)))
+    return list(dict.fromkeys(edge.target for edge in edges if edge.target.is_dataset or edge.target.is_window))
 
 
 def targets_of(edges: Sequence[SpaceEdge]) -> list[Space]:
-    return list(dict.fromkeys(edge.target for edge in edges if is_dataset(edge.target)))
+    return list(dict.fromkeys(edge.target for edge in edges if edge.target.is_dataset))

@@ -1,6 +1,6 @@
-"""What a column of ids looks like: whether it follows from the row's own number, and whether it only ever grows.
+"""Inspects a column of ids: whether it is a formula of the row number, and whether it is ascending.
 
-Such a column needs no index of its own. It is looked at value by value: a guess from statistics would not do.
+Such a column needs no separate index. Every value is checked, because statistics are not sufficient.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ BATCH = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The id behind row `a` is (a + shift) // div % mod (0: no modulo), for low <= a < high, and none elsewhere.
+    """The id behind row `a` is (a + shift) // div % mod (0: no modulo) for low <= a < high; other rows have none.
 
-    Identity is shift 0, div 1; a whole input of a union has a shift; the sides of a cross product have div or mod.
+    The identity has shift 0 and div 1. An input of a union has a shift. The sides of a cross product have div or mod.
     """
 
     shift: int
@@ -36,8 +36,9 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class IdColumnShape:
-    """Ids that are not null; a formula for all of them, where there is one; whether they never decrease; the largest;
-    bytes on disk."""
+    """The properties of an id column: the number of non-null ids, a formula if there is one, whether it is ascending,
+    the maximum, and its bytes on disk.
+    """
 
     count: int
     formula: Formula | None
@@ -47,7 +48,7 @@ class IdColumnShape:
 
 
 def inspect_id_column(files: Sequence[str], column: str, modulo: int) -> IdColumnShape:
-    """Of a column over files, in the order of their rows. `modulo`: rows of what the ids are of."""
+    """The properties of a column over files, in row order. `modulo` is the number of rows that the ids refer to."""
     looked = _ColumnInspector(modulo)
     size = 0
     for file in files:
@@ -77,7 +78,7 @@ def batches_of(file: str, column: str) -> Iterator[pa.Array]:
 
 
 class _ColumnInspector:
-    """Reads a column once, keeping what may still be true of it."""
+    """Reads a column once and drops the candidates that it contradicts."""
 
     def __init__(self, modulo: int) -> None:
         self.modulo = modulo
@@ -88,7 +89,7 @@ class _ColumnInspector:
         self.last = -1
         self.ascending = True
         self.contiguous = True
-        self.candidates: list[tuple[int, int, int]] | None = None  # shift, div, mod
+        self.candidates: list[tuple[int, int, int]] | None = None  # (shift, div, mod)
 
     def add_batch(self, ids: pa.Array) -> None:
         import pyarrow.compute as pc
@@ -163,7 +164,7 @@ def _follows(ids: pa.Array, first: int, candidate: tuple[int, int, int]) -> bool
 
 
 def _row_numbers(length: int) -> pa.Array:
-    """0, 1, 2, … without a Python number for each."""
+    """0, 1, 2, … as an array, without Python integers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

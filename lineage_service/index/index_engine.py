@@ -1,4 +1,6 @@
-"""What makes an index: an engine over lineage tables. DuckDB's is here, Spark's in spark/spark_index_engine.py."""
+"""The engine interface for building an index from lineage tables. DuckDB's is here, Spark's in
+spark/spark_index_engine.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lineage_service.capture.direct_indexing import DirectLookup
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.store.duckdb_engine import MEMORY_VARIABLE, column, literal, open_duckdb, parquet_scan
 from lineage_service.store.layout import HomeLayout, translate_disk_errors
@@ -25,51 +27,52 @@ BITS = 63
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large the ids of pairs can get: each is below its bound."""
+    """Exclusive upper bounds of the ids of pairs."""
 
     a: int
     b: int
 
 
 class IndexEngine(Protocol):
-    """Works on views (id, h0, h1, …) by SQL that is the same for all engines. `is_near`: in this process, so that what
-    fits into its memory may be done without SQL."""
+    """Works on views (id, h0, h1, …) with SQL that is the same for all engines. `is_near`: it runs in this process, so
+    that small data may be processed without SQL.
+    """
 
     @property
     def is_near(self) -> bool: ...
 
     def view(self, name: str, rows: TableRows) -> None:
-        """A view of a lineage table."""
+        """Creates a view of a lineage table."""
 
     def number(self, query: str) -> float:
-        """The one number that a query gives; 0 for null."""
+        """The single number that a query returns; 0 for null."""
 
     def keep(self, name: str, query: str) -> None:
-        """A table of a query's rows, in the place of a view or table of that name."""
+        """Stores a query's rows in a table, which replaces a view or table of that name."""
 
     def drop(self, name: str) -> None:
         """Removes such a table."""
 
     def write(self, pairs: str, direction: str, path: Path, bounds: Bounds | None, *, distinct: bool) -> Path:
-        """Writes pairs (a, b), sorted for a direction. Gives where they are: a file, or a folder of files."""
+        """Writes pairs (a, b), sorted for a direction, and returns the path of the file or folder."""
 
     def write_rows(self, query: str, order: Sequence[str], path: Path) -> Path:
-        """Writes any rows in an order."""
+        """Writes rows in this order."""
 
     def kinds(self, query: str) -> dict[str, str]:
-        """The columns of a query, with their types in DuckDB's words."""
+        """The columns of a query, with their DuckDB types."""
 
     def rows_of(self, space: Space, columns: Sequence[str] | None = None) -> str:
-        """The rows of a dataset as DuckDB sees them: its columns, and `_rid`. Only asked of an engine that is near."""
+        """The rows of a dataset in DuckDB: its columns, and `_rid`. Only available if the engine is near."""
 
     def distinct_values(self, value: str) -> str:
-        """The aggregate that lists the distinct values, nulls left out."""
+        """The aggregate that lists the distinct non-null values."""
 
     def whole_sum(self, value: str) -> str:
-        """The sum of whole numbers, of 38 digits: it must not overflow where the result is only a part of another."""
+        """The sum of integers with 38 digits. It must not overflow if it is a partial result."""
 
     def fault(self, error: Exception) -> str | None:
-        """Why the data, or a limit, did not let the engine do what it was asked for; None for any other error."""
+        """The reason why the data or a limit made the engine fail; None for any other error."""
 
 
 @dataclass
@@ -78,7 +81,7 @@ class DuckIndexEngine:
 
     connection: DuckDBPyConnection
     home: HomeLayout
-    versions: Mapping[str, Version]
+    versions: Mapping[Space, Version]
     is_near: bool = True
     _kept: set[str] = field(default_factory=set)
 
@@ -89,8 +92,8 @@ class DuckIndexEngine:
     def _select(self, rows: TableRows) -> str:
         if rows.direct is not None and not rows.files:
             assert rows.carrier is not None
-            sources = [self._scan(f"source:{source}") for source in rows.direct.sources]
-            return direct_members(rows.direct, sources, self._scan(f"step:{rows.carrier}"), {})
+            sources = [self._scan(source_space(source)) for source in rows.direct.sources]
+            return direct_members(rows.direct, sources, self._scan(step_space(rows.carrier)), {})
         files = [self.home.absolute(file) for file in rows.files]
         if not files:
             names = [bound_name(n) if rows.framed else f"h{n}" for n in range(len(rows.handles))]
@@ -110,12 +113,12 @@ class DuckIndexEngine:
         check = "" if rows.check is None else f", {column(rows.check)} AS checked"
         return f"SELECT {identity} AS id{handles}{check} FROM {scan}{where}"
 
-    def _scan(self, space: str) -> VersionScan:
+    def _scan(self, space: Space) -> VersionScan:
         version = self.versions[space]
         return VersionScan(version, tuple(self.home.absolute(file.path) for file in version.files), self.home.absolute)
 
     def number(self, query: str) -> float:
-        rows = self.connection.execute(query).fetchall()  # to its end: the connection is else not free
+        rows = self.connection.execute(query).fetchall()  # read to the end, because the connection is busy otherwise
         return float(rows[0][0]) if rows and rows[0][0] is not None else 0.0
 
     def keep(self, name: str, query: str) -> None:
@@ -153,7 +156,7 @@ class DuckIndexEngine:
         import duckdb
 
         if isinstance(error, duckdb.OutOfMemoryException):
-            return f"DuckDB needs more memory than it may have ({MEMORY_VARIABLE})"
+            return f"DuckDB needs more memory than it is allowed ({MEMORY_VARIABLE})"
         if isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.OutOfRangeException):
             return f"DuckDB cannot read or add up its rows ({type(error).__name__})"
         return None
@@ -163,13 +166,13 @@ class DuckIndexEngine:
 
 
 @contextmanager
-def duckdb_index_engine(spill: Path, home: HomeLayout, versions: Mapping[str, Version]) -> Iterator[DuckIndexEngine]:
+def duckdb_index_engine(spill: Path, home: HomeLayout, versions: Mapping[Space, Version]) -> Iterator[DuckIndexEngine]:
     with open_duckdb(spill) as connection:
         yield DuckIndexEngine(connection, home, versions)
 
 
 def sorted_pairs(pairs: str, direction: str, bounds: Bounds | None, *, distinct: bool) -> str:
-    """Pairs in the order of a direction. Where both ids fit into one number they are sorted as that: twice as fast."""
+    """Pairs sorted for a direction. If both ids fit into one number, they are sorted as one, which is twice as fast."""
     near, far = ("a", "b") if direction == "backward" else ("b", "a")
     word = "DISTINCT " if distinct else ""
     if bounds is None:
@@ -187,9 +190,9 @@ def sorted_pairs(pairs: str, direction: str, bounds: Bounds | None, *, distinct:
 def direct_members(
     direct: DirectLookup, sources: Sequence[VersionScan], dataset: VersionScan, only: Mapping[int | None, Sequence[int]]
 ) -> str:
-    """(id, h0, h1, …): rows of a dataset beside the rows of the sources that have their keys.
+    """(id, h0, h1, …): rows of a dataset joined with the source rows that have their keys.
 
-    `only` are positions, of one of the sources (by its number) or of the dataset (None), instead of all its rows.
+    `only` restricts the positions, of one of the sources (by its number) or of the dataset (None).
     """
     tables = []
     for number, source in enumerate(sources):
@@ -201,7 +204,7 @@ def direct_members(
         if None in only
         else dataset.select(direct.dataset_key_columns)
     )
-    # Nulls are equal to each other in a key.
+    # Nulls are equal in a key.
     same = [f"t{number}.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for number, own, other in direct.keys]
     where = " AND ".join([*direct.conditions, *same]) or "true"
     handles = "".join(f", t{number}.{RID} AS h{number}" for number in range(len(sources)))

@@ -13,9 +13,10 @@ ROW_GROUP = 122_880
 
 
 def write_pairs(path: Path, batches: Iterable[pa.RecordBatch]) -> Path:
-    """Writes pairs as they come, beside `path`.
+    """Streams pairs into a file beside `path`.
 
-    By Arrow: it packs 32 differences to a width, DuckDB 256, of which one is the way back to a small id.
+    Written by Arrow, which packs 32 deltas to a bit width. DuckDB packs 256, one of which is the jump back to a small
+    id.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter

@@ -1,8 +1,10 @@
-"""What is made for a declared question beside pairs, or instead of them: files that answer it without the source.
+"""Files that answer a declared question without the source, in addition to pairs or instead of them.
 
-selection: pairs of the rows that its predicate takes · rows: near and far row ids with the columns that it reads,
-sorted by its parameters within each near row · groups: partial measures of far rows, for each near row and each group.
-Expressions are the user's: evaluated by Spark, or in DuckDB's words where these surely mean the same.
+selection: pairs of the rows that its predicate selects
+rows: near and far row ids with the columns that it reads, sorted by its parameters within each near row
+groups: partial measures of far rows, per near row and group
+
+Expressions are user-written. Spark evaluates them, or DuckDB if they mean the same there.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lineage_service.capture.handles import Space, Table
+from lineage_service.capture.handles import Space, Table, step_space
 from lineage_service.capture.workload import DeclaredQuestion
 from lineage_service.errors import LineageError
 from lineage_service.index.compose import chained_pairs, composable, composed_pairs, is_chain, stays_distinct, view_of
@@ -33,7 +35,7 @@ _PLAIN = (*_WHOLE, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "VARCHAR", "
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """What was made for a declared question: where it is, and what its columns are."""
+    """What was prepared for a declared question: the file and its columns."""
 
     question: DeclaredQuestion
     path: Path | None = None
@@ -48,18 +50,20 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class QuestionPreparer:
-    """One declared question over a run's lineage. `side` are rows that Spark has evaluated, None where DuckDB can."""
+    """Prepares one declared question over a run's lineage. `side` are rows that Spark has evaluated; None if DuckDB
+    can.
+    """
 
     engine: IndexEngine
     graph: SpaceGraph
     rows: Mapping[Space, TableRows]
-    versions: Mapping[str, Version]
+    versions: Mapping[Space, Version]
     question: DeclaredQuestion
     side: TableRows | None
     tables: Mapping[Space, Table] = field(default_factory=dict)
 
     def prepare(self, path: Path) -> PreparedFile:
-        """What was made; or why nothing was. Other questions, and pairs, are not to suffer from it."""
+        """The prepared file, or the reason why there is none. A failure must not affect other questions or pairs."""
         try:
             return self._write(path)
         except Exception as error:
@@ -73,7 +77,7 @@ class QuestionPreparer:
             return PreparedFile(self.question)
         ways = self._ways()
         if any(self._is_lazy(edge) for edge in ways):
-            return PreparedFile(self.question, body={"missing": "lineage is only captured when asked for"})
+            return PreparedFile(self.question, body={"missing": "lineage is captured on demand only"})
         match self.question.kind:
             case "selection":
                 return self._selection(ways, path)
@@ -152,7 +156,7 @@ class QuestionPreparer:
                 return [f"{measure.function}({place}) AS {name}"]
 
     def _is_once(self, ways: Sequence[SpaceEdge]) -> bool:
-        """Whether no far row is behind two near rows: only then measures of several near rows add up."""
+        """Whether no far row is behind two near rows. Only then can measures of several near rows be added."""
         if self.question.direction == "forward":
             return False
         direct = self._direct(ways)
@@ -162,7 +166,7 @@ class QuestionPreparer:
         return self.engine.number(f"SELECT count(*) - count(DISTINCT b) FROM ({pairs}) x") == 0
 
     def _witnesses(self, path: Path) -> PreparedFile:
-        """Each near row with the row ids that belong together, one column for each time a dataset is met."""
+        """Each near row with the row ids that belong together, one column per occurrence of a dataset."""
         found = witnesses(self.question.near, self.tables, self.rows, frozenset(self.question.far))
         columns = [f"w{number}" for number in range(len(found.spaces))]
         query = f"SELECT DISTINCT id AS {NEAR}, {', '.join(columns)} FROM ({found.query}) x"
@@ -170,10 +174,10 @@ class QuestionPreparer:
         written = self.engine.write_rows(f"{query} WHERE {some}", [NEAR, *columns], path)
         return self._file(written, {"met": list(found.spaces)})
 
-    # --- rows of both sides -----------------------------------------------------------------------------------
+    # --- near and far rows ------------------------------------------------------------------------------------
 
     def _near_far_rows(self, ways: Sequence[SpaceEdge], columns: Sequence[str]) -> str:
-        """(near, far, h0, h1, …): pairs with what the question sees of each far row; h are `columns`, or values."""
+        """(near, far, h0, h1, …): pairs with the columns or values of each far row that the question uses."""
         direct = self._direct(ways)
         if direct is not None:
             return direct.with_values(self._values(columns), self._condition())
@@ -196,7 +200,7 @@ class QuestionPreparer:
 
     def _far_rows(self, columns: Sequence[str]) -> str:
         if self.side is not None:
-            name = f"side_{view_of(Space(self.question.name))}"
+            name = f"side_{view_of(self.question.name)}"
             self.engine.view(name, self.side)
             return f"SELECT * FROM {name}"
         values = "".join(f", {text} AS h{number}" for number, text in enumerate(self._values(columns)))
@@ -216,7 +220,7 @@ class QuestionPreparer:
         return self.question.alike.where if self.question.alike is not None else None
 
     def _direct(self, ways: Sequence[SpaceEdge]) -> DirectRows | None:
-        """The one scan that finds near and far rows together, where keys of the far rows tell their near row."""
+        """The single scan that finds near and far rows together, if keys of the far rows determine their near row."""
         if len(ways) != 1 or self.side is not None or self.question.direction == "forward":
             return None
         rows = self.rows.get(ways[0].table)
@@ -243,16 +247,17 @@ class DirectRows:
     def with_values(self, values: Sequence[str], condition: str | None) -> str:
         direct = self.rows.direct
         assert direct is not None
+        assert self.rows.carrier is not None
         shown = "".join(f", {text} AS h{number}" for number, text in enumerate(values))
         same = [f"t0.{column(own)} IS NOT DISTINCT FROM o.{column(other)}" for _, own, other in direct.keys]
         where = " AND ".join([*direct.conditions, *same, *([condition] if condition else [])]) or "true"
         source = self.engine.rows_of(self.question.far[0])
-        dataset = self.engine.rows_of(Space(f"step:{self.rows.carrier}"), direct.dataset_key_columns)
+        dataset = self.engine.rows_of(step_space(self.rows.carrier), direct.dataset_key_columns)
         return f"SELECT o.{RID} AS {NEAR}, t0.{RID} AS {FAR}{shown} FROM ({source}) t0, ({dataset}) o WHERE {where}"
 
 
 def covered_columns(question: DeclaredQuestion, names: Sequence[str]) -> list[str]:
-    """Of the columns of a dataset: parameters first, by which rows are sorted; then the others that are carried."""
+    """The stored columns of a dataset: parameters first, by which rows are sorted, then the others."""
     if question.kind != "rows":
         return []
     by_lower = {name.lower(): name for name in names}
@@ -267,7 +272,7 @@ def _argument_number(question: DeclaredQuestion, measure: MergeableMeasure) -> i
 
 
 def _canonical(place: str, kind: str) -> str:
-    """A value by which rows are told apart: of numbers that are equal to each other, always the same one."""
+    """A canonical value for comparing rows: equal numbers have the same one."""
     if kind not in ("FLOAT", "DOUBLE"):
         return place
     return (

@@ -1,11 +1,11 @@
-"""The lineage of a run as a graph of spaces: edges from a space to those its ids point into. Pure: SQL text only."""
+"""The lineage of a run as a graph of spaces, with edges from a space to the spaces its ids refer to. Pure SQL text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset
+from lineage_service.capture.handles import Role, Space, Table
 from lineage_service.store.lineage_tables import TableRows
 
 
@@ -13,10 +13,10 @@ from lineage_service.store.lineage_tables import TableRows
 class SpaceEdge:
     """A handle of a table: ids of `source` and, in column `column` of `view`, ids of `target`.
 
-    `everything` edges have no column: the one id of `source` stands for all rows of `target`. `table` is the space
-    whose table it is: that of `source`, or of the group that rides in the rows of `source`. `once`: no id of `target`
-    is in it twice. `frames`: so many intervals of ids of `target` stand behind each id, in columns lo0, hi0, lo1, …;
-    such an edge is never multiplied out to be kept.
+    `everything` edges have no column: the single id of `source` stands for all rows of `target`. `table` is the space
+    of the table: `source`, or the group whose members are stored in the rows of `source`. `once`: no id of `target`
+    occurs twice. `frames`: the number of intervals of ids of `target` behind each id, in columns lo0, hi0, lo1, …; such
+    an edge is never expanded for storage.
     """
 
     source: Space
@@ -33,8 +33,8 @@ class SpaceEdge:
 
     @property
     def own(self) -> bool:
-        """Whether it is a column of a dataset's own rows: one id at most for each."""
-        return is_dataset(self.table) and self.column is not None
+        """Whether it is a column of a dataset's own rows, with at most one id per row."""
+        return self.table.is_dataset and self.column is not None
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ class SpaceGraph:
 
     def datasets(self) -> list[Space]:
         """Dataset spaces that have lineage, in order of appearance."""
-        return list(dict.fromkeys(edge.source for edge in self.edges if is_dataset(edge.source)))
+        return list(dict.fromkeys(edge.source for edge in self.edges if edge.source.is_dataset))
 
     def is_lazy(self, edge: SpaceEdge) -> bool:
-        """Whether only Spark can tell its pairs, and only when asked."""
+        """Whether only Spark can compute its pairs, on demand."""
         rows = self.rows.get(edge.table)
         return rows is not None and rows.kind == "lazy" and rows.direct is None
 
     def between(self, start: Space, *, beyond: bool = False) -> list[SpaceEdge]:
-        """Edges on ways from a dataset to the nearest datasets, those of a space before those of spaces behind it.
+        """Edges on ways from a dataset to the nearest datasets, in topological order.
 
-        With `beyond`, through datasets in between down to the sources.
+        With `beyond`, through intermediate datasets to the sources.
         """
         return [edge for space in self._order(start, beyond) for edge in self.out_of(space)]
 
@@ -69,22 +69,22 @@ class SpaceGraph:
         return [edge for space in spaces for edge in self.out_of(space) if not edge.frames]
 
     def intervals(self) -> list[SpaceEdge]:
-        """The edges that are intervals: of a window's rows, or of a dataset that is the window's rows."""
+        """The interval edges: of a window's rows, or of a dataset that is the window's rows."""
         return [edge for edge in self.edges if edge.frames]
 
     def window_orders(self) -> list[Space]:
-        """The ordered rows of windows: behind them lineage goes on as behind a dataset."""
+        """The ordered rows of windows. Segments start there as they do at a dataset."""
         return list(dict.fromkeys(edge.target for edge in self.edges if edge.frames))
 
     def window_orders_behind(self, start: Space) -> list[Space]:
-        """Those behind one dataset, each before what is behind it."""
+        """Those behind one dataset, in topological order."""
         ordered = self.window_orders()
         return [space for space in self._order(start, False) if space in ordered]
 
     def _order(self, start: Space, beyond: bool, whole: bool = True) -> list[Space]:
-        """The start and the spaces behind it that have edges of their own, each before what it points into.
+        """The start and the spaces behind it that have edges, in topological order.
 
-        Unless it is the `whole` way, it ends at windows.
+        Stops at windows unless `whole` is set.
         """
         seen: set[Space] = set()
         reverse: list[Space] = []
@@ -94,7 +94,7 @@ class SpaceGraph:
                 return
             seen.add(space)
             for edge in self.out_of(space):
-                if beyond or not (is_dataset(edge.target) or (not whole and edge.frames)):
+                if beyond or not (edge.target.is_dataset or (not whole and edge.frames)):
                     visit(edge.target)
             reverse.append(space)
 
@@ -103,9 +103,9 @@ class SpaceGraph:
 
 
 def build_space_graph(tables: Iterable[Table], rows: Mapping[Space, TableRows]) -> SpaceGraph:
-    """The edges of lineage tables; the columns of a table's view are h0, h1, … in the order of its handles.
+    """The edges of lineage tables. The columns of a table's view are h0, h1, … in the order of its handles.
 
-    A group that rides in a dataset's rows is no space of its own: its members are behind that row.
+    A group stored in a dataset's rows is not a separate space: its members are behind that row.
     """
     by_space = {table.space: table for table in tables}
     riding = {space for space, where in rows.items() if where.carrier is not None}
@@ -135,7 +135,7 @@ def _members(table: Table, source: Space, role: Role) -> list[SpaceEdge]:
 
 
 def leading_to(edges: Iterable[SpaceEdge], target: Space) -> list[SpaceEdge]:
-    """Those of the edges (sources before targets) that lie on a way to `target`."""
+    """The edges (in topological order) that are on a way to `target`."""
     kept: list[SpaceEdge] = []
     wanted = {target}
     for edge in reversed(list(edges)):
@@ -146,7 +146,7 @@ def leading_to(edges: Iterable[SpaceEdge], target: Space) -> list[SpaceEdge]:
 
 
 def through_absence(edges: Sequence[SpaceEdge]) -> list[SpaceEdge]:
-    """Those of the edges (sources before targets) that lie on a way with an absence in it."""
+    """The edges (in topological order) that are on a way with an absence."""
     after: set[Space] = set()
     for edge in edges:
         if edge.role is Role.ABSENCE or edge.source in after:

@@ -1,7 +1,7 @@
-"""What of a run's lineage tables is kept as it is, rows of handles side by side, once the pairs are made of them.
+"""Decides which lineage tables of a run are kept as rows of handles after the pairs are made.
 
-Tables in the files of datasets, or found in sources, are left where they are. The others are written: less the groups
-that no dataset reaches, ids of groups as small numbers, since hashes of keys never stay on disk.
+Tables in dataset files or found in sources stay where they are. The others are written, without groups that no dataset
+reaches. Ids of groups become small numbers, because hashes of keys must not stay on disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
+from lineage_service.capture.handles import Handle, Role, Space, Table
 from lineage_service.capture.workload import Workload, hops_between, links_of
 from lineage_service.index.compose import view_of
 from lineage_service.index.index_engine import IndexEngine
@@ -18,16 +18,17 @@ from lineage_service.store.aligned_tables import AlignedTables
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.lineage_tables import TableRows
 
-MOST_MEMBERS = 5_000_000  # a table of more rows is only written where a declared question asks for witnesses
+MOST_MEMBERS = 5_000_000  # a table with more rows is only written if a declared question asks for witnesses
 TOO_MANY = "it has too many rows to be kept unasked"
 PRUNED = "no declared question asks for it"
 
 
 @dataclass
 class TableAligner:
-    """Decides table by table, and writes what has to be written.
+    """Decides for each table, and writes those that must be written.
 
-    members: how many rows tables have · pairs: the backward files of pairs that are kept end to end
+    members: the number of rows of each table
+    pairs: the backward files of pairs that are stored end to end
     """
 
     tables: Mapping[Space, Table]
@@ -66,7 +67,7 @@ class TableAligner:
         return AlignedTables(self.tables, self.kept, self.missing, None if asked is None else frozenset(asked))
 
     def _spaces_for_witnesses(self) -> set[Space] | None:
-        """Spaces that declared questions need for witnesses; None: all, since nothing is declared."""
+        """Spaces that declared questions need for witnesses; None for all, if nothing is declared."""
         if not self.workload.questions:
             return None
         links = links_of(self.tables.values())
@@ -74,11 +75,13 @@ class TableAligner:
         return {space for upper, lower in ends for hop in hops_between(links, upper, lower) for space in hop}
 
     def _take_pairs(self) -> None:
-        """Groups of one dataset's rows alone, each in it once: the pairs are the members, also over nested groups."""
-        for dataset in [space for space in self.tables if is_dataset(space)]:
+        """Groups of a single dataset's rows, each contained once. Their pairs are the members, also over nested
+        groups.
+        """
+        for dataset in [space for space in self.tables if space.is_dataset]:
             chain: list[Table] = []
             at = dataset
-            while not chain or not is_dataset(at):
+            while not chain or not at.is_dataset:
                 table = self.tables.get(at)
                 if table is None or len(table.handles) != 1 or table.handles[0].role is not Role.OWN:
                     break
@@ -87,13 +90,13 @@ class TableAligner:
                 chain.append(table)
                 at = table.handles[0].space
             path = self.pairs.get((dataset, at))
-            if len(chain) < 2 or not is_dataset(at) or path is None or any(each.always for each in chain[2:]):
+            if len(chain) < 2 or not at.is_dataset or path is None or any(each.always for each in chain[2:]):
                 continue
             first = chain[1]
             if self.rides(first.space):
                 continue
             self.tables = {**self.tables, first.space: replace(first, handles=(Handle(at),))}
-            rows = TableRows("files", (self.home.relative(path),), "a", ("b",), carrier=dataset.partition(":")[2])
+            rows = TableRows("files", (self.home.relative(path),), "a", ("b",), carrier=dataset.name)
             self.rows = {**self.rows, first.space: rows}
             self.paired.add(first.space)
 
@@ -101,8 +104,9 @@ class TableAligner:
         return sum(handle.space == space for table in self.tables.values() for handle in table.handles)
 
     def _order(self) -> list[Space]:
-        """Datasets and the groups behind them, each before what it points into. Only what contributes: neither peers
-        nor absence have a place in a witness."""
+        """Datasets and the groups behind them, in topological order. Only contributing handles: peers and absence do
+        not occur in witnesses.
+        """
         seen: set[Space] = set()
         reverse: list[Space] = []
 
@@ -115,16 +119,16 @@ class TableAligner:
             reverse.append(space)
 
         for space in self.tables:
-            if is_dataset(space):
+            if space.is_dataset:
                 visit(space)
         return reverse[::-1]
 
     def _inner(self, space: Space) -> list[Handle]:
         """The handles into groups."""
-        return [each for each in self.tables[space].handles if each.role is Role.OWN and not is_dataset(each.space)]
+        return [each for each in self.tables[space].handles if each.role is Role.OWN and not each.space.is_dataset]
 
     def _parents(self, space: Space) -> list[tuple[Space, int]]:
-        """The tables that point into a space, and by which of their handles."""
+        """The tables that refer to a space, with the handles concerned."""
         return [
             (above, place)
             for above in self.order
@@ -137,17 +141,17 @@ class TableAligner:
         return rows is not None and rows.kind == "lazy" and rows.direct is None
 
     def _is_numbered(self, space: Space) -> bool:
-        """Whether ids that rows carry into a space are hashes or the like, and get small numbers."""
+        """Whether ids of a space are hashes or similar and are replaced by small numbers."""
         rows = self.rows.get(space)
-        if rows is None or is_dataset(space) or rows.carrier is not None or rows.id is None:
+        if rows is None or space.is_dataset or rows.carrier is not None or rows.id is None:
             return False
         return rows.kind != "lazy" and not any(self._is_lazy(above) for above, _ in self._parents(space))
 
     def _is_kept_in_place(self, space: Space, rows: TableRows) -> bool:
-        """Whether a table is where it is for good, and points at nothing that gets other ids."""
+        """Whether a table stays where it is and refers to no ids that are replaced."""
         if space in self.paired or self._is_lazy(space) or (rows.direct is not None and not rows.files):
             return True
-        lasting = is_dataset(space) or (rows.nested is not None and rows.carrier is not None)
+        lasting = space.is_dataset or (rows.nested is not None and rows.carrier is not None)
         return lasting and not any(self._is_numbered(handle.space) for handle in self._inner(space))
 
     def _write_table(self, space: Space) -> TableRows:
@@ -167,14 +171,14 @@ class TableAligner:
         names = tuple(f"h{place}" for place in range(len(table.handles)))
         query = f"SELECT {', '.join(shown)} FROM {view} t {' '.join(joins)}"
         path = self.engine.write_rows(query, ["id", *names], self.folder / f"{len(self.kept)}.aligned")
-        carrier = self.rows[space].carrier if not is_dataset(space) else None
+        carrier = self.rows[space].carrier if not space.is_dataset else None
         return TableRows("files", (self.home.relative(path),), "id", names, carrier=carrier)
 
     def rides(self, space: Space) -> bool:
         return space in self.rows and self.rows[space].carrier is not None
 
     def _numbers(self, space: Space) -> str:
-        """A table (id, number) of the groups that something points at."""
+        """A table (id, number) of the groups that something refers to."""
         if space not in self.numbered:
             parts = [
                 f"SELECT t.h{place} AS id FROM {view_of(above)} t"

@@ -1,7 +1,7 @@
-"""Row ids that belong together: SQL that puts the handles of lineage tables side by side instead of apart. Pure text.
+"""SQL for witnesses: row ids that belong together, as the handles of lineage tables side by side. Pure text.
 
-A row of a table is one way in which the row it stands for came to be: its handles are aligned, and a handle into a
-group is each of the group's rows in turn.
+A row of a table is one derivation of the row it belongs to. Its handles are aligned, and a handle into a group stands
+for each of the group's rows in turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lineage_service.store.lineage_tables import TableRows
 
 @dataclass(frozen=True)
 class Witnesses:
-    """SQL of (id, w0, w1, …), and the dataset whose row ids each w has."""
+    """SQL of (id, w0, w1, …), and the dataset of each w."""
 
     query: str
     spaces: tuple[Space, ...]
@@ -25,14 +25,14 @@ class Witnesses:
 def witnesses(
     start: Space, tables: Mapping[Space, Table], rows: Mapping[Space, TableRows], wanted: frozenset[Space]
 ) -> Witnesses:
-    """Of the rows of a space: row ids of the wanted datasets that were together in one way of making each row."""
+    """For the rows of a space, the row ids of the wanted datasets that jointly derived each row."""
     table = tables[start]
     riding = [each.space for each in table.handles if each.role is Role.OWN and _rides(each.space, rows)]
-    if riding:  # its rows are the group's own, under the same ids
+    if riding:  # its rows are the group's own, with the same ids
         return witnesses(riding[0], tables, rows, wanted)
     if table.left is None:
         return _side_witnesses(table, range(len(table.handles)), tables, rows, wanted, "")
-    # Of an intersect a row of each side is needed: those of the left with those of the right.
+    # An intersect needs a row of each side: combines those of the left with those of the right.
     sides = [range(table.left), range(table.left, len(table.handles))]
     left, right = (_side_witnesses(table, side, tables, rows, wanted, _any_handle_condition(side)) for side in sides)
     columns = [f"l.w{place}" for place in range(len(left.spaces))] + [f"r.w{n}" for n in range(len(right.spaces))]
@@ -54,13 +54,13 @@ def _side_witnesses(
     wanted: frozenset[Space],
     where: str,
 ) -> Witnesses:
-    """Of some of a table's handles, those of a side or all of them."""
+    """The witnesses of some of a table's handles: those of a side, or all."""
     columns: list[str] = []
     spaces: list[Space] = []
     joins: list[str] = []
     for number in numbers:
         handle = table.handles[number]
-        # Rows beside each other in a window, or not there at all, are no part of how a row was made.
+        # Window peers and absent rows are not part of a derivation.
         if handle.role is not Role.OWN or not _leads_to(handle.space, tables, wanted):
             continue
         if handle.space in wanted:

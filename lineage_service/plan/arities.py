@@ -1,6 +1,7 @@
-"""How many arguments the functions of Spark SQL take: read off Spark 4.3, which says so where there are too few or
-too many. Functions that take any number, and words that are also operators or types, or that take a
-unit as in date_add(DAY, 1, x), are not here.
+"""The numbers of arguments that functions of Spark SQL accept, taken from the error messages of Spark 4.3.
+
+Functions with any number of arguments are not listed, nor words that are also operators or types, or functions with a
+unit such as date_add(DAY, 1, x).
 """
 
 # Counts of arguments, as "1 2" or "2+" (two or more), and the functions that take them.
@@ -142,7 +143,7 @@ _COUNTS = {
 
 
 def _parse_counts() -> dict[str, tuple[frozenset[int], int | None]]:
-    """By function: the counts that it takes, and from which on any."""
+    """For each function, the accepted numbers of arguments, and the number from which on any is accepted."""
     found: dict[str, tuple[frozenset[int], int | None]] = {}
     for spec, names in _COUNTS.items():
         words = spec.split()
@@ -156,7 +157,7 @@ ARITIES = _parse_counts()
 
 
 def accepts_argument_count(name: str, count: int) -> bool:
-    """Whether a function takes so many arguments; true where that is not known."""
+    """Whether a function accepts this number of arguments; true if unknown."""
     if name not in ARITIES:
         return True
     counts, onwards = ARITIES[name]
@@ -164,10 +165,10 @@ def accepts_argument_count(name: str, count: int) -> bool:
 
 
 def arity_text(name: str) -> str:
-    """What a function takes, in words: `1 or 2 arguments`."""
+    """The number of arguments as text: `1 or 2 arguments`."""
     counts, onwards = ARITIES[name]
     words = [str(count) for count in sorted(counts)] + ([f"{onwards} or more"] if onwards is not None else [])
-    told = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-    if told == "0":
+    text = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    if text == "0":
         return "no arguments"
-    return f"{told} argument{'' if told == '1' else 's'}"
+    return f"{text} argument{'' if text == '1' else 's'}"

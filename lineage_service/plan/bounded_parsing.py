@@ -1,7 +1,7 @@
-"""SQL that a user wrote, as a tree of sqlglot's; within a number of steps and a depth of nesting.
+"""Parses user-written SQL into a sqlglot tree, within a limit of parser steps and of nesting.
 
-sqlglot goes back and tries again where a text can mean several things, for some texts without end: `struct(struct(…))`
-takes twice as long with every level. And it calls itself some twenty times for every level.
+sqlglot backtracks where a text is ambiguous, for some texts exponentially: `struct(struct(…))` takes twice as long with
+every level. It also recurses some twenty times per level.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _limit_is_changed = Lock()
 
 
 class TooManySteps(RecursionError):
-    """A text that cannot be read in a reasonable time: it is nested, as what is too deep for Python is."""
+    """A text that cannot be parsed in reasonable time."""
 
 
 def parse_statements(text: str, dialect: Dialect) -> list[exp.Expr | None]:
-    """The statements of a text; RecursionError for one that is nested too deeply."""
+    """The statements of a text. Raises RecursionError if it is nested too deeply."""
     tokens: Sequence[Any] = dialect.tokenize(text)
     parser = _counting_parser(type(dialect))(dialect=dialect)
     parser.left = STEPS + STEPS_PER_TOKEN * len(tokens)  # type: ignore[attr-defined]
@@ -47,7 +47,7 @@ def parse_statements(text: str, dialect: Dialect) -> list[exp.Expr | None]:
 @cache
 def _counting_parser(dialect: Any) -> type[Parser]:
     class Counting(type(dialect().parser())):  # type: ignore[misc]
-        """A dialect's parser, which stops after so many steps."""
+        """A dialect's parser that stops after a number of steps."""
 
         left = STEPS
 
@@ -61,7 +61,7 @@ def _counting_parser(dialect: Any) -> type[Parser]:
 
 
 def nesting(words: Sequence[str]) -> int:
-    """How deep the brackets, CASEs and prefix operators of an expression are nested, from its words in lower case."""
+    """The nesting depth of brackets, CASEs and prefix operators in an expression, given its words in lower case."""
     depth = deepest = prefixes = 0
     before = "("
     for word in words:
@@ -79,9 +79,9 @@ def nesting(words: Sequence[str]) -> int:
 
 @contextmanager
 def recursion_limit_for(levels: int) -> Iterator[None]:
-    """Lets Python call functions as deep as an expression of so many levels needs, wherever this is called from.
+    """Raises Python's recursion limit as far as an expression with this nesting needs.
 
-    Few expressions need it. The limit is the whole process's: one at a time raises it, and puts it back.
+    Few expressions need it. The limit belongs to the process, so one caller at a time raises it and restores it.
     """
     needed = _stack_depth() + _FRAMES_PER_LEVEL * levels
     if needed < sys.getrecursionlimit():

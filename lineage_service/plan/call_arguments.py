@@ -1,7 +1,7 @@
-"""Function calls in an expression, cut out of its tokens: how many arguments, and of which types where that is known.
+"""Function calls in an expression, found in its tokens: the number of arguments, and their types if known.
 
-Only what Spark refuses too is refused here, in every mode of its type coercion; what cannot be told without Spark is
-left to its analyser. tests/test_hints.py asks it.
+Refuses only what Spark refuses in every mode of its type coercion; everything else is left to its analyser.
+tests/plan/test_hints.py compares the two.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class FunctionCall:
 
     @property
     def column(self) -> str | None:
-        """The column that is the first argument, where it is nothing but that."""
+        """The column that the first argument consists of; None for any other expression."""
         first = self.arguments[0] if self.arguments else ()
         first = first[1:] if first and first[0].text.lower() in ("distinct", "all") else first
         return first[0].text if len(first) == 1 and first[0].token_type.name in ("VAR", "IDENTIFIER") else None
 
 
 def calls(tokens: Sequence[Token]) -> Iterator[FunctionCall]:
-    """The calls whose arguments can be told apart."""
+    """The calls whose arguments can be separated."""
     for index, token in enumerate(tokens[:-1]):
         name, before = token.text.lower(), tokens[index - 1].text.lower() if index else ""
         is_name = token.token_type.name not in ("IDENTIFIER", "STRING") and before not in (
@@ -56,7 +56,7 @@ def calls(tokens: Sequence[Token]) -> Iterator[FunctionCall]:
 
 
 def _arguments(tokens: Sequence[Token], opening: int) -> tuple[tuple[Token, ...], ...] | None:
-    """The arguments behind an opening parenthesis; None where they are no plain list."""
+    """The arguments after an opening parenthesis; None if they are no plain list."""
     depth = 0
     found: list[tuple[Token, ...]] = []
     current: list[Token] = []
@@ -81,7 +81,7 @@ def _arguments(tokens: Sequence[Token], opening: int) -> tuple[tuple[Token, ...]
 
 
 def wrong_arity(tokens: Sequence[Token]) -> tuple[str, str | None] | None:
-    """What is wrong with the first call that has too few or too many arguments, and a hint."""
+    """The problem of the first call with too few or too many arguments, and a hint."""
     for call in calls(tokens):
         count = len(call.arguments)
         if call.name in ARITIES and not accepts_argument_count(call.name, count):
@@ -102,7 +102,7 @@ def _arity_hint(call: FunctionCall) -> str | None:
 
 
 def bare_dates(tokens: Sequence[Token]) -> Iterator[str]:
-    """Dates that stand in an expression without quotes: to Spark, 2024-01-31 is a number."""
+    """Dates without quotes. For Spark, 2024-01-31 is a subtraction."""
     for index, token in enumerate(tokens[:-4]):
         if token.token_type.name != "NUMBER" or tokens[index + 1].token_type.name != "DASH":
             continue
@@ -112,6 +112,25 @@ def bare_dates(tokens: Sequence[Token]) -> Iterator[str]:
             yield text
 
 
+def week_based_patterns(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Datetime patterns with letters of week-based years, each with a hint. Spark refuses them only when it formats the
+    first row, unless its legacy parser is enabled.
+    """
+    for call in calls(tokens):
+        pattern = call.arguments[1] if call.name in _TAKES_PATTERN and len(call.arguments) > 1 else ()
+        if len(pattern) != 1 or pattern[0].token_type.name != "STRING":
+            continue
+        plain = "".join(pattern[0].text.split("'")[::2])  # text between quotes stands for itself
+        letter = next((each for each in "YWwuec" if each in plain), None)
+        if letter is not None:
+            hint = "write 'yyyy' for the year" if letter == "Y" else "weekofyear() and dayofweek() give such parts"
+            yield f"the pattern of {call.name}() has the letter '{letter}', which Spark refuses: it counts weeks", hint
+
+
+_TAKES_PATTERN = frozenset(
+    {"date_format", "to_date", "try_to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz",
+     "try_to_timestamp", "unix_timestamp", "to_unix_timestamp", "from_unixtime"}
+)  # fmt: skip
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 # --- types ----------------------------------------------------------------------------------------------------------
@@ -121,7 +140,7 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", 
 
 
 def family(kind: str | None) -> str | None:
-    """The kind of a Spark type; None where it is not known, or of a kind that nothing is said of."""
+    """The family of a Spark type; None if it is unknown or not distinguished here."""
     word = constructor(kind)
     if word in _NUMBERS:
         return "number"
@@ -151,8 +170,9 @@ TypeOf = Callable[[str], str | None]
 
 
 def wrong_types(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[str, str | None]]:
-    """Calls whose column is of a type that the function never takes, each with a hint. `type_of` gives the Spark type
-    of a column of that name, None where it is not known."""
+    """Calls with a column of a type that the function never accepts, each with a hint. `type_of` returns the Spark type
+    of a column, or None.
+    """
     for call, column, kind in _typed_calls(tokens, type_of):
         needed, hint = _accepted_types(call.name, kind, column)
         if needed:
@@ -160,7 +180,7 @@ def wrong_types(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[str,
 
 
 def sums_of_text(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[str, str]]:
-    """Sums and averages of text columns: Spark casts each value to a double, and fails where one is no number."""
+    """Sums and averages of text columns. Spark casts each value to a double and fails if one is no number."""
     for call, column, kind in _typed_calls(tokens, type_of):
         if kind == "text" and call.name in _FOLDS:
             yield (
@@ -182,7 +202,7 @@ def _typed_calls(tokens: Sequence[Token], type_of: TypeOf) -> Iterator[tuple[Fun
 
 
 def _accepted_types(name: str, kind: str, column: str) -> tuple[str, str | None]:
-    """What a function takes instead of a column of that kind, and a hint; empty where it may take it."""
+    """What a function accepts instead of a column of this family, and a hint; empty if it may accept it."""
     if name in _OF_NUMBERS and kind not in ("number", "text"):
         counted = kind == "boolean" and name in ("sum", "try_sum")
         return "numbers", f"to count the rows where it is true: count_if({column})" if counted else None

@@ -1,10 +1,11 @@
-"""Column lineage, read off the plan: which source columns each column is computed from, and which only influence it.
+"""Column lineage, derived from the plan: which source columns each column is computed from, and which only influence
+it.
 
-A column *reads* the columns that its value is computed from. It is *influenced by* those that decide which rows there
-are and what they are made of: predicates, join conditions, group keys (of the measures), partitions and orders of
-windows, the order a limit cuts by, both sides of intersect and difference, an exploded array. What it reads is not
-told again as an influence. An order alone changes no value. Group keys, and the columns of a distinct, change only how
-often another one's values are there: they influence what counts or adds up those rows, and what a limit takes of them.
+A column *reads* the columns from which its value is computed. It is *influenced by* columns that decide which rows
+exist and how they are combined: predicates, join conditions, group keys (for measures), partitions and orders of
+windows, the order of a limit, both sides of intersect and difference, an exploded array. Columns that it reads are not
+repeated as influences. An order alone changes no value. Group keys, and the columns of a distinct, only change how
+often values of other columns occur, so they influence what counts or sums those rows, and what a limit takes of them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Origins = dict[str, tuple[str, ...]]
 
 
 class SourceColumn(NamedTuple):
-    """A column of a source, under the names that the workflow gives both."""
+    """A column of a source, with the workflow's names of both."""
 
     source: str
     column: str
@@ -56,8 +57,9 @@ Read = tuple[SourceColumn, ...]
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """What stands behind a column: what its value is computed from, what else influences it, and whether its value
-    shows that of a source column that is marked as personal data."""
+    """The lineage of a column: the columns that its value is computed from, those that only influence it, and whether
+    its value shows that of a source column marked as personal data.
+    """
 
     reads: Read
     influenced_by: Read
@@ -65,7 +67,7 @@ class ColumnLineage:
 
 
 def column_lineage(node: Node, known: Traced | None = None) -> dict[str, ColumnLineage]:
-    """The lineage of each column of a relation, in their order. `known` is kept between calls on one plan."""
+    """The lineage of each column of a relation, in order. `known` caches results between calls on one plan."""
     relation = _trace_relation(node, {} if known is None else known)
     return {
         name: ColumnLineage(
@@ -78,7 +80,7 @@ def column_lineage(node: Node, known: Traced | None = None) -> dict[str, ColumnL
 
 
 def column_origins(node: Node) -> Origins:
-    """For each column the `source.column` names that its value is computed from; predicates are not among them."""
+    """For each column, the `source.column` names from which its value is computed, without influences."""
     return {name: tuple(map(str, found.reads)) for name, found in column_lineage(node).items()}
 
 
@@ -87,7 +89,9 @@ def column_origins(node: Node) -> Origins:
 
 @dataclass(frozen=True)
 class Value:
-    """A column on the way. `touched` are influences of its own; `fields` those of a struct that was put together."""
+    """A column during the traversal. `touched` are influences of its own; `fields` are those of a struct built in the
+    workflow.
+    """
 
     reads: Read = ()
     touched: Read = ()
@@ -101,10 +105,10 @@ class Value:
 
 @dataclass(frozen=True)
 class _Relation:
-    """A relation on the way: its columns, what influences its rows and so every column, and what they are sorted by.
+    """A relation during the traversal: its columns, what influences its rows and so every column, and its order.
 
-    `grain` is what its rows were told apart by, in a group-by or distinct below. `open` are sources below whose columns
-    nobody knows before Spark has looked.
+    grain: the columns by which a group-by or distinct below made its rows distinct
+    open: sources below whose columns are unknown without Spark
     """
 
     columns: dict[str, Value]
@@ -123,7 +127,7 @@ class _Relation:
         return next((value for each, value in self.columns.items() if each.lower() == wanted), None)
 
     def value(self, name: str, fields: Iterable[str] = ()) -> Value:
-        """A column, or a field of a struct column; of a source that nobody knows, whatever is asked for."""
+        """A column, or a field of a struct column. For a source with unknown columns, any name is accepted."""
         found = self.find(name)
         if found is None:
             wanted = [_source_value(source, name) for source in self.open]
@@ -246,7 +250,9 @@ def _order(keys: Iterable[SortKey], below: _Relation) -> Read:
 def _compute_columns(
     columns: Iterable[NamedExpression], below: _Relation, touched: Read = (), counted: Read = ()
 ) -> dict[str, Value]:
-    """Columns by their expressions; `touched` influences them all, `counted` those that depend on copies of rows."""
+    """Columns by their expressions. `touched` influences all of them, `counted` those that depend on the number of
+    equal rows.
+    """
     computed = {}
     for named in columns:
         value = _value(named.expression, below)
@@ -261,7 +267,7 @@ _OF_SETS = frozenset({"any", "any_value", "approx_count_distinct", "bit_and", "b
 
 
 def _counts_copies(expression: Expression) -> bool:
-    """Whether a measure may change where a row is there twice; `count(DISTINCT …)` and the like do not."""
+    """Whether a measure may change if a row occurs twice. `count(DISTINCT …)` and similar ones do not."""
     folds = functions.AGGREGATES | functions.WINDOW_ONLY
     called = [name for name in expression.function_names if name in folds and name not in _OF_SETS]
     distinct = [token for token in expression.tokens if token.text.lower() == "distinct"]
@@ -277,7 +283,7 @@ def _replace_columns(node: Node, below: _Relation, new: Mapping[str, Value]) -> 
 
 
 def _value(expression: Expression, below: _Relation) -> Value:
-    """What an expression over one relation's columns reads."""
+    """What an expression over the columns of one relation reads."""
     expanded = with_stars_expanded(expression, tuple(below.columns))
     tree = expression.tree if expanded == expression.text else Expression(expanded).tree
     return value_of_tree(tree, lambda ref: below.value(ref.parts[0], ref.parts[1:]), below.find)
@@ -286,8 +292,7 @@ def _value(expression: Expression, below: _Relation) -> Value:
 def value_of_tree(
     tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any] = lambda _: None
 ) -> Value:
-    """What an expression reads, in whatever dialect it was parsed; `find` tells columns from functions without
-    parentheses."""
+    """What an expression reads, in any dialect. `find` distinguishes columns from functions without parentheses."""
     from sqlglot import exp
 
     reads: list[SourceColumn] = []
@@ -309,7 +314,7 @@ def value_of_tree(
 def _fields(
     tree: exp.Expr, resolved: Callable[[ColumnRef], Value], find: Callable[[str], Any]
 ) -> dict[str, Value] | None:
-    """The fields of a struct that is put together here: whoever reads one of them does not read the others."""
+    """The fields of a struct that is built here, so that reading one of them does not read the others."""
     from sqlglot import exp
 
     if isinstance(tree, exp.Column):

@@ -1,8 +1,7 @@
-"""A join's `on` taken apart: which conjuncts compare the two sides, and which look at one side alone.
+"""Divides a join's `on` into conjuncts that compare the two sides, and conjuncts over one side.
 
-A semi join whose `on` is made of `left expression = right expression` and of one-sided conditions needs to
-keep its right side's rows only once per key. Anything else is kept pair by pair, which is always right; so in
-doubt the answer here is None.
+If the `on` of a semi join consists of `left expression = right expression` and one-sided conditions, the right rows are
+stored once per key. Otherwise pairs are stored, which is always correct. So the result is None in case of doubt.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _COMPETING = frozenset({"or", "not", "!", "between", "in", "is", "like", "ilike"
 
 @dataclass(frozen=True)
 class EquiCondition:
-    """`on` as equal keys and conditions that look at one side only; all of them must hold."""
+    """`on` as equal keys and one-sided conditions, all of which must hold."""
 
     keys: tuple[tuple[str, str], ...]
     left_only: tuple[str, ...]
@@ -33,7 +32,7 @@ class EquiCondition:
 
 
 def parse_equi_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -> EquiCondition | None:
-    """The parts of `on`, or None where it is not such a conjunction."""
+    """The parts of `on`; None if it is no such conjunction."""
     if not on.repeatable or on.words & BARE_FUNCTIONS:  # a word that may be a column, of either side, or a function
         return None
     keys: list[tuple[str, str]] = []
@@ -54,7 +53,7 @@ def parse_equi_condition(on: Expression, side_of: Callable[[ColumnRef], Side]) -
 
 
 def plain_name(text: str) -> str | None:
-    """The column that one side of an equality is, without its side; None where it is anything else."""
+    """The column that one side of an equality consists of, without its side; None for any other expression."""
     expression = Expression(text)
     refs = expression.columns
     parts = refs[0].parts if len(refs) == 1 else ()
@@ -66,7 +65,7 @@ def plain_name(text: str) -> str | None:
 
 
 def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
-    """The operands of the top-level ANDs; all in one where an OR, a BETWEEN or a CASE could own the AND."""
+    """The operands of top-level ANDs; a single one if an OR, a BETWEEN or a CASE could own an AND."""
     top = _top_level(tokens)
     words = {tokens[index].text.lower() for index in top}
     if words & {"or", "between", "case", "->", "xor"}:
@@ -81,9 +80,10 @@ def _conjuncts(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
 
 
 def conjuncts_of(predicate: Expression) -> tuple[str, ...]:
-    """The conditions that must all hold, as they were written; the predicate itself where it is no conjunction.
+    """The conditions that must all hold, as written; the predicate itself if it is no conjunction.
 
-    Unlike above, an AND that belongs to a BETWEEN or a CASE is told from one that joins two conditions.
+    Unlike `_conjuncts`, this distinguishes an AND that belongs to a BETWEEN or a CASE from one that joins two
+    conditions.
     """
     return tuple(_conditions(predicate.text, predicate.tokens))
 

@@ -1,4 +1,6 @@
-"""What a workflow says beside its steps: subjects, personal data, checks, workload. Columns must exist there too."""
+"""Checks declarations of a workflow beside its steps: subjects, personal data, checks, workload. Their columns must
+exist.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ from lineage_service.plan.mergeable_measures import FUNCTIONS, NotMergeable, par
 from lineage_service.plan.nodes import Node
 from lineage_service.plan.schema import ColumnError, Schema
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenOutput, BrokenSource, BrokenStep, CheckSpec, WorkloadQuery
+from lineage_service.spec.models import BrokenOutput, BrokenSource, BrokenStep, WorkloadQuery
+from lineage_service.spec.step_models import CheckSpec
 
 
 def declaration_problems(loaded: LoadedWorkflow, nodes: Mapping[str, Node]) -> list[Problem]:
-    """Every column that a declaration names and its dataset has not, and every predicate that cannot be read."""
+    """Declared columns that the dataset does not have, and predicates that cannot be parsed."""
     return [*_sources(loaded, nodes), *_checks(loaded, nodes), *_workload(loaded, nodes)]
 
 
@@ -81,7 +84,7 @@ def _query(query: WorkloadQuery, schema: Schema, loaded: LoadedWorkflow, index: 
 
 
 def _measure(name: str, text: str, position: Position) -> Iterator[Problem]:
-    """A measure must be one that can be put together from parts, since a question may start from several rows."""
+    """A measure must be mergeable from parts, because a question may start from several rows."""
     try:
         parse_measure(name, text)
     except NotMergeable:
@@ -101,7 +104,7 @@ def _column(name: str, schema: Schema, position: Position) -> Iterator[Problem]:
 def _precomputation_problems(
     text: str, schema: Schema, position: Position, *, aggregates: bool = False
 ) -> Iterator[Problem]:
-    """What is computed ahead must be what would be computed later."""
+    """An expression that is computed in advance must be repeatable."""
     found = list(_predicate(text, schema, position, aggregates=aggregates))
     if not found and not Expression(text, position).repeatable:
         found.append(Problem(f"'{text}' may give another value when it is computed again: not prepared", position))

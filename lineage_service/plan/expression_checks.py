@@ -1,4 +1,4 @@
-"""Whether an expression can be read over a schema, as far as that shows without Spark."""
+"""Checks an expression against a schema, as far as possible without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lineage_service.plan.schema import Column, ColumnError, Schema
 
 
 def expression_problems(expression: Expression, schema: Schema) -> list[Problem]:
-    """Columns that are not there, fields of what has none, and functions over types that they never take."""
+    """Unknown columns, fields of columns without fields, and functions over types that they never accept."""
     problems = []
     for ref in expression.columns:
         try:
@@ -31,7 +31,7 @@ def expression_problems(expression: Expression, schema: Schema) -> list[Problem]
 
 
 def _wrong_field(ref: ColumnRef, column: Column) -> tuple[str, str | None] | None:
-    """What is wrong with the fields behind a column's name, as far as its type is known, and a hint."""
+    """The problem of the fields after a column's name, as far as its type is known, and a hint."""
     kind, what = column.type, f"column '{column.name}'"
     for name in ref.parts[1:]:
         if family(kind) in ("number", "text", "boolean", "date"):
@@ -48,7 +48,7 @@ def _wrong_field(ref: ColumnRef, column: Column) -> tuple[str, str | None] | Non
 
 
 def column_type(schema: Schema, name: str) -> str | None:
-    """The Spark type of a column, where it is known."""
+    """The Spark type of a column, if known."""
     column = schema.find(name)
     return column.type if column is not None and not schema.is_ambiguous(name) else None
 
@@ -61,7 +61,7 @@ _FOREIGN = {
 
 
 def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
-    """What to write instead of `step.column`, or of a side's name behind the join."""
+    """What to write instead of `step.column`, or of a side's name after the join."""
     if len(ref.parts) < 2:
         return None
     if schema.known and schema.find(ref.parts[1]) is None:
@@ -70,7 +70,7 @@ def _qualified_hint(ref: ColumnRef, schema: Schema) -> str | None:
 
 
 def predicate_faults(where: Expression, schema: Schema) -> Iterator[tuple[ColumnError, Position | None]]:
-    """A predicate that is nothing but a column of another type than boolean."""
+    """The fault of a predicate that consists of a column of another type than boolean."""
     refs = where.columns
     if [token.token_type.name for token in where.tokens] == ["NUMBER"]:
         yield ColumnError("`where` needs a condition, and this is a number", "compare it with a column"), where.position

@@ -1,8 +1,8 @@
-"""A user's Spark SQL expression: its text, and what can be known of it without Spark.
+"""A user's Spark SQL expression: its text, and what is known of it without Spark.
 
-The text is what Spark will evaluate, unchanged: sqlglot only reads it, to find the columns and functions in
-it. Where text must be taken apart (conjuncts, sort directions, window functions) it is cut between tokens and
-never generated anew, so that Spark's meaning is the only meaning.
+Spark evaluates the text unchanged. sqlglot only parses it, to find the columns and functions in it. Where text must be
+divided (conjuncts, sort directions, window_calls.py), it is cut between tokens and never generated, so that its meaning
+to Spark stays the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DEEP = 250
 
 
 class ExpressionError(Exception):
-    """The text is no expression that can be traced; carries the reason, the caller knows the place."""
+    """The text is no expression that can be traced. Has the reason; the caller knows the position."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -40,13 +40,13 @@ class ExpressionError(Exception):
 
 
 def quote_identifier(name: str) -> str:
-    """A column name as Spark SQL reads it back, whatever it contains."""
+    """A column name quoted for Spark SQL, whatever it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """A column as written: dotted parts; the first is a side, a column, or a struct column with fields behind."""
+    """A column as written, in parts: the first is a side, a column, or a struct column followed by fields."""
 
     parts: tuple[str, ...]
 
@@ -56,7 +56,9 @@ class ColumnRef:
 
 @dataclass(frozen=True)
 class Expression:
-    """One expression of a workflow file. Construction fails on what is no single, traceable expression."""
+    """One expression of a workflow file. The constructor raises ExpressionError if it is no single, traceable
+    expression.
+    """
 
     text: str
     position: Position | None = None
@@ -79,8 +81,9 @@ class Expression:
 
     @cached_property
     def is_deep(self) -> bool:
-        """Whether its tree is too deep for what is done to it by recursion, here or in DuckDB: `a AND b AND c …` is as
-        deep as it is long."""
+        """Whether its tree is too deep for recursive functions, here or in DuckDB. `a AND b AND c …` is as deep as it
+        is long.
+        """
         level, depth = [self.tree], 0
         while level and depth <= _DEEP:
             level, depth = [child for node in level for child in node.iter_expressions()], depth + 1
@@ -88,7 +91,7 @@ class Expression:
 
     @cached_property
     def columns(self) -> tuple[ColumnRef, ...]:
-        """The columns it reads, each once, in order of appearance; `*` is not among them."""
+        """The columns it reads, without duplicates, in order of appearance; without `*`."""
         from sqlglot import exp
 
         refs = []
@@ -101,12 +104,12 @@ class Expression:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word in it that could name a column, in lower case: more than it reads, but nothing less."""
+        """Every word in it that could name a column, in lower case: possibly more than it reads, never less."""
         return frozenset(token.text.lower() for token in self.tokens if token.token_type.name != "STRING")
 
     @cached_property
     def bare_columns(self) -> tuple[ColumnRef, ...]:
-        """Those of the columns that stand outside any aggregate function."""
+        """The columns outside of aggregate functions."""
         from sqlglot import exp
 
         inside = {
@@ -121,12 +124,12 @@ class Expression:
 
     @cached_property
     def function_names(self) -> tuple[str, ...]:
-        """Names of the functions it calls, in lower case, with and without parentheses."""
+        """The names of the functions it calls, in lower case, with and without parentheses."""
         tokens, names = self.tokens, []
         for index, token in enumerate(tokens):
             name = token.text.lower()
-            opens = index + 1 < len(tokens) and _opens(tokens[index + 1])
-            after_like = _is_quantifier(tokens, index)
+            opens = index + 1 < len(tokens) and opens_parenthesis(tokens[index + 1])
+            after_like = is_like_quantifier(tokens, index)
             bare_clock = name.startswith(("current_", "localtime")) and token.token_type.name != "IDENTIFIER"
             if (opens and not after_like and _is_word(token)) or bare_clock:
                 names.append(name)
@@ -138,7 +141,7 @@ class Expression:
 
     @property
     def nests_aggregates(self) -> bool:
-        """Whether an aggregate function is given another one."""
+        """Whether an aggregate function has another one as argument."""
         from sqlglot import exp
 
         def calls(tree: exp.Expr) -> list[exp.Expr]:
@@ -157,13 +160,13 @@ class Expression:
 
     @property
     def repeatable(self) -> bool:
-        """Whether reading the same rows again surely gives the same value: only known functions qualify."""
+        """Whether it always has the same value for the same rows. Only known functions qualify."""
         known = functions.KNOWN - functions.NOT_REPEATABLE
         return all(name in known for name in self.function_names if name not in _SYNTAX)
 
     @property
     def is_generator(self) -> bool:
-        """Whether it may give several rows for one."""
+        """Whether it may return several rows for one."""
         return any(name in functions.GENERATORS for name in self.function_names)
 
     def _refuse_non_scalar(self) -> None:
@@ -196,12 +199,12 @@ _SYNTAX = frozenset({"in", "and", "or", "not", "on", "as", "when", "then", "else
                      "struct"})  # fmt: skip
 
 
-def _opens(token: Token) -> bool:
-    """A parenthesis, and not a text or a name that is called like one."""
+def opens_parenthesis(token: Token) -> bool:
+    """Whether the token is a parenthesis, and not a text or a quoted name."""
     return token.token_type.name == "L_PAREN"
 
 
-def _is_quantifier(tokens: tuple[Token, ...], index: int) -> bool:
+def is_like_quantifier(tokens: tuple[Token, ...], index: int) -> bool:
     """Whether a word is the ANY, SOME or ALL of a LIKE, and no function."""
     before = tokens[index - 1].text.lower() if index else ""
     return before in ("like", "ilike", "rlike") and tokens[index].text.lower() in ("any", "some", "all")
@@ -213,7 +216,7 @@ def _is_word(token: Token) -> bool:
 
 @lru_cache(maxsize=4096)
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """The tokens of a text; ExpressionError where it cannot be cut into any."""
+    """The tokens of a text. Raises ExpressionError if it cannot be tokenized."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
@@ -247,7 +250,7 @@ def _tree(text: str) -> exp.Expr:
 
 
 def _foreign_hint(tokens: tuple[Token, ...]) -> str | None:
-    """What to write instead, where a text that cannot be read has words of another language."""
+    """What to write instead, if a text that cannot be parsed has words of another language."""
     words = [token.text.lower() for token in tokens if token.token_type.name not in ("STRING", "IDENTIFIER")]
     if "&&" in words:
         return "write AND and OR, not && and ||"
@@ -257,7 +260,7 @@ def _foreign_hint(tokens: tuple[Token, ...]) -> str | None:
 
 
 def _with_quoted_sides(text: str) -> str:
-    """`left.x` as "`left`.x": to sqlglot the bare word starts a join, to Spark it is a name."""
+    """`left.x` as "`left`.x": for sqlglot the unquoted word begins a join, for Spark it is a name."""
     pieces, end, tokens = [], 0, tokens_of(text)
     for token, after in pairwise(tokens):
         if token.text.lower() in SIDES and after.text == "." and token.token_type.name != "IDENTIFIER":
@@ -282,14 +285,14 @@ def shorten_text(text: str, most: int = 60) -> str:
 
 
 def _first_line(error: Exception) -> str | None:
-    """sqlglot's message without its terminal colours and its quotation of the text, where it says something."""
+    """sqlglot's message without terminal colours and the quoted text; None if nothing is left."""
     first = str(error).splitlines()[0].split("\x1b")[0].strip().rstrip(".")
     return None if "<class" in first else first
 
 
 @dataclass(frozen=True)
 class SortKey:
-    """An expression with a direction, as in ORDER BY; nulls where Spark puts them unless said."""
+    """An expression with a direction, as in ORDER BY. Nulls are where Spark puts them by default, unless given."""
 
     expression: Expression
     descending: bool = False
@@ -301,7 +304,7 @@ class SortKey:
 
 
 def sort_key(text: str, position: Position | None) -> SortKey:
-    """`x desc nulls last` cut into expression, direction and place of nulls."""
+    """Divides `x desc nulls last` into expression, direction and position of nulls."""
     tokens = list(tokens_of(text))
     words = [token.text.lower() for token in tokens]
     nulls_first: bool | None = None
@@ -321,9 +324,9 @@ def sort_key(text: str, position: Position | None) -> SortKey:
 
 
 def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
-    """The text with `*` and `* except (…)` replaced by the relation's columns, save in `count(*)`.
+    """The text with `*` and `* except (…)` replaced by the relation's columns, except in `count(*)`.
 
-    Under capture a relation carries more columns than the user's, and `struct(*)` must not see them.
+    Under capture a relation has more columns than the user's, and `struct(*)` must not include them.
     """
     tokens, text = expression.tokens, expression.text
     pieces, end = [], 0
@@ -336,7 +339,7 @@ def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
             continue
         last, left_out = index, set[str]()
         if after is not None and after.text.lower() == "except" and index + 2 < len(tokens):
-            last = _closing(tokens, index + 2)
+            last = closing_parenthesis(tokens, index + 2)
             left_out = {each.text.lower() for each in tokens[index + 3 : last]}
         kept = [name for name in names if name.lower() not in left_out]
         pieces += [text[end : token.start], ", ".join(quote_identifier(name) for name in kept)]
@@ -345,100 +348,17 @@ def with_stars_expanded(expression: Expression, names: tuple[str, ...]) -> str:
 
 
 def _precedes_a_star(token: Token) -> bool:
-    """Whether a `*` behind this token means all columns, and not a product."""
+    """Whether a `*` after this token means all columns, and not a product."""
     return token.token_type.name in ("L_PAREN", "COMMA") or token.text.lower() == "distinct"
 
 
 def _is_count_of_all(tokens: tuple[Token, ...], star: int, after: Token | None) -> bool:
-    counts = star > 1 and _opens(tokens[star - 1]) and tokens[star - 2].text.lower() == "count"
+    counts = star > 1 and opens_parenthesis(tokens[star - 1]) and tokens[star - 2].text.lower() == "count"
     return counts and after is not None and after.token_type.name == "R_PAREN"
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCall:
-    """An aggregate or window function in a measure: its arguments as written (without DISTINCT), and whether it passes
-    over nulls. has_order: whether it has a WITHIN GROUP."""
-
-    name: str
-    arguments: tuple[str, ...]
-    ignores_nulls: bool
-    is_distinct: bool = False
-    has_order: bool = False
-
-    @property
-    def takes_a_frame(self) -> bool:
-        """Whether the step's `frame` is its; ranking and offset functions have their own."""
-        return self.name in functions.AGGREGATES or self.name == "nth_value"
-
-
-def window_calls(expression: Expression) -> list[WindowCall]:
-    """The outermost aggregate and window functions of a measure, in order of appearance."""
-    return [call for call, _ in _window_calls(expression)]
-
-
-def add_over_clauses(expression: Expression, window: str, frame: str = "") -> str:
-    """The text with ` OVER (window)` behind each outermost aggregate or window function, with the frame where the
-    function takes one."""
-    text = expression.text
-    pieces, end = [], 0
-    for call, last in _window_calls(expression):
-        spec = f"{window} {frame}".strip() if frame and call.takes_a_frame else window
-        pieces += [text[end : last.end + 1], f" OVER ({spec})"]
-        end = last.end + 1
-    return "".join([*pieces, text[end:]])
-
-
-def _window_calls(expression: Expression) -> list[tuple[WindowCall, Token]]:
-    """The calls, each with its last token."""
-    tokens, text = expression.tokens, expression.text
-    wanted = functions.AGGREGATES | functions.WINDOW_ONLY
-    found, index = [], 0
-    while index < len(tokens) - 1:
-        name = tokens[index].text.lower()
-        if name in wanted and _opens(tokens[index + 1]) and not _is_quantifier(tokens, index):
-            closing, last = _closing(tokens, index + 1), _end_of_call(tokens, index + 1)
-            is_distinct = closing > index + 3 and tokens[index + 2].token_type.name == "DISTINCT"
-            arguments = _arguments(text, tokens[index + 2 + is_distinct : closing])
-            behind = [token.text.lower() for token in tokens[closing + 1 : last + 1]]
-            # lag(x, 1, NULL, true) is lag(x, 1, NULL) IGNORE NULLS.
-            flag = name in ("lag", "lead") and len(arguments) > 3 and arguments[3].lower() == "true"
-            ignores = "ignore" in behind or flag
-            found.append((WindowCall(name, arguments, ignores, is_distinct, "within" in behind), tokens[last]))
-            index = last
-        index += 1
-    return found
-
-
-def _arguments(text: str, tokens: tuple[Token, ...]) -> tuple[str, ...]:
-    """The texts between the commas of a call."""
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1}.get(token.token_type.name, 0)
-        if depth == 0 and token.token_type.name == "COMMA":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return tuple(text[part[0].start : part[-1].end + 1] for part in parts if part)
-
-
-def _end_of_call(tokens: tuple[Token, ...], opening: int) -> int:
-    """Index of the last token of a call: its `)`, and a FILTER, WITHIN GROUP or NULLS clause behind it."""
-    last = _closing(tokens, opening)
-    while last + 2 < len(tokens):
-        words = [token.text.lower() for token in tokens[last + 1 : last + 4]]
-        if words[0] in ("ignore", "respect") and words[1] == "nulls":
-            last += 2
-        elif words[0] == "filter" and _opens(tokens[last + 2]):
-            last = _closing(tokens, last + 2)
-        elif words[0] == "within" and words[1] == "group" and _opens(tokens[last + 3]):
-            last = _closing(tokens, last + 3)
-        else:
-            break
-    return last
-
-
-def _closing(tokens: tuple[Token, ...], opening: int) -> int:
+def closing_parenthesis(tokens: tuple[Token, ...], opening: int) -> int:
+    """The index of the token that closes the parenthesis at `opening`."""
     depth = 0
     for index in range(opening, len(tokens)):
         depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[index].token_type.name, 0)

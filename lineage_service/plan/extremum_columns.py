@@ -1,8 +1,8 @@
-"""Columns that hold a min or max, and the column behind: a row decides such a measure where it has that very value.
+"""Finds columns that contain a min or max, and the column behind. A row decides such a measure if it has that value.
 
-That is only so where every row behind an output row brings its own value of one column into the measure: no self-join
-that brings rows in without it, no window (its peers are rows behind, but not of the group), no computed argument (only
-Spark knows its value). Where it is not so, nothing is said.
+This holds only if every row behind an output row brings its own value of one column into the measure: no self-join that
+adds rows without it, no window (whose peers are rows behind, but not of the group), no computed argument (whose value
+only Spark knows). Otherwise the result is None.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lineage_service.plan.nodes import (
     Limit,
     NamedExpression,
     Node,
+    OuterValues,
     Project,
     Sort,
     Source,
@@ -31,13 +32,14 @@ from lineage_service.plan.nodes import (
 
 
 def deciding_column(node: Node, name: str, target: Node) -> str | None:
-    """The column of `target` such that a row of it decides the min or max that column `name` of `node` holds, where it
-    has the same value; None where there is none."""
+    """The column of `target` whose value decides the min or max in column `name` of `node`: a row decides it if it has
+    the same value. None if there is none.
+    """
     return None if node.id == target.id else _Search(target).find(node, name, None)
 
 
 def is_extremum(node: Node, name: str, known: dict[tuple[str, str], bool] | None = None) -> bool:
-    """Whether a column is, or may be, a min or max: of whatever, as far as it can be followed without a computation."""
+    """Whether a column is, or may be, a min or max, as far as it can be followed without computations."""
     known = {} if known is None else known
     key = (node.id, name.lower())
     if key not in known:
@@ -48,7 +50,9 @@ def is_extremum(node: Node, name: str, known: dict[tuple[str, str], bool] | None
 
 
 def _unchanged_origins(node: Node, name: str) -> list[tuple[Node | None, str]]:
-    """Where a column comes from unchanged: inputs, and its name there; None in the place of an input: a min or max."""
+    """Where the unchanged values of a column come from: inputs, with its name there. None instead of an input means a
+    min or max.
+    """
     match node:
         case Aggregate():
             measure = _find_by_name(node.measures, name)
@@ -61,14 +65,16 @@ def _unchanged_origins(node: Node, name: str) -> list[tuple[Node | None, str]]:
             return [] if _find_by_name(node.measures, name) else [(node.input, name)]
         case Explode():
             return [] if name.lower() == node.alias.lower() else [(node.input, name)]
-        case _:
+        case Filter() | Distinct() | Join() | Union() | Intersect() | Difference() | Sort() | Limit() | Source():
             return [(below, name) for below in node.inputs if below.schema.find(name) is not None]
+        case _:
+            assert_never(node)
     below = name if own is None else _plain_column(own.expression)
     return [] if below is None else [(node.inputs[0], below)]
 
 
 class _Search:
-    """One search for the column of one target. `function` is the measure that was met on the way down, min or max."""
+    """One search for the column of one target. `function` is the measure on the path so far, min or max."""
 
     def __init__(self, target: Node) -> None:
         self.target = target
@@ -86,7 +92,7 @@ class _Search:
             column = node.schema.find(name)
             return column.name if column is not None and function is not None else None
         match node:
-            case Source() | Window():
+            case Source() | Window() | OuterValues():
                 return None
             case Filter() | Sort() | Limit() | Distinct():
                 return self.find(node.input, name, function)
@@ -121,7 +127,7 @@ class _Search:
         return None if below is None else self.find(node.input, below, function)
 
     def _find_in_side(self, node: Join, side: Node, name: str, function: str | None) -> str | None:
-        """What a side of a join says of a column that is its own, or shared by `using`."""
+        """The result for a column of one side of a join, or of both by `using`."""
         shared = name.lower() in (each.lower() for each in node.using)
         only_left = node.how in ("semi", "anti") or (shared and node.how == "left")
         if (side is node.right and only_left) or (side is node.left and shared and node.how == "right"):
@@ -129,7 +135,7 @@ class _Search:
         return self.find(side, name, function) if side.schema.find(name) is not None else None
 
     def _common_column(self, node: Node, found: list[str | None]) -> str | None:
-        """The column that all inputs agree on through which rows of the target come."""
+        """The column on which all inputs with rows of the target agree."""
         mine = {each for below, each in zip(node.inputs, found, strict=True) if self.is_below(below)}
         return mine.pop() if len(mine) == 1 else None
 
@@ -145,7 +151,7 @@ def _find_by_name(columns: tuple[NamedExpression, ...], name: str) -> NamedExpre
 
 
 def _plain_column(expression: Expression) -> str | None:
-    """The column that an expression just is."""
+    """The column that an expression consists of; None for any other expression."""
     from sqlglot import exp
 
     tree = expression.tree
@@ -162,7 +168,7 @@ def _extreme_function(expression: Expression) -> str | None:
 
 
 def _argument(expression: Expression) -> str | None:
-    """The column that min or max is of."""
+    """The column that is the argument of min or max."""
     from sqlglot import exp
 
     inner = expression.tree.this

@@ -1,6 +1,6 @@
-"""What the functions of Spark SQL are, by name: read off the function registry of Spark 4.3.
+"""Classes of Spark SQL functions by name, from the function registry of Spark 4.3.
 
-Pure data: the plan layer must tell aggregates from scalars without a Spark session.
+The plan layer must distinguish aggregates from scalars without a Spark session.
 """
 
 # Fold a group of rows into one value.

@@ -1,22 +1,31 @@
-"""Columns that tell the rows of a relation apart: a group's keys, as far up as they are shown."""
+"""Columns that identify the rows of a relation: a group's keys, as far up as they are present."""
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from lineage_service.plan.nodes import (
     Aggregate,
+    Difference,
     Distinct,
+    Explode,
     Filter,
+    Intersect,
+    Join,
     Limit,
     NamedExpression,
     Node,
     Project,
     Sort,
+    Source,
+    Union,
+    Window,
     WithColumns,
 )
 
 
 def identity_columns(node: Node) -> tuple[str, ...] | None:
-    """Columns of which no two rows have the same values; None where no such columns are known."""
+    """Columns whose combined values are unique; None if none are known."""
     match node:
         case Aggregate():
             return tuple(key.name for key in node.keys) or None
@@ -30,13 +39,16 @@ def identity_columns(node: Node) -> tuple[str, ...] | None:
             replaced = {named.name.lower() for named in node.columns}
             kept = [name for name in node.input.schema.names if name.lower() not in replaced]
             return _rename_keys(identity_columns(node.input), node.columns, tuple(kept))
-        case _:
+        case Source() | Join() | Union() | Intersect() | Difference() | Window() | Explode():
             return None
+        case _:
+            assert_never(node)
 
 
 def column_names_above(node: Node, breaker: Node, names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Columns of a breaker under the names that a node above it shows them by; None where one is not shown, or where
-    anything but filters, projections and orders lies between the two."""
+    """The names that a node gives to columns of a breaker below; None if one is missing, or if there are other nodes
+    than filters, projections and sorts between the two.
+    """
     match node:
         case _ if node.id == breaker.id:
             return names
@@ -48,14 +60,18 @@ def column_names_above(node: Node, breaker: Node, names: tuple[str, ...]) -> tup
             replaced = {named.name.lower() for named in node.columns}
             kept = [name for name in node.input.schema.names if name.lower() not in replaced]
             return _rename_keys(column_names_above(node.input, breaker, names), node.columns, tuple(kept))
-        case _:
+        case Source() | Aggregate() | Distinct() | Join() | Union() | Intersect() | Difference():
             return None
+        case Window() | Limit() | Explode():
+            return None
+        case _:
+            assert_never(node)
 
 
 def _rename_keys(
     keys: tuple[str, ...] | None, columns: tuple[NamedExpression, ...], kept: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The keys under the names that they go on with; None where one does not."""
+    """The keys under their new names; None if one is missing."""
     if keys is None or any(named.expression.is_generator for named in columns):
         return None
     names = {name.lower(): name for name in kept}

@@ -1,4 +1,4 @@
-"""Aggregates that can be put together from parts: those that may be prepared for a declared question."""
+"""Aggregates that can be merged from partial results, which may be prepared for a declared question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FUNCTIONS = ("sum", "count", "min", "max", "avg")
 
 @dataclass(frozen=True, slots=True)
 class MergeableMeasure:
-    """An aggregate of one argument (None: of rows), which can be put together from parts."""
+    """An aggregate of one argument (None: of rows) that can be merged from partial results."""
 
     name: str
     function: str
@@ -25,11 +25,11 @@ class MergeableMeasure:
 
 
 class NotMergeable(Exception):
-    """An aggregate that cannot be put together from parts."""
+    """An aggregate that cannot be merged from partial results."""
 
 
 def parse_measure(name: str, text: str) -> MergeableMeasure:
-    """A measure of a declared question; NotMergeable where it is no single known aggregate."""
+    """A measure of a declared question. Raises NotMergeable if it is no single known aggregate."""
     from sqlglot import exp
 
     tree = Expression(text).tree

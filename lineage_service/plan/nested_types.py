@@ -1,4 +1,4 @@
-"""Spark types as text, taken apart: fields of a struct, elements of an array, entries of a map."""
+"""Parts of Spark types in text form: fields of a struct, elements of an array, entries of a map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def constructor(kind: str | None) -> str | None:
 
 
 def struct_fields(kind: str | None) -> dict[str, str] | None:
-    """The fields of a struct by their names in lower case; None where it is no struct, or they are not known."""
+    """The fields of a struct by name in lower case; None if it is no struct, or they are unknown."""
     if constructor(kind) != "struct":
         return None
     parts = _type_arguments(str(kind))
@@ -25,15 +25,22 @@ def struct_fields(kind: str | None) -> dict[str, str] | None:
     return {_bare(match["name"]).lower(): match["type"] for match in found}
 
 
+def field_names(kind: str | None) -> list[str] | None:
+    """The names of a struct's fields as they are written; None if it is no struct, or they are unknown."""
+    if struct_fields(kind) is None:
+        return None
+    return [_bare(match["name"]) for part in _type_arguments(str(kind)) or () if (match := _FIELD.match(part))]
+
+
 def field_type(kind: str | None, fields: Sequence[str]) -> str | None:
-    """The type of a field of a field of a struct, where it is known."""
+    """The type of a nested field of a struct, if known."""
     for name in fields:
         kind = (struct_fields(kind) or {}).get(name.lower())
     return kind
 
 
 def exploded_type(kind: str | None) -> str | None:
-    """The type of what `explode` gives of an array or a map, where it is known."""
+    """The type of the rows that `explode` returns for an array or map, if known."""
     parts = _type_arguments(str(kind)) or []
     if constructor(kind) == "array" and len(parts) == 1:
         return parts[0].strip()
@@ -47,7 +54,7 @@ def _bare(name: str) -> str:
 
 
 def _type_arguments(kind: str) -> list[str] | None:
-    """What stands between the outermost < and >, cut at its commas; None where there is no such pair."""
+    """The texts between the outermost < and >, separated by commas; None if there is no such pair."""
     text = kind.strip()
     start = text.find("<")
     if start < 0 or not text.endswith(">"):

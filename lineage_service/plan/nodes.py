@@ -1,7 +1,7 @@
 """The relational operators, as small immutable nodes. An invalid plan cannot be constructed.
 
-A node knows its inputs (nodes are shared where a step is read twice), its schema, and the expressions it
-evaluates. What it says of lineage is not here: that is capture/.
+A node has inputs (nodes are shared if a step is read twice), a schema, and the expressions that it evaluates. Its
+effect on lineage is defined in capture/.
 """
 
 from __future__ import annotations
@@ -10,22 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, assert_never
 
 from lineage_service.errors import Position, Problem, join_names
 from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import EquiCondition, Side, parse_equi_condition
 from lineage_service.plan.expression_checks import column_type, expression_problems, predicate_faults
-from lineage_service.plan.expressions import (
-    ColumnRef,
-    Expression,
-    SortKey,
-    shorten_text,
-    window_calls,
-    with_stars_expanded,
-)
+from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, shorten_text, with_stars_expanded
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
+from lineage_service.plan.window_calls import window_calls
 from lineage_service.plan.window_frames import WindowFrame
 from lineage_service.plan.window_measures import GROUPING, window_call_faults
 
@@ -33,7 +27,7 @@ How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 
 
 class PlanError(Exception):
-    """A node that cannot be: everything wrong with it, each with its place."""
+    """A node that cannot be constructed, with all its problems and their positions."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -42,7 +36,7 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An expression and the name its value gets."""
+    """An expression and the name of its value."""
 
     name: str
     expression: Expression
@@ -50,7 +44,9 @@ class NamedExpression:
 
 @dataclass(frozen=True, eq=False)
 class Base(ABC):
-    """What all nodes have. `id` is unique in a plan; `step` is the step of the file the node came from."""
+    """The fields of all nodes. `id` is unique in a plan; `step` is the step of the file from which the node was
+    made.
+    """
 
     id: str
     step: str
@@ -77,19 +73,19 @@ class Base(ABC):
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """The columns it gives."""
+        """The columns it returns."""
 
     def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
-        """Each expression with the schema its columns must come from."""
+        """Each expression with the schema of the columns it may read."""
         yield from ()
 
     def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
-        """What else is wrong with this node; a place of None means the step itself."""
+        """Other faults of this node; a position of None means the step itself."""
         yield from ()
 
     @property
     def repeatable(self) -> bool:
-        """Whether this operator alone, given the same rows, surely gives the same rows again."""
+        """Whether this operator, given the same rows, always returns the same rows."""
         return all(expression.repeatable for expression, _ in self.expressions_with_schemas())
 
 
@@ -102,7 +98,7 @@ def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnErr
 
 
 def _output_column(named: NamedExpression, schema: Schema) -> Column:
-    """A column or field that merely passes through keeps its type; of anything else only Spark knows it."""
+    """A column or field that is passed on unchanged keeps its type; only Spark knows the types of others."""
     refs = named.expression.columns
     if len(refs) == 1 and len(named.expression.tokens) == 2 * len(refs[0].parts) - 1:
         column, *fields = refs[0].parts
@@ -112,7 +108,7 @@ def _output_column(named: NamedExpression, schema: Schema) -> Column:
 
 @dataclass(frozen=True, eq=False)
 class _Unary(Base):
-    """An operator over one relation; it keeps that relation's columns unless it says otherwise."""
+    """An operator over one relation. It keeps that relation's columns unless it overrides `schema`."""
 
     input: Node
 
@@ -139,7 +135,7 @@ class _Binary(Base):
 
 @dataclass(frozen=True, eq=False)
 class Source(Base):
-    """Rows that are read. `pii` are the columns that the workflow declares to hold personal data."""
+    """Rows of a source. `pii` are the columns declared to contain personal data."""
 
     columns: Schema
     pii: tuple[str, ...] = ()
@@ -153,7 +149,7 @@ class Source(Base):
         return self.columns
 
     def is_pii(self, name: str) -> bool:
-        """Whether a column holds personal data: declared here, or marked in the output that is read."""
+        """Whether a column contains personal data: declared here, or marked in the output that is read."""
         column = self.columns.find(name)
         return name.lower() in (each.lower() for each in self.pii) or (column is not None and column.pii)
 
@@ -181,7 +177,10 @@ class Filter(_Unary):
 
 @dataclass(frozen=True, eq=False)
 class Project(_Unary):
+    """Other columns, one row for each. `hint`: how Spark is to join these rows; it changes neither rows nor lineage."""
+
     columns: tuple[NamedExpression, ...]
+    hint: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -207,7 +206,7 @@ class WithColumns(_Unary):
 
 @dataclass(frozen=True, eq=False)
 class Aggregate(_Unary):
-    """Groups by keys; with no keys, one row over everything, also over nothing."""
+    """Groups by keys. Without keys, one row over all rows, even if there are none."""
 
     keys: tuple[NamedExpression, ...]
     measures: tuple[NamedExpression, ...]
@@ -225,7 +224,7 @@ class Aggregate(_Unary):
         keys = {ref.parts[0].lower() for named in self.keys for ref in named.expression.columns if len(ref.parts) == 1}
         for measure in self.measures:
             for name in sorted(GROUPING & set(measure.expression.function_names)):
-                message = f"measure '{measure.name}': {name}() tells of grouping sets, and `by` is one set"
+                message = f"measure '{measure.name}': {name}() refers to grouping sets, and `by` is one set"
                 yield ColumnError(message), measure.expression.position
             for ref in measure.expression.bare_columns:
                 if ref.parts[0].lower() not in keys:
@@ -246,10 +245,19 @@ class Distinct(_Unary):
 
 
 @dataclass(frozen=True, eq=False)
+class OuterValues(Distinct):
+    """Distinct values to whose rows nothing contributes: those that a correlated subquery reads of the query around it
+    (the rows that they are of contribute where the subquery's result is joined with them), and rows of no table."""
+
+
+@dataclass(frozen=True, eq=False)
 class Join(_Binary):
+    """`absence`, of a left join: all of right influences a row that has no match there."""
+
     how: How
     on: Expression | None
     using: tuple[str, ...]
+    absence: bool = False
 
     @cached_property
     def schema(self) -> Schema:
@@ -273,7 +281,7 @@ class Join(_Binary):
         return Schema(first + rest, tuple(ambiguous.values()), left.known and right.known)
 
     def side_of(self, ref: ColumnRef) -> Side:
-        """The side a name in `on` is of; ColumnError where it is of neither, or of both."""
+        """The side of a name in `on`. Raises ColumnError if it is on neither side or on both."""
         left, right = self.left.schema, self.right.schema
         if ref.parts[0] in ("left", "right") and len(ref.parts) > 1:
             (left if ref.parts[0] == "left" else right).resolve(ref.parts[1])
@@ -294,7 +302,7 @@ class Join(_Binary):
         raise AssertionError("a name of neither side cannot resolve")
 
     def _refuse_step_name(self, ref: ColumnRef) -> None:
-        """ColumnError for `orders.id`: a side has no name but left and right."""
+        """Raises ColumnError for `orders.id`: sides are only called left and right."""
         if len(ref.parts) < 2:
             return
         column, rest = ref.parts[1], ".".join(ref.parts[1:])
@@ -304,15 +312,15 @@ class Join(_Binary):
         if not having:
             return
         meant = named if len(named) == 1 else having
-        told = " or ".join(f"{side}.{rest}" for side in meant)
+        qualified = " or ".join(f"{side}.{rest}" for side in meant)
         raise ColumnError(
             f"'{ref}': in a join's `on` the sides are called left and right, whatever the steps are called",
-            f"write {told}" + (f", or {rest} alone" if len(having) == 1 else ""),
+            f"write {qualified}" + (f", or {rest} alone" if len(having) == 1 else ""),
         )
 
     @cached_property
     def equi_condition(self) -> EquiCondition | None:
-        """`on` or `using` as equal keys and one-sided conditions, or None where it is anything else."""
+        """`on` or `using` as equal keys and one-sided conditions; None if it is anything else."""
         if self.using:
             pairs = tuple(
                 (f"left.`{_escape_backticks(name)}`", f"right.`{_escape_backticks(name)}`") for name in self.using
@@ -369,11 +377,11 @@ class _SetOperation(Base):
             if first.keys() != other.keys():
                 lacking = [first[name] for name in first if name not in other]
                 extra = [other[name] for name in other if name not in first]
-                said = [f"'{node.step}' lacks {join_names(lacking)}"] if lacking else []
-                said += [f"'{node.step}' also has {join_names(extra)}"] if extra else []
+                differences = [f"'{node.step}' lacks {join_names(lacking)}"] if lacking else []
+                differences += [f"'{node.step}' also has {join_names(extra)}"] if extra else []
                 yield (
                     ColumnError(
-                        f"'{known[0].step}' and '{node.step}' have unlike columns: {'; '.join(said)}",
+                        f"'{known[0].step}' and '{node.step}' have different columns: {'; '.join(differences)}",
                         "project both to the same column names",
                     ),
                     None,
@@ -403,17 +411,24 @@ class Difference(_Binary, _SetOperation):
 
 @dataclass(frozen=True, eq=False)
 class Window(_Unary):
+    """Measures over windows of the input's rows.
+
+    beside: ids of windows right below that are computed over the same rows, as those of one SELECT are. What these
+    read for a row is none of what this window reads.
+    """
+
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
     measures: tuple[NamedExpression, ...]
     frame: WindowFrame | None = None
+    beside: tuple[str, ...] = ()
 
     @cached_property
     def schema(self) -> Schema:
         return self.input.schema.with_replaced(Column(named.name) for named in self.measures)
 
     def by_position(self, measure: NamedExpression) -> bool:
-        """Whether the step's frame makes a measure depend on the order of rows that are equal in `order_by`."""
+        """Whether a measure depends on the order of rows that are equal in `order_by`, because of the frame."""
         framed = self.frame is not None and self.frame.by_position
         return framed and any(call.takes_a_frame for call in window_calls(measure.expression))
 
@@ -435,7 +450,7 @@ class Window(_Unary):
             yield from self._frame_faults(self.frame)
 
     def _frame_faults(self, frame: WindowFrame) -> Iterator[tuple[ColumnError, Position | None]]:
-        """What Spark refuses of a frame under this order."""
+        """What Spark refuses in a frame with this order."""
         if frame.rows or frame.whole:
             return
         if not self.order_by:
@@ -450,7 +465,7 @@ class Window(_Unary):
                 yield ColumnError(message, "order by such a column, or use ROWS"), frame.position
 
     def _order_type(self) -> str | None:
-        """The type of the order where it is a plain column."""
+        """The type of the order if it is a plain column."""
         (key,) = self.order_by
         refs = key.expression.columns
         if len(refs) != 1 or key.expression.text.strip("`").lower() != str(refs[0]).lower():
@@ -469,8 +484,16 @@ class Sort(_Unary):
 
 @dataclass(frozen=True, eq=False)
 class Limit(_Unary):
-    n: int
+    """The first rows, without those that `offset` passes over; `n` is None where all others are there."""
+
+    n: int | None
     by: tuple[SortKey, ...] = field(default=())
+    offset: int = 0
+
+    @property
+    def last(self) -> int | None:
+        """The place in the order of the last row that is taken, from 1 on; None where there is no last one."""
+        return None if self.n is None else self.offset + self.n
 
     def expressions_with_schemas(self) -> Iterator[tuple[Expression, Schema]]:
         for key in self.by:
@@ -479,6 +502,16 @@ class Limit(_Unary):
     @property
     def repeatable(self) -> bool:
         return False  # which rows a limit takes is only fixed where the order has no ties, and nobody knows that
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLimit(Limit):
+    """A limit of a correlated subquery: the first rows of each group of rows that are equal in `per`."""
+
+    per: tuple[str, ...] = ()
+
+    def faults(self) -> Iterator[tuple[ColumnError, Position | None]]:
+        yield from _missing(self.per, self.input.schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -504,7 +537,7 @@ class Explode(_Unary):
 
 
 def _exploded_hint(column: str, kind: str | None) -> str | None:
-    """What to explode instead of a text, or of a struct that has arrays or maps inside."""
+    """What to explode instead of a text, or of a struct that contains arrays or maps."""
     inner = [name for name, each in (struct_fields(kind) or {}).items() if constructor(each) in ("array", "map")]
     if inner:
         return f"make the field a column first, with a step `with_columns`: `{inner[0]}: {column}.{inner[0]}`"
@@ -523,7 +556,7 @@ Node = (
 
 
 def keeps_order(node: Node) -> bool:
-    """Whether the node's rows come in an order that its user asked for."""
+    """Whether the node's rows are in an order that the user requested."""
     match node:
         case Sort():
             return True
@@ -531,5 +564,7 @@ def keeps_order(node: Node) -> bool:
             return bool(node.by) or keeps_order(node.input)
         case Filter() | Project() | WithColumns() | Explode():
             return keeps_order(node.input)
-        case _:
+        case Source() | Aggregate() | Distinct() | Join() | Union() | Intersect() | Difference() | Window():
             return False
+        case _:
+            assert_never(node)

@@ -1,15 +1,32 @@
-"""Plans taken apart and put together again: nodes below a node, and a node over other inputs."""
+"""Traversal and rewriting of plans: nodes below a node, and a node over other inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
-from lineage_service.plan.nodes import Difference, Intersect, Join, Node, Source, Union
+from lineage_service.plan.nodes import (
+    Aggregate,
+    Difference,
+    Distinct,
+    Explode,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+    Window,
+    WithColumns,
+)
 
 
 def nodes_below(node: Node) -> list[Node]:
-    """All nodes that a node is made from, itself among them, readers before their inputs."""
+    """The node and all nodes below it, readers before their inputs."""
     found: dict[str, Node] = {}
     stack = [node]
     while stack:
@@ -21,7 +38,7 @@ def nodes_below(node: Node) -> list[Node]:
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The same operator over other inputs; PlanError where their columns do not fit it."""
+    """The same operator over other inputs. Raises PlanError if their columns do not fit."""
     match node:
         case Source():
             return node
@@ -29,5 +46,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return replace(node, branches=tuple(inputs))
         case Join() | Intersect() | Difference():
             return replace(node, left=inputs[0], right=inputs[1])
-        case _:
+        case Filter() | Project() | WithColumns() | Aggregate() | Distinct() | Window() | Sort() | Limit() | Explode():
             return replace(node, input=inputs[0])
+        case _:
+            assert_never(node)

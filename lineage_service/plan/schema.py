@@ -1,4 +1,4 @@
-"""What is known of a relation's columns before Spark has looked: names always count, types where known."""
+"""The columns of a relation as known without Spark: their names, and their types if known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESERVED = "_rid"
 
 
 class ColumnError(Exception):
-    """A column that cannot be read here; carries the message and a hint, the caller knows the place."""
+    """A column that cannot be read here. Has the message and a hint; the caller knows the position."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -22,10 +22,10 @@ class ColumnError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name, and its Spark type as text where it is known without Spark.
+    """A column's name, and its Spark type as text if known without Spark.
 
-    `alike`, of a source: whether every engine reads the same values from its files. `pii`, of a source that is another
-    workflow's output: whether it is marked there.
+    alike: for a source, whether every engine reads the same values from its files
+    pii: for a source that is another workflow's output, whether it is marked there
     """
 
     name: str
@@ -36,10 +36,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns in order. Names are told apart as Spark does it: without regard to case.
+    """Columns in order. Names are compared without regard to case, as in Spark.
 
-    `ambiguous` are names that both sides of a join carry: they exist, but nobody may read them.
-    `known` is False where the columns cannot be listed without Spark: then every name is taken on trust.
+    ambiguous: names that both sides of a join have; they exist, but must not be read
+    known: False if the columns cannot be listed without Spark; then every name is accepted
     """
 
     columns: tuple[Column, ...] = ()
@@ -50,7 +50,7 @@ class Schema:
         seen: set[str] = set()
         for column in self.columns:
             if column.name.lower() in seen:
-                raise ColumnError(f"two columns are called '{column.name}' (case is not told apart)")
+                raise ColumnError(f"two columns are called '{column.name}' (names are compared without regard to case)")
             seen.add(column.name.lower())
 
     @property
@@ -65,10 +65,10 @@ class Schema:
         return name.lower() in (other.lower() for other in self.ambiguous)
 
     def resolve(self, name: str) -> Column:
-        """The column of that name, as it is spelled here; ColumnError where it cannot be read."""
+        """The column of that name, as spelled here. Raises ColumnError if it cannot be read."""
         if self.is_ambiguous(name):
             raise ColumnError(
-                f"column '{name}' is ambiguous: both sides of a join below carry it",
+                f"column '{name}' is ambiguous: both sides of a join below have it",
                 f"rename it on one side before the join, or project it away (columns here: {join_names(self.names)})",
             )
         column = self.find(name)
@@ -80,7 +80,7 @@ class Schema:
         raise ColumnError(f"unknown column '{name}'; columns here: {join_names(self.names)}", hint)
 
     def _dotted_hint(self, name: str) -> str | None:
-        """What to write instead of `column.field`, `step.column` or `a, b` where the name of a column is needed."""
+        """What to write instead of `column.field`, `step.column` or `a, b` where a column's name is needed."""
         first, dot, rest = name.partition(".")
         if dot and self.find(first) is not None:
             last = rest.rpartition(".")[2]
@@ -93,13 +93,13 @@ class Schema:
         return None
 
     def unambiguous_columns(self) -> tuple[Column, ...]:
-        """All columns, for a step that reads every one of them; ColumnError where one is ambiguous."""
+        """All columns, for a step that reads all of them. Raises ColumnError if one is ambiguous."""
         for name in self.ambiguous:
             self.resolve(name)
         return self.columns
 
     def with_replaced(self, new: Iterable[Column]) -> Schema:
-        """These columns with others put in the place of those of the same name, or behind all."""
+        """These columns with others in place of those of the same name, or at the end."""
         columns, ambiguous = list(self.columns), list(self.ambiguous)
         for column in new:
             at = next((i for i, old in enumerate(columns) if old.name.lower() == column.name.lower()), None)
@@ -115,8 +115,9 @@ SEPARATORS = (";", "\t", "|", ",")
 
 
 def csv_hint(name: str, names: Sequence[str]) -> str | None:
-    """What to write where a CSV file was read with another separator than its own, so that its header is the name of
-    one column: the unknown column is a part of it, or it is the only one and looks like a header. Or without one."""
+    """What to write if a CSV file was probably read with the wrong separator, so that its header is the name of one
+    column, or without its header. Recognised by a single column that contains the unknown one or looks like a header.
+    """
     if names and all(re.fullmatch(r"_c\d+", column) for column in names):  # as Spark calls them
         return "columns that are named by the first line of a CSV file need `options: {header: true}`"
     for column in names:

@@ -1,7 +1,7 @@
-"""Which functions an expression calls, found as Spark's own lexer would find them.
+"""Finds the functions that an expression calls, by the rules of Spark's own lexer.
 
-Not by sqlglot's tokens: wherever the two disagree about the end of a string or a comment, a call could hide. This
-follows the rules of Spark's grammar (SqlBaseLexer) and knows no more than strings, quoted names, comments and words.
+sqlglot's tokens are not used: where the two disagree about the end of a string or a comment, a call could hide. This
+follows the rules of Spark's grammar (SqlBaseLexer) and only knows strings, quoted names, comments and words.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Lexeme:
 
     @property
     def name(self) -> str:
-        """What a word or quoted name says, in lower case."""
+        """The name in a word or quoted name, in lower case."""
         bare = self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
         return bare.lower()
 
 
 class Unreadable(Exception):
-    """A string, quoted name or comment that does not end, or what Spark would replace before it reads."""
+    """A string, quoted name or comment that does not end, or a text that Spark would replace before reading."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Unreadable(Exception):
 
 
 def lexemes(text: str) -> list[Lexeme]:
-    """The text as Spark's lexer takes it apart."""
+    """The lexemes of a text, as in Spark's lexer."""
     found, at = [], 0
     while at < len(text):
         match = _LEXEME.match(text, at)
@@ -72,7 +72,7 @@ def lexemes(text: str) -> list[Lexeme]:
 
 
 def _symbol(character: str) -> str:
-    """A symbol of the grammar; what is none could mean anything to Spark."""
+    """A symbol of the grammar. Raises Unreadable for other characters, whose meaning to Spark is unknown."""
     if character in "'\"`":
         raise Unreadable(f"a {character} is not closed")
     if character in "${}" or not character.isascii() or not character.isprintable():
@@ -82,17 +82,17 @@ def _symbol(character: str) -> str:
 
 
 def _end_of_comment(text: str, at: int) -> int:
-    """Behind the end of a comment. Comments inside of comments, and hints, have rules that need not be known here."""
+    """The end of a comment. Nested comments and hints are refused, because their rules are not implemented here."""
     end = text.find("*/", at)
     if end < 0:
         raise Unreadable("a comment is not closed")
     if "/*" in text[at:end] or text[at : at + 1] == "+":
-        raise Unreadable("a comment inside of a comment, or a hint, cannot be read safely", "leave it away")
+        raise Unreadable("a comment inside of a comment, or a hint, cannot be read safely", "remove it")
     return end + 2
 
 
 def refuse_calls(text: str) -> None:
-    """Unreadable where an expression calls what is not on the list of functions that may be called."""
+    """Raises Unreadable if an expression calls a function that is not on the allow-list."""
     if "${" in text:
         raise Unreadable(
             "Spark would replace '${…}' in an expression by a setting or a variable of the environment",
@@ -101,7 +101,7 @@ def refuse_calls(text: str) -> None:
     parts = lexemes(text)
     _refuse_nested(parts)
     if any(part.text == ";" for part in parts):
-        raise Unreadable("an expression is one value, without ';'", "leave the ';' away")
+        raise Unreadable("an expression is one value, without ';'", "remove the ';'")
     for index, (part, after) in enumerate(pairwise(parts)):
         if part.text == ")" and after.text == "(":
             raise Unreadable("a function's name must be written as such, not computed")
@@ -120,7 +120,7 @@ def refuse_calls(text: str) -> None:
 
 
 def _refuse_nested(parts: Sequence[Lexeme]) -> None:
-    """Unreadable where an expression is nested deeper than can be read in a reasonable time."""
+    """Raises Unreadable if an expression is nested too deeply to be parsed in reasonable time."""
     levels = nesting([part.text.lower() if part.kind in ("word", "other") else "" for part in parts])
     if levels > MOST_NESTED:
         raise Unreadable(

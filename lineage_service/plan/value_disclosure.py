@@ -1,8 +1,8 @@
-"""Which of the columns in an expression can be told from its value: what a mark of personal data is carried by.
+"""Which columns of an expression its value discloses. Marks of personal data are passed on to such values.
 
-An expression reads all its columns; most of them show in its value, be it as a hash, a length or a comparison. Only
-what says no more than how many there are, or whether there is one, shows nothing of the column it looks at. Where
-nobody can be sure, the column shows.
+Most columns of an expression show in its value, possibly as a hash, a length or a comparison. A value that only states
+how many values there are, or whether there is one, discloses nothing of the column. In case of doubt the column counts
+as disclosed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _TESTS = frozenset({"isnull", "isnotnull"})
 
 
 def disclosed_columns(tree: exp.Expr) -> list[exp.Column]:
-    """The columns whose values may be told from the value of the expression.
+    """The columns whose values the expression's value may disclose.
 
-    count, count(DISTINCT …) and tests for null tell only whether there is a value; max_by and min_by give the value of
-    their first argument; typeof tells nothing.
+    count, count(DISTINCT …) and tests for null only show whether there is a value; max_by and min_by return the value
+    of their first argument; typeof discloses nothing.
     """
     from sqlglot import exp
 
@@ -69,7 +69,7 @@ def _null_test_operand(node: exp.Expr) -> exp.Expr:
 
 
 def _propagates_null(node: exp.Expr) -> bool:
-    """Whether the expression is null because a part of it is, and never because of what the parts' values are."""
+    """Whether the expression is null only if a part of it is null, and never because of the values of its parts."""
     from sqlglot import exp
 
     if isinstance(node, exp.Cast | exp.TryCast):

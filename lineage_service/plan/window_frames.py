@@ -1,7 +1,7 @@
-"""The `frame` of a window step: ROWS or RANGE, and two bounds, as SQL writes them.
+"""The `frame` of a window step: ROWS or RANGE with two bounds, as in SQL.
 
-Spark evaluates the text as it stands. It is read here to know which rows a measure reads, and to refuse what Spark
-would refuse after it has started.
+Spark evaluates the text unchanged. It is parsed here to determine which rows a measure reads, and to refuse what Spark
+would refuse after its start.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SPECIAL: dict[tuple[str, ...], Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class FrameBound:
-    """One end of a frame: the partition's start or end, the row itself, or an offset before or after it."""
+    """One bound of a frame: the partition's start or end, the row itself, or an offset before or after it."""
 
     kind: Kind
     offset: str | None = None
 
     @property
     def number(self) -> int | None:
-        """The offset where it is written as a whole number; negative before the row."""
+        """The offset if it is written as an integer; negative before the row."""
         if self.offset is None or not self.offset.isdecimal():
             return None
         return -int(self.offset) if self.kind == "before" else int(self.offset)
@@ -41,7 +41,7 @@ class FrameBound:
 
 @dataclass(frozen=True, slots=True)
 class WindowFrame:
-    """A frame clause; `text` is what Spark gets."""
+    """A frame clause. `text` is passed to Spark."""
 
     text: str
     rows: bool
@@ -56,7 +56,7 @@ class WindowFrame:
 
     @property
     def by_position(self) -> bool:
-        """Whether rows that are equal in the order may get different frames."""
+        """Whether rows that are equal in the order may have different frames."""
         return self.rows and not self.whole
 
     @property
@@ -65,7 +65,7 @@ class WindowFrame:
 
 
 def parse_frame(text: str, position: Position | None) -> WindowFrame:
-    """ExpressionError for a text that is no frame, or one that Spark refuses whatever the order is."""
+    """The frame of a text. Raises ExpressionError if it is no frame, or one that Spark refuses for every order."""
     tokens = tokens_of(text)
     words = [token.text.lower() for token in tokens]
     if not words or words[0] not in ("rows", "range"):
@@ -124,7 +124,7 @@ def _text_of_tokens(text: str, tokens: tuple[Token, ...]) -> str:
 
 
 def _is_no_count(offset: str) -> bool:
-    """Whether an offset is surely no INT; what is computed is left to Spark."""
+    """Whether an offset is certainly no INT. Computed offsets are left to Spark."""
     tokens = tokens_of(offset)
     kinds = [token.token_type.name for token in tokens]
     if kinds and kinds[0] in ("INTERVAL", "STRING", "NULL"):

@@ -1,12 +1,13 @@
-"""What Spark, or exact lineage, refuses of a window's measures: told before Spark starts, in the user's own words."""
+"""Refuses measures of windows that Spark, or exact lineage, does not support, before Spark starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lineage_service.plan.expressions import Expression, ExpressionError, WindowCall, shorten_text
+from lineage_service.plan.expressions import Expression, ExpressionError, shorten_text
 from lineage_service.plan.functions import AGGREGATES, CHANCE, WINDOW_ONLY
 from lineage_service.plan.schema import ColumnError
+from lineage_service.plan.window_calls import WindowCall
 
 # Ranking and offset functions: Spark refuses them over a window without an order.
 NEED_AN_ORDER = frozenset(
@@ -25,12 +26,12 @@ _CONSTANTS = {"lag": 1, "lead": 1, "nth_value": 1, "ntile": 0}
 
 
 def window_call_faults(name: str, call: WindowCall, *, ordered: bool, framed: bool) -> Iterator[ColumnError]:
-    """What is wrong with one function of the measure `name`, in a window that has an order, or a frame, or not."""
+    """The faults of one function of the measure `name`, in a window with or without an order and a frame."""
     what = f"measure '{name}': "
     if call.name in NEED_AN_ORDER and not ordered:
         yield ColumnError(f"{what}{call.name}() needs an order", "add `order_by` to the step")
     if call.name in GROUPING:
-        yield ColumnError(f"{what}{call.name}() tells of grouping sets, and a window has none")
+        yield ColumnError(f"{what}{call.name}() refers to grouping sets, and a window has none")
     if call.is_distinct:
         hint = "count or sum distinct values in a step with `op: aggregate`, and join it"
         yield ColumnError(f"{what}Spark takes no DISTINCT over a window", hint)
@@ -50,7 +51,7 @@ def window_call_faults(name: str, call: WindowCall, *, ordered: bool, framed: bo
 
 
 def _parse_arguments(arguments: Sequence[str]) -> Iterator[Expression]:
-    """Arguments that are expressions; a `*`, say, is none."""
+    """Arguments that are expressions, without those such as `*`."""
     for text in arguments:
         try:
             expression = Expression(text)
@@ -80,7 +81,7 @@ def _constant_faults(what: str, call: WindowCall) -> Iterator[ColumnError]:
 
 
 def _is_no_count(expression: Expression) -> bool:
-    """Whether a constant is surely no INT; what is computed is left to Spark."""
+    """Whether a constant is certainly no INT. Computed values are left to Spark."""
     kinds = [token.token_type.name for token in expression.tokens if token.token_type.name != "DASH"]
     if len(kinds) != 1:
         return False
@@ -91,7 +92,7 @@ def _is_no_count(expression: Expression) -> bool:
 def _nondeterministic_skip_faults(
     what: str, call: WindowCall, arguments: Sequence[Expression]
 ) -> Iterator[ColumnError]:
-    """Which rows a function passes over is found by its value, which must be the same when it is evaluated again."""
+    """A function that ignores nulls selects rows by a value, which must be repeatable."""
     passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
     chance = sorted(CHANCE & set(arguments[0].function_names)) if passes_over and arguments else []
     if chance:

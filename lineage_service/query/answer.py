@@ -1,4 +1,6 @@
-"""Answers: rows that stream. As Arrow, as a DuckDB relation, as a data frame, or batch by batch."""
+"""Answers of questions: streams of rows, readable as Arrow, as a DuckDB relation, as a data frame, or batch by
+batch.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,11 @@ Kind = Literal["rows", "rids", "pairs", "count", "counts", "records"]
 
 @dataclass
 class AnswerPart:
-    """Rows of one reached dataset. `dataset` is set where several were asked for; `remaining` rows were cut off;
-    `masked` columns are masks; `notes` say what is not shown of them."""
+    """Rows of one dataset of an answer.
+
+    `dataset` is set when the question asked for several datasets. `remaining` is the number of rows that a limit cut
+    off. `masked` names the columns whose values are masked. `notes` explain what is not shown.
+    """
 
     columns: list[str]
     open: Callable[[], pa.RecordBatchReader]
@@ -29,7 +34,7 @@ class AnswerPart:
     notes: tuple[str, ...] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch; at least one batch, so that the columns' types are always told."""
+        """Yields the rows in batches. Yields at least one batch, possibly empty, so that the column types are known."""
         import pyarrow as pa
 
         reader = self.open()
@@ -46,7 +51,9 @@ class AnswerPart:
 
 @dataclass(repr=False)
 class Answer:
-    """What a question gives. `notes` are for people, `absence` names what only influenced by not matching."""
+    """The answer to a question. `notes` are messages for the user; `absence` names datasets that influence the rows
+    only because nothing in them matched.
+    """
 
     parts: list[AnswerPart]
     kind: Kind
@@ -55,24 +62,26 @@ class Answer:
 
     @property
     def masked(self) -> tuple[str, ...]:
-        """The columns that are masks. Tables show `•••` in them; in data they are null, `•••` where they are text."""
+        """The names of masked columns. Tables print `•••` for their values. In data a masked text is `•••` and any
+        other masked value is null.
+        """
         return tuple(dict.fromkeys(name for part in self.parts for name in part.masked))
 
     def __repr__(self) -> str:
-        """What it is, without reading it, and without a value of the data."""
-        told = []
+        """Describes the answer without reading its rows and without showing any value of the data."""
+        described = []
         for part in self.parts:
             of = f" of {part.dataset}" if part.dataset is not None else ""
-            told.append(f"{', '.join(part.columns)}{of}")
+            described.append(f"{', '.join(part.columns)}{of}")
         notes = f"; {len(self.notes)} note{'s' if len(self.notes) > 1 else ''}" if self.notes else ""
-        return f"<Answer ({self.kind}): {' | '.join(told) or 'nothing'}{notes}>"
+        return f"<Answer ({self.kind}): {' | '.join(described) or 'nothing'}{notes}>"
 
     def __len__(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return sum(batch.num_rows for part in self.parts for batch in part.batches())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows as dicts, batch by batch; of several datasets, each with its `dataset`."""
+        """Yields the rows as dicts. With several datasets, each row has a key `dataset`."""
         for part in self.parts:
             for batch in part.batches():
                 for row in batch.to_pylist():
@@ -84,7 +93,9 @@ class Answer:
                         }
 
     def arrow(self) -> pa.Table:
-        """All rows as one Arrow table; with several datasets a first column `dataset` tells them apart."""
+        """All rows as one Arrow table. With several datasets, the first column `dataset` names the dataset of each
+        row.
+        """
         import pyarrow as pa
 
         tables = []
@@ -92,7 +103,7 @@ class Answer:
             table = part.arrow()
             if part.dataset is not None:
                 names = pa.array([part.dataset] * table.num_rows, pa.string())
-                if "dataset" in table.column_names:  # the data's own column makes room, as on the command line
+                if "dataset" in table.column_names:  # a data column of that name is renamed, as on the command line
                     table = table.rename_columns(["dataset_1" if n == "dataset" else n for n in table.column_names])
                 table = table.add_column(0, "dataset", names)
             tables.append(table)
@@ -100,7 +111,7 @@ class Answer:
             return tables[0]
         if len({tuple(table.column_names) for table in tables}) > 1:
             raise QuestionError(
-                "the datasets reached have unlike columns and make no one table",
+                "the datasets reached have different columns and cannot form one table",
                 hint="ask for one dataset at a time, or look at the parts",
             )
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
@@ -111,7 +122,7 @@ class Answer:
         return (connection or duckdb).from_arrow(self.arrow())
 
     def df(self) -> Any:
-        """A pandas data frame; needs pandas, which is not among our dependencies."""
+        """A pandas data frame. pandas must be installed; it is not one of our dependencies."""
         return self.arrow().to_pandas()
 
     def to_pylist(self) -> list[dict[str, Any]]:
@@ -119,13 +130,13 @@ class Answer:
         return rows
 
     def count(self) -> int:
-        """The number of an answer that is one number, else the number of rows."""
+        """The value of an answer that is a single number, otherwise the number of rows."""
         table = self.arrow()
         return int(table.column("count")[0].as_py()) if self.kind == "count" else int(table.num_rows)
 
 
 def records(columns: list[str], rows: list[tuple[Any, ...]], limit: int | None = None) -> Answer:
-    """An answer made of a few values of our own: runs, datasets, counts."""
+    """Builds an answer from a few values that are already in memory, such as runs, datasets or counts."""
     remaining = None if limit is None else max(0, len(rows) - limit)
     rows = rows[:limit]
 

@@ -1,4 +1,4 @@
-"""Questions that read one state of the catalog, whatever others commit meanwhile."""
+"""Runs a question on one snapshot of the catalog, regardless of concurrent commits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Arguments = ParamSpec("Arguments")
 
 
 class LineageFinished(Exception):
-    """No error: the lineage of a run was finished inside of a question, whose snapshot does not have it. The question
-    is asked again."""
+    """Signals that a question had to finish the lineage of a run, which its snapshot does not contain.
+
+    This is not an error. The caller repeats the question on a new snapshot.
+    """
 
 
 class _SnapshotOwner(Protocol):
@@ -25,7 +27,7 @@ Owner = TypeVar("Owner", bound=_SnapshotOwner)
 def question(
     method: Callable[Concatenate[Owner, Arguments], Given],
 ) -> Callable[Concatenate[Owner, Arguments], Given]:
-    """A method that reads one state of the catalog from its first read to its last."""
+    """Decorates a method so that all its reads of the catalog see one snapshot."""
 
     @wraps(method)
     def run_in_snapshot(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Given:

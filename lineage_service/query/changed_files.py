@@ -1,5 +1,8 @@
-"""Files of a source that are no longer what a run read. Rows are given from the others; never other rows under the same
-number."""
+"""Detects source files that changed after a run read them.
+
+Row ids are positions in files. Rows of a changed file are therefore not returned: the same row id could now denote a
+different row.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from lineage_service.store.versions import has_changed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMED = 3  # files that a message names
+NAMED = 3  # number of file names in a message
 HINT = (
     "rids, pairs and counts are still answered, and with --unchanged the rows of the other files; `snapshot: true` "
     "keeps rows answerable"
@@ -27,7 +30,9 @@ HINT = (
 
 
 def changed_files(scan: VersionScan) -> list[int]:
-    """The numbers of the files that are no longer what they were; those in the home are ours and do not change."""
+    """The numbers of the files that have changed since the run. Files inside the home are written once and never
+    change.
+    """
     if scan.version.kind != "source":
         return []
     files = zip(scan.version.files, scan.paths, strict=True)
@@ -37,9 +42,9 @@ def changed_files(scan: VersionScan) -> list[int]:
 def refuse_changed(
     dataset: DatasetRecord, scan: VersionScan, files: Iterable[int], held: Mapping[int, int] | None = None
 ) -> None:
-    """SourceError where one of these files has changed, or the rows are past their retention.
+    """Raises SourceError if one of these files has changed, or if the rows are past their retention.
 
-    `held` says how many of the rows asked for each file holds: one without any may have changed.
+    `held` gives the number of requested rows in each file. A changed file that holds none of them is ignored.
     """
     if scan.version.expired is not None:
         raise SourceError(
@@ -61,7 +66,7 @@ def refuse_changed(
 def changed_error(
     source: str, run_id: str, paths: list[str], rows: int | None = None, total: int | None = None, hint: str = HINT
 ) -> SourceError:
-    """What is told of files that have changed: which, and how many of the rows asked for are in them."""
+    """The error for changed files: which files they are, and how many of the requested rows they hold."""
     happened = "has changed since" if any(Path(path).exists() for path in paths) else "is no longer where it was in"
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     quoted = ", ".join(f"'{path}'" for path in paths[:NAMED])
@@ -73,11 +78,11 @@ def changed_error(
 
 
 def files_holding(scan: VersionScan, ids: pa.Array) -> dict[int, int]:
-    """The files that hold rows of these rids, which are distinct and in order, and how many of them each."""
+    """The files that hold these rids, and how many of the rids each holds. The rids must be distinct and sorted."""
     import pyarrow.compute as pc
 
     version = scan.version
-    if version.is_patched and version.kind != "source":  # which file it is does not matter: all are ours
+    if version.is_patched and version.kind != "source":  # which file does not matter: all are ours
         return dict.fromkeys(range(len(version.files)), len(ids))
     positions = ids if version.is_dense or version.is_patched else positions_of(scan, ids)
     found = {}
@@ -96,7 +101,7 @@ def files_holding(scan: VersionScan, ids: pa.Array) -> dict[int, int]:
 
 
 def engine_counts(engine: QueryEngine, scan: VersionScan, table: str) -> dict[int, int]:
-    """The same of the rids in a table, where they are too many to hold."""
+    """Like `files_holding`, for rids in a table that are too many to hold in memory."""
     found = {}
     for index in range(len(scan.paths)):
         rids = scan.rids_of_file(index)
@@ -107,7 +112,7 @@ def engine_counts(engine: QueryEngine, scan: VersionScan, table: str) -> dict[in
 def unchanged_start(
     engine: QueryEngine, dataset: DatasetRecord, scan: VersionScan, start: Start
 ) -> tuple[Start, tuple[str, ...]]:
-    """The rows of a start that lie in files which are what they were, and what to say of the others."""
+    """Restricts a start to the rows of unchanged files. Also returns the notes about the rows left out."""
     changed = changed_files(scan)
     if not changed:
         return start, ()

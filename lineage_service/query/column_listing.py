@@ -1,4 +1,6 @@
-"""The columns of datasets as the catalog holds them: types, marks, what they are computed from and influenced by."""
+"""Lists the columns of datasets from the catalog: types, marks, the columns they are computed from and influenced
+by.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import ColumnRecord, DatasetRecord
 
 from lineage_service.query.answer import Answer, AnswerPart
+from lineage_service.query.catalog_listing import find_datasets
+from lineage_service.store.home_store import HomeStore
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ COLUMNS = ["dataset", "column", "type", "pii", "computed_from", "influenced_by",
 
 @dataclass(frozen=True)
 class _ColumnOrigins:
-    """What stands behind a column, as `workflow.dataset.column`; None where nobody knows."""
+    """The origins of a column, as `workflow.dataset.column`; None if they are unknown."""
 
     reads: Names | None
     influenced_by: Names | None
@@ -30,7 +34,9 @@ class _ColumnOrigins:
 
 @dataclass
 class ColumnListing:
-    """Lists columns. `through`: over other workflows' outputs, down to columns of files."""
+    """Lists columns. With `through`, origins are followed through the outputs of other workflows down to columns of
+    files.
+    """
 
     reader: CatalogReader
     through: bool = False
@@ -66,7 +72,7 @@ class ColumnListing:
             )  # fmt: skip
 
     def _columns_of_older_run(self, dataset: DatasetRecord) -> list[ColumnRecord]:
-        """Columns of a run that was made before they were kept: what is behind them is not known."""
+        """Columns of a run made before columns were recorded. Their origins are unknown."""
         version = self.reader.version(dataset.version_id)
         columns = Version.from_json(version.id, version.body).columns if version else ()
         declared = {name.lower() for name in json.loads(dataset.declared).get("pii") or ()}
@@ -75,10 +81,12 @@ class ColumnListing:
             for number, each in enumerate(columns)
         ]
 
-    # --- what is behind a column ------------------------------------------------------------------------------
+    # --- origins of a column ----------------------------------------------------------------------------------
 
     def _direct_origins(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
-        """In the words of its own run; a source's column is that of the output it was read from, if it was one."""
+        """The origins within the column's own run. If a source reads an output, its column originates from that
+        output.
+        """
         if dataset.role == "source":
             made = self._upstream_column(dataset, column.name)
             return _ColumnOrigins(() if made is None else (f"{made[0].full_name}.{made[1]}",), ())
@@ -94,7 +102,9 @@ class ColumnListing:
         return tuple(f"{names[source].full_name}.{name}" for source, name in refs)
 
     def _file_origins(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
-        """Down to files, whatever workflows are between. What is not known further down stays as it is."""
+        """The origins in files, followed through any number of workflows. An origin that cannot be followed further is
+        kept.
+        """
         key = (dataset.run_id, dataset.name, column.name.lower())
         if key not in self._known:
             self._known[key] = self._trace_to_files(dataset, column)
@@ -103,7 +113,7 @@ class ColumnListing:
     def _trace_to_files(self, dataset: DatasetRecord, column: ColumnRecord) -> _ColumnOrigins:
         if dataset.role == "source":
             made = self._upstream_column(dataset, column.name)
-            if made is None:  # a file's own column
+            if made is None:  # a column of a file has no further origin
                 return _ColumnOrigins((f"{dataset.full_name}.{column.name}",), ())
             below = self._columns_of(made[0].run_id).get((made[0].name, made[1].lower()))
             if below is None or below.reads is None:
@@ -119,12 +129,12 @@ class ColumnListing:
         return _ColumnOrigins(computed, tuple(each for each in _unique(others) if each not in computed))
 
     def _origins_of_refs(self, run_id: str, refs: Sequence[tuple[str, str]]) -> list[_ColumnOrigins]:
-        """Where columns of a run's sources come from; those of files are ends themselves."""
+        """The origins of columns of a run's sources. A column of a file is its own origin."""
         datasets, columns = self._datasets_of(run_id), self._columns_of(run_id)
         return [self._file_origins(datasets[source], columns[source, name.lower()]) for source, name in refs]
 
     def _upstream_column(self, source: DatasetRecord, name: str) -> tuple[DatasetRecord, str] | None:
-        """The dataset that a source was when it was read, and the column's name there; None where it was files."""
+        """The dataset that a source read and the column's name there; None if the source read files."""
         makers = self.reader.makers_of([source.version_id])
         return (makers[0], upstream_column_name(source, name)) if makers else None
 
@@ -142,8 +152,15 @@ class ColumnListing:
         return self._datasets[run_id]
 
 
+def list_columns(
+    store: HomeStore, names: Sequence[str] | None, run: str | None, limit: int | None, *, through: bool
+) -> Answer:
+    """The columns of datasets and their origins. See `find_datasets` for how the datasets are selected."""
+    return ColumnListing(store.reader, through).answer(find_datasets(store, names, run), limit)
+
+
 def upstream_column_name(source: DatasetRecord, name: str) -> str:
-    """The name that a column has in the output that a source reads."""
+    """The name of a column in the output that a source reads."""
     rename = json.loads(source.declared).get("rename") or {}
     return next((old for old, new in rename.items() if new.lower() == name.lower()), name)
 

@@ -1,6 +1,6 @@
-"""The contributing rows that matter most: ranked by a measure of their own columns, the deciding ones marked.
+"""Ranks contributing rows by a measure over their columns, and marks the rows that decide a min or max.
 
-Of millions of contributors only ids and the measure are read; whole rows are fetched of those that are shown.
+Only ids and the measure are read for all contributors. Complete rows are fetched only for those that are shown.
 """
 
 from __future__ import annotations
@@ -15,19 +15,12 @@ from lineage_catalog.records import ColumnRecord, DatasetRecord
 
 from lineage_service.errors import QuestionError, join_names
 from lineage_service.query.answer import AnswerPart
+from lineage_service.query.answer_shape import AnswerShape, Top
 from lineage_service.query.guarded_session import Session
 from lineage_service.query.masks import NONE, Masked, shown_columns
 from lineage_service.query.predicate_gate import checked_measure
 from lineage_service.query.query_engine import QueryEngine
-from lineage_service.query.row_retrieval import (
-    AnswerShape,
-    RowQuery,
-    Top,
-    chosen_columns,
-    readable,
-    select_rids,
-    select_start_rows,
-)
+from lineage_service.query.row_retrieval import RowQuery, chosen_columns, readable, select_rids, select_start_rows
 from lineage_service.query.walk_sql import Start, WalkSql
 from lineage_service.store.duckdb_engine import column, literal
 from lineage_service.store.version_scan import RID, VersionScan
@@ -35,28 +28,28 @@ from lineage_service.store.version_scan import RID, VersionScan
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
            "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
 
-MEASURED = 122_880  # rows that are measured at once
+MEASURED = 122_880  # number of rows measured in one batch
 
 
 @dataclass(frozen=True)
 class RankingMeasure:
-    """A user's measure as SQL, and whether the smallest come first."""
+    """A measure as SQL, and whether the smallest values come first."""
 
     sql: str
     ascending: bool
 
     @property
     def order(self) -> str:
-        """Rows without a value come last either way; among equals the row id decides."""
+        """The ORDER BY clause. Rows without a value come last in either direction; ties are ordered by row id."""
         return f"measure {'ASC' if self.ascending else 'DESC'} NULLS LAST, b"
 
 
 @dataclass
 class Contributors:
-    """Rows of `target` behind rows of `asked`, most important first.
+    """Rows of `target` that contribute to rows of `asked`, ranked by a measure.
 
-    `deciding`: for each min or max of `asked` the column of `target` whose value decides it.
-    `masked`: the columns of `target` of which masks are shown.
+    `deciding` maps each min or max column of `dataset` to the column of `target` that decides it. `masked` names the
+    columns of `target` that are masked.
     """
 
     engine: QueryEngine
@@ -71,7 +64,9 @@ class Contributors:
     _tables: list[str] = field(default_factory=list)
 
     def part(self, start: Start, walked: WalkSql, top: Top, shape: AnswerShape) -> AnswerPart:
-        """`walked` gives the ids of contributors, b; beside those of the rows they are behind, a, where any decide."""
+        """The ranked rows. `walked` yields the contributors' ids as b and, if any column decides a min or max, the ids
+        of the rows they contribute to as a.
+        """
         chosen = chosen_columns(self.target, self._names(), shape.columns)
         try:
             shown, total, extra = self._rank_contributors(start, walked, top)
@@ -103,7 +98,7 @@ class Contributors:
         return part
 
     def _rank_contributors(self, start: Start, walked: WalkSql, top: Top) -> tuple[str, int, list[str]]:
-        """A table of the rows to show, by id b, how many contribute in all, and the columns that it adds."""
+        """A table of the rows to show (id b), the total number of contributors, and the names of the added columns."""
         pairs = self._keep(f"SELECT * FROM ({walked.text})", walked.parameters)
         reached = self._keep(f"SELECT DISTINCT b FROM {pairs}") if self.deciding else pairs
         wanted = select_start_rows(self.engine, self.target, self.scan, Start(table=reached), None)
@@ -127,7 +122,9 @@ class Contributors:
         return shown, self.engine.scalar(f"SELECT count(*) FROM {measured}"), extra
 
     def _measure_rows(self, wanted: RowQuery, reached: str) -> str:
-        """A table of the rows reached, with the user's measure of them: that is for the guarded engine."""
+        """A table of the reached rows with the value of the measure. It is computed by the guarded engine, because a
+        user wrote it.
+        """
         tables = (reached, wanted.table)
         with prefix_measure_errors(self.target), readable(self.engine, self.session, self.scan, wanted.query, tables):
             query = f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked"
@@ -136,7 +133,9 @@ class Contributors:
         return self._tables[-1]
 
     def _total(self, measured: str) -> float | None:
-        """What shares are of; None of what is no number, or negative anywhere, or adds up to nothing."""
+        """The total that shares refer to; None if the measure is not a number, is negative for some row, or sums to
+        zero.
+        """
         kind = self.engine.types(f"SELECT measure FROM {measured}")["measure"]
         if not kind.startswith(NUMBERS):
             return None
@@ -147,9 +146,10 @@ class Contributors:
         return None if found is None else float(found)
 
     def _deciding_rows_sql(self, start: Start, pairs: str, wanted: RowQuery) -> str:
-        """Rows (a, b, name, place): row b has the very value that row a shows as its min or max `name`.
+        """SQL for rows (a, b, name, place): row b has the value that row a shows as its min or max `name`.
 
-        Values are compared with what Spark found, so its order is not ours to know: NaN above all, nulls nowhere.
+        Values are compared for equality with the result that Spark computed, so Spark's sort order need not be
+        replicated: NaN sorts above all values, and nulls are ignored.
         """
         rows = select_start_rows(self.engine, self.asked, self.asked_scan, start, None)
         if rows.table is not None:
@@ -164,8 +164,9 @@ class Contributors:
         )
 
     def _guaranteed_deciders(self, marked: str, measured: str, top: Top) -> str:
-        """One deciding row of each measure and start row, which is shown whatever its rank; from more start rows than
-        are to be shown, one of each measure."""
+        """One deciding row per measure and start row. These rows are shown regardless of rank. With more start rows
+        than rows to show, one deciding row per measure.
+        """
         starts = self.engine.scalar(f"SELECT count(DISTINCT a) FROM {marked}")
         by = "name, a" if starts <= top.n else "name"
         return (
@@ -186,15 +187,16 @@ class Contributors:
 
 
 def measure_of(by: str, target: DatasetRecord, scan: VersionScan, masked: Masked) -> RankingMeasure:
-    """The measure that a user wrote, for the columns of one dataset. QuestionError where it does not fit them, or reads
-    one that is masked."""
+    """The checked measure for the columns of one dataset. Raises QuestionError if it does not fit them or reads a
+    masked column.
+    """
     with prefix_measure_errors(target):
         return RankingMeasure(*checked_measure(by, [*(each.name for each in scan.version.columns), RID], masked))
 
 
 @contextmanager
 def prefix_measure_errors(target: DatasetRecord) -> Iterator[None]:
-    """Errors of a measure say for which dataset it was meant."""
+    """Prefixes errors of a measure with the dataset they occurred for."""
     try:
         yield
     except QuestionError as error:
@@ -203,18 +205,21 @@ def prefix_measure_errors(target: DatasetRecord) -> Iterator[None]:
 
 
 def deciding_columns(
-    columns: list[ColumnRecord], asked: DatasetRecord, target: DatasetRecord
+    columns: list[ColumnRecord], dataset: DatasetRecord, target: DatasetRecord
 ) -> tuple[dict[str, str], str | None]:
-    """For each min or max of `asked` the column of `target` that decides it; and what is to be said where that is not
-    known though the measure reads the target. `columns` are those of the run of `asked`."""
+    """Maps each min or max of `dataset` to the column of `target` that decides it.
+
+    Also returns notes for measures that read the target but whose deciding column is unknown. `columns` are the columns
+    of its run.
+    """
     found, unknown = {}, []
     for each in columns:
-        if each.dataset != asked.name or each.decided_by is None:
+        if each.dataset != dataset.name or each.decided_by is None:
             continue
-        by = json.loads(each.decided_by).get(target.name) if target.run_id == asked.run_id else None
+        by = json.loads(each.decided_by).get(target.name) if target.run_id == dataset.run_id else None
         if by is not None:
             found[each.name] = by
-        elif target.run_id != asked.run_id or target.name in (source for source, _ in json.loads(each.reads or "[]")):
+        elif target.run_id != dataset.run_id or target.name in (source for source, _ in json.loads(each.reads or "[]")):
             unknown.append(each.name)
     note = f"which rows of '{target.full_name}' decide {join_names(unknown)} is not known exactly, and not marked"
     return found, note if unknown else None

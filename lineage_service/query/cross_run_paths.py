@@ -1,5 +1,7 @@
-"""The runs between rows of a dataset and datasets that are made from them, over workflows: just the versions that each
-run has read, whatever ran since."""
+"""Finds the runs between a dataset and datasets derived from it, across workflows.
+
+Follows the exact versions that each run read, not the latest ones.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,21 @@ from dataclasses import dataclass, replace
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, join_names
-from lineage_service.query.lineage_graph import LineageGraph, Place, is_source, walk
+from lineage_service.query.lineage_graph import LineageGraph, Place, is_source
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.questions import Questions
 from lineage_service.store.dataset_names import DatasetName
 
-Makers = Mapping[str, Mapping[Place, DatasetRecord]]  # by run and source: which dataset of another run it has read
+Makers = Mapping[str, Mapping[Place, DatasetRecord]]  # (run, source) → the dataset of another run that it read
 
 
 @dataclass(frozen=True)
 class RunOnTheWay:
-    """One run: its datasets that hold the rows asked for, or rows made from them, and its datasets that others read.
+    """One run between a dataset and datasets derived from it.
 
-    starts: sources that have the very rows, or some of them; kept steps too where those were asked for
-    read: sources that read datasets of runs before it, with their makers
-    made: datasets that a later run reads, or that are asked about
+    starts: sources that hold some of the requested rows; kept steps too if those were asked for
+    read: sources that read datasets of earlier runs, with those datasets
+    made: datasets that a later run reads, or that are the target
     """
 
     run_id: str
@@ -38,11 +41,14 @@ def place_of(dataset: DatasetRecord) -> Place:
 def runs_between(
     ask: Questions, source: str | DatasetRecord, targets: Sequence[DatasetRecord], *, steps: bool = False
 ) -> tuple[DatasetRecord, list[RunOnTheWay]]:
-    """The source of a name as the runs behind the targets have read it, else one that has rows of what they have read;
-    and those runs, each behind those that it reads from. All sources start that hold some of the rows, under whatever
-    name; with `steps`, kept steps and outputs may be asked for too.
+    """Resolves the name of a source and returns the dataset with the runs between it and the targets, in dependency
+    order.
 
-    QuestionError where no target is made from it, and where they are made from several versions of it.
+    The source is the one that the runs behind the targets read. If there is none, it is a source that shares rows with
+    what they read. All sources that hold some of these rows are starts, whatever their names. With `steps`, kept steps
+    and outputs may be named too.
+
+    Raises QuestionError if no target is derived from the source, or if targets are derived from several versions of it.
     """
     makers = _makers(ask, targets)
     behind = [each for run_id in makers for each in ask.graph.datasets(run_id) if steps or each.role == "source"]
@@ -74,8 +80,9 @@ def runs_between(
 
 
 def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
-    """A place and all that rows of it are made from, over runs: what was pruned counts, and what a run without
-    capture may have made them from."""
+    """A place and all places that its rows may derive from, across runs. Includes pruned hops, and every possible hop
+    of runs without capture.
+    """
     pending, seen = [place], set[Place]()
     while pending:
         each = pending.pop()
@@ -87,12 +94,12 @@ def places_behind(graph: LineageGraph, place: Place) -> Iterator[Place]:
 
 
 def places_inside(graph: LineageGraph, place: Place) -> set[Place]:
-    """What rows of a place are made from inside its run, as rows and not by absence."""
+    """The places within the same run that rows of a place derive from, excluding influence by absence."""
     return walk(graph, place, "backward", links=False, pruned=True).reachable_places(absence=False)
 
 
 def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[Place, DatasetRecord]]:
-    """All runs behind the targets; of each, which dataset of another run each of its sources has read."""
+    """All runs behind the targets. For each, the dataset of another run that each of its sources read."""
     found: dict[str, dict[Place, DatasetRecord]] = {}
     pending = [each.run_id for each in targets]
     while pending:
@@ -108,13 +115,13 @@ def _makers(ask: Questions, targets: Sequence[DatasetRecord]) -> dict[str, dict[
 
 
 def _is_held(ask: Questions, run_id: str) -> bool:
-    """Whether a run is there to be asked, and has not been superseded."""
+    """Whether a run is still in the catalog and has not been superseded."""
     run = ask.reader.run(run_id)
     return run is not None and run.status == "committed"
 
 
 def _in_order(makers: Makers) -> list[str]:
-    """The runs, those that others read from first."""
+    """The runs in topological order: a run comes after the runs that it reads from."""
     order: list[str] = []
     pending = {run_id: {maker.run_id for maker in read.values()} for run_id, read in makers.items()}
     while pending:
@@ -127,16 +134,18 @@ def _in_order(makers: Makers) -> list[str]:
 def _find_source(
     ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
 ) -> DatasetRecord:
-    """The dataset of a name among those behind the targets; else one of that name that shares rows with them."""
+    """The dataset with this name among those behind the targets; otherwise one with this name that shares rows with
+    them.
+    """
     asked = DatasetName.parse(source)
     own = {each.run_id for each in targets}
     named = [each for each in behind if asked.matches(each)]
-    # A bare name means the target's own source, where it has one.
+    # A name without a workflow means the target's own source, if it has one.
     named = [each for each in named if each.run_id in own] or named
     if not named:
         return _find_source_elsewhere(ask, source, behind, targets, steps=steps)
     if len({each.version_id for each in named}) > 1:
-        named = ask.latest_of_same_rows(named)
+        named = ask.targets.latest_of_same_rows(named)
     if len({each.version_id for each in named}) > 1:
         names = [f"{each.full_name}@{each.run_id}" for each in named]
         raise QuestionError(f"'{source}' means several versions here: {join_names(names)}", hint="name one of them")
@@ -146,9 +155,11 @@ def _find_source(
 def _find_source_elsewhere(
     ask: Questions, source: str, behind: Sequence[DatasetRecord], targets: Sequence[DatasetRecord], *, steps: bool
 ) -> DatasetRecord:
-    """A dataset of runs that are not behind the targets, whose rows those have read all the same. Of several runs the
-    latest that has just the rows of one of theirs, else the latest that has some."""
-    found = ask.find(source)  # says so where there is no such dataset at all
+    """A dataset of a run that is not behind the targets but shares rows with what they read.
+
+    Of several runs, the latest that holds exactly the same rows, otherwise the latest that holds some of them.
+    """
+    found = ask.find(source)  # raises NotFound if there is no such dataset
     if found.role != "source" and not steps:
         raise QuestionError(f"'{found.full_name}' is no source: rows are left out of what a workflow reads")
     runs = [found.run_id] if DatasetName.parse(source).run else [run.id for run in ask.reader.runs(found.workflow)]

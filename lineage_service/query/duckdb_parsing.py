@@ -1,4 +1,4 @@
-"""SQL that a user wrote in DuckDB's dialect, as a tree; within a number of steps."""
+"""Parses user-written SQL in DuckDB's dialect into a sqlglot tree, within a limit of parser steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def parse_all(text: str) -> list[exp.Expr | None]:
-    """The statements of a text; RecursionError for one that is nested too deeply."""
+    """The statements of a text. Raises RecursionError if a statement is nested too deeply."""
     from sqlglot.dialects.duckdb import DuckDB
 
     return parse_statements(text, DuckDB())
 
 
 def parse_one(text: str) -> exp.Expr:
-    """The one statement of a text that was read before."""
+    """The single statement of a text that was parsed before."""
     (tree,) = (each for each in parse_all(text) if each is not None)
     return tree

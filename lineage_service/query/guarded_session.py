@@ -1,7 +1,8 @@
-"""Where what users write runs: a DuckDB in a process of its own that reads named files and nothing else, within limits.
+"""Runs user-written SQL in a DuckDB in a separate process, which can read only named files and is limited in time and
+memory.
 
-It is kept from question to question as long as the files it may read are enough: opening one takes longer than most
-questions do. Where a question ends the process, the next one has another.
+The process is reused between questions as long as it is allowed to read the files they need, because starting one takes
+longer than most questions. If a question terminates the process, the next question starts a new one.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
 
     from lineage_service.bounded.reply import Reply
 
-BATCH = 2_048  # rows at once, as DuckDB computes them: of wide ones more would take much memory
+BATCH = 2_048  # rows per batch, DuckDB's vector size; larger batches of wide rows would take too much memory
 EVERYTHING = 2**62  # rows
 
 
 class Budget:
-    """The time of one question, which may be several for the engine; and how a user allows more."""
+    """The time limit of one question, which may consist of several requests to the engine; and the hint how to raise
+    it.
+    """
 
     def __init__(self, seconds: float, hint: str) -> None:
         self.seconds = self.left = seconds
@@ -54,7 +57,7 @@ class Budget:
 
 
 class _CurrentBudget(threading.local):
-    """The budget of the question at hand, of this thread."""
+    """The budget of this thread's current question."""
 
     budget: Budget | None = None
 
@@ -65,7 +68,7 @@ class Session:
 
     spill: Path
     _bounded: ChildClient = field(default_factory=ChildClient)
-    _opened: int = 0  # the generation of the process that the engine was opened in
+    _opened: int = 0  # process generation in which the engine was opened
     _epoch: int = 0
     _paths: set[str] = field(default_factory=set)
     _tables: int = 0
@@ -76,7 +79,9 @@ class Session:
 
     @contextmanager
     def within(self, seconds: float | None = None, hint: str | None = None) -> Iterator[Budget]:
-        """All that is asked inside takes so long together. An outer budget counts, where there is one."""
+        """Limits the total time of all requests inside the block. An enclosing budget applies unless `seconds` is
+        given.
+        """
         if self._now.budget is not None and seconds is None:
             yield self._now.budget
             return
@@ -90,16 +95,18 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Another number after each start of the engine: tables that were made before are gone."""
+        """A number that changes with each start of the engine. Tables created in an earlier epoch no longer exist."""
         return self._epoch
 
     @property
     def pid(self) -> int | None:
-        """The process that is there."""
+        """The id of the current process."""
         return self._bounded.pid
 
     def allow(self, paths: Sequence[str]) -> None:
-        """Lets questions read these files. What was kept for earlier questions goes where a new engine is needed."""
+        """Allows questions to read these files. If this requires a new engine, tables kept for earlier questions are
+        dropped.
+        """
         with self._lock:
             if not self._paths.issuperset(paths):
                 self._paths.update(paths)
@@ -107,7 +114,7 @@ class Session:
             self._ensure_engine()
 
     def held_table(self, query: str) -> str:
-        """The name of a table of a query's rows, which are few; made when it is first asked for."""
+        """The name of a table with the (few) rows of a query. The table is created on first use."""
         name = held_name(query)
         with self._lock:
             self._ensure_engine()
@@ -117,12 +124,14 @@ class Session:
         return name
 
     def new_name(self) -> str:
-        """A name for a table; with catalog and schema, so that no common table of a question can stand before it."""
+        """A new table name, qualified by catalog and schema so that no common table expression of a question can shadow
+        it.
+        """
         self._tables += 1
         return f"memory.main.ids{self._tables}"
 
     def keep(self, name: str, ids: pa.Array | pa.RecordBatchReader) -> None:
-        """A table of ids, column b."""
+        """Creates a table of ids in column b."""
         import pyarrow as pa
 
         if isinstance(ids, pa.RecordBatchReader):
@@ -134,14 +143,14 @@ class Session:
             self._bounded.ask({"do": "keep", "name": name}, budget.seconds, rows)
 
     def drop(self, names: Sequence[str]) -> None:
-        """Tables that nobody needs any more; they go with the next question."""
+        """Marks tables as unused. They are dropped before the next request."""
         self._unused += names
 
     def run(self, statement: str) -> None:
         self._values("run", statement, ())
 
     def values(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query, where they are few and their values plain."""
+        """All rows of a query, for few rows of plain values."""
         return [tuple(row) for row in self._values("values", query, parameters) or ()]
 
     def _values(self, verb: str, query: str, parameters: Sequence[Any]) -> list[list[Any]] | None:
@@ -152,7 +161,9 @@ class Session:
     def rows(
         self, query: str, parameters: Sequence[Any] = (), *, most: int = EVERYTHING, batch: int = BATCH
     ) -> RowStream:
-        """A query's rows as they come, so many at once; and one more than `most` at least where there are more."""
+        """Streams a query's rows in batches. Fetches at least one row more than `most`, so that a cut-off is
+        detected.
+        """
         memory = memory_limit()
         asked = {
             "do": "rows", "sql": query, "parameters": list(parameters), "rows": most, "batch": batch,
@@ -171,13 +182,13 @@ class Session:
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
 
     def few_ids(self, query: str, parameters: Sequence[Any] = ()) -> pa.Array:
-        """One column of ids that are few, in order: value by value takes less than the way over Arrow."""
+        """One column of a few ids, in order. For few values this is cheaper than a transfer as Arrow."""
         import pyarrow as pa
 
         return pa.array(sorted(row[0] for row in self.values(query, parameters)), pa.int64())
 
     def take_rest(self) -> None:
-        """Answers that are not read yet are kept, so that they outlive this."""
+        """Reads answers that are still streaming into memory, so that they survive the end of this process."""
         with self._lock:
             self._bounded.take_rest()
 
@@ -194,7 +205,7 @@ class Session:
 
     @contextmanager
     def _asking(self) -> Iterator[Budget]:
-        """Around a question: an engine is there, and errors are told in the user's words."""
+        """Context of a request: opens the engine if needed and translates errors."""
         with (
             self._lock,
             self.within() as budget,
@@ -205,7 +216,7 @@ class Session:
             yield budget
 
     def _ensure_engine(self) -> None:
-        """An open engine, without the tables that nobody needs."""
+        """Opens the engine if needed and drops unused tables."""
         if self._opened and self._opened == self._bounded.generation:
             self._bounded.ensure()
         if not self._opened or self._opened != self._bounded.generation:
@@ -221,9 +232,9 @@ class Session:
         self._unused.clear()
         self._epoch += 1
         spilled = self._spill_folder
-        with suppress(OSError):  # a home that cannot be written to is asked too
+        with suppress(OSError):  # questions must also work on a home that is read-only
             self.spill.mkdir(parents=True, exist_ok=True)
-        # Under both spellings: as the file is called, and as a scan must spell it so that it is no glob.
+        # Both spellings: the file name, and the name escaped for a scan so that it is not a glob.
         allowed = ", ".join(each(path) for path in sorted(self._paths) for each in (literal, unverified_file_literal))
         setup = [
             "SET GLOBAL parquet_metadata_cache = true",
@@ -240,7 +251,7 @@ class Session:
 
     @property
     def _spill_folder(self) -> Path:
-        """Where the process spills: a folder of its own, which goes with it."""
+        """The folder that the process spills to. It belongs to this process and is removed with it."""
         return self.spill / f"asked-{os.getpid()}-{id(self):x}-{self._bounded.generation}"
 
     def _remove_spilled(self) -> None:
@@ -252,7 +263,7 @@ class Session:
 
 @dataclass
 class RowStream:
-    """Rows that come from the guarded engine, once."""
+    """Rows streamed from the guarded engine. They can be read once."""
 
     reply: Reply
     budget: Budget
@@ -299,7 +310,7 @@ def _spending(budget: Budget) -> Iterator[None]:
 
 @contextmanager
 def translate_process_errors(budget: Budget) -> Iterator[None]:
-    """What a bounded process ends with, in the user's words, or as the error of DuckDB's that it is."""
+    """Translates the ways in which the process can fail into errors for the user, or into the original DuckDB error."""
     try:
         yield
     except TookTooLong:
@@ -339,5 +350,5 @@ def _duckdb_error(error: ChildError) -> Exception:
     kind = getattr(duckdb, error.kind, None)
     if isinstance(kind, type) and issubclass(kind, duckdb.Error):
         return kind(error.text)
-    # Its text may quote data.
+    # The error text may quote data.
     return QuestionError(f"the question cannot be answered ({error.kind})")

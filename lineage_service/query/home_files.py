@@ -1,4 +1,4 @@
-"""What a walk needs to know of the home: where index files are, the rows and row ids of datasets."""
+"""Locates the index files and dataset rows that a walk reads."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from lineage_service.store.versions import has_changed
 
 @dataclass(frozen=True)
 class HomeFiles:
-    """Index files and dataset files of a home. `scan` gives the rows of a place that is a dataset."""
+    """Index files and dataset files of a home. `scan` returns the rows of a place that is a dataset."""
 
     absolute: Callable[[str], str]
     scan: Callable[[Place], VersionScan]
 
     def index(self, path: str | None, near: str = "a", rids: Sequence[int] | None = None) -> str:
-        """An index file as a scan names it; an index that Spark made is a folder of files. Where only the pairs of some
-        `rids` in the column `near` are looked up, other row groups are neither compared nor read."""
+        """The scan of an index file. An index that Spark wrote is a folder of files.
+
+        If `rids` of the column `near` are given, only the row groups that can contain them are verified and read.
+        """
         return index_scan(self.absolute(str(path)), near, rids)
 
     def rids(self, place: Place) -> str:
@@ -35,7 +37,7 @@ class HomeFiles:
         return self.scan(place).all_rids()
 
     def is_unchanged(self, place: Place) -> bool:
-        """Whether the rows of a dataset are what they were."""
+        """Whether the files of a dataset are unchanged since the run."""
         scan = self.scan(place)
         if scan.version.kind != "source":
             return True
@@ -43,7 +45,7 @@ class HomeFiles:
 
 
 def lazy_source_changed_error(source: str, run_id: str) -> SourceError:
-    """What is told where lineage was left until somebody asks, and its source has changed before."""
+    """The error for lineage that was to be captured on demand, when its source has changed since."""
     return SourceError(
         f"source '{source}' has changed since run '{run_id}': lineage was to be captured when asked for, and cannot be "
         "any more",
@@ -52,7 +54,7 @@ def lazy_source_changed_error(source: str, run_id: str) -> SourceError:
 
 
 def index_scan(path: str, near: str = "a", rids: Sequence[int] | None = None) -> str:
-    """The rows of an index; with `rids`, at least all those that have one of them in the column `near`."""
+    """The rows of an index. With `rids`, at least all rows that have one of them in the column `near`."""
     if rids is None:
         return f"read_parquet({index_literal(path)})"
     parts: list[str] = []
@@ -62,7 +64,7 @@ def index_scan(path: str, near: str = "a", rids: Sequence[int] | None = None) ->
         if rows is None:
             parts.append(scan)
         elif rows:
-            # Not left to statistics: in what was not compared a damaged id may look like one that is asked for.
+            # Selected here, not by statistics: an unverified, damaged id could equal a requested one.
             compared = " OR ".join(f"file_row_number BETWEEN {begin} AND {end - 1}" for begin, end in rows)
             parts.append(f"(SELECT * FROM {scan} WHERE {compared})")
     if not parts:
@@ -78,8 +80,9 @@ def index_literal(path: str) -> str:
 
 
 def index_files(path: str) -> list[str]:
-    """The files of an index, in the order of their pairs. Who reads them compares them first, as far as they are read;
-    of a folder nothing may be missing."""
+    """The files of an index, in the order of their pairs. Raises an error if a file of a folder is missing. Callers
+    must verify what they read.
+    """
     if path.endswith(".parquet"):
         return [path]
     found = sorted(str(file) for file in Path(path).glob("*.parquet"))

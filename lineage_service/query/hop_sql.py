@@ -1,4 +1,4 @@
-"""The SQL of one hop, whatever form it is kept in: pairs (a, b), a of the dataset or group nearer to the outputs.
+"""SQL of one hop in any index form: pairs (a, b), where a belongs to the dataset or group nearer to the outputs.
 
 Pure text over the files of a home.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import source_space
@@ -18,18 +19,19 @@ from lineage_service.query.home_files import HomeFiles, body_of, index_literal, 
 from lineage_service.query.lineage_graph import Direction, Place, Way
 from lineage_service.store.duckdb_engine import column, literal
 
-PIECE = 100_000  # positions that are listed at once
+PIECE = 100_000  # positions listed per chunk
 
 
 def way_ends(way: Way, direction: Direction) -> tuple[Place, Place]:
-    """The places of a way's a and b."""
+    """The places that a and b of a way belong to."""
     return (way.start, way.end) if direction == "backward" else (way.end, way.start)
 
 
 def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple[int, ...] | None = None) -> str | None:
-    """A relation of pairs (a, b) to look up in; only of the start's `rids`, where they are few and that is cheaper.
+    """A relation of pairs (a, b). It is restricted to the start's `rids` if they are few and the restriction is
+    cheaper.
 
-    None for forms that are no pairs: they are computed from the rows before them.
+    None for forms that do not store pairs. Those are computed from the preceding rows.
     """
     hop = way.hop
     assert hop is not None
@@ -38,9 +40,9 @@ def pairs_relation(way: Way, direction: Direction, files: HomeFiles, rids: tuple
 
 
 def exclude_refreshed_rows(hop: HopRecord, relation: str, name: str, files: HomeFiles) -> str:
-    """A relation without the rows of the nearer dataset whose lineage is kept elsewhere: a refresh has made them anew.
+    """A relation without the rows of the nearer dataset that a refresh recomputed. Their lineage is stored elsewhere.
 
-    `name` is its column of that dataset's ids.
+    `name` is the column with the ids of that dataset.
     """
     mask = refreshed_row_files(hop)
     if not mask:
@@ -50,7 +52,7 @@ def exclude_refreshed_rows(hop: HopRecord, relation: str, name: str, files: Home
 
 
 def refreshed_row_files(hop: HopRecord) -> list[str]:
-    """Files (column a) of ids that a hop says nothing of."""
+    """Files of ids (column a) that a hop does not cover, because a refresh recomputed them."""
     if not hop.body or '"without"' not in hop.body:
         return []
     found: list[str] = body_of(hop).get("without", [])
@@ -61,21 +63,27 @@ def _pairs_relation(
     hop: HopRecord, way: Way, direction: Direction, files: HomeFiles, rids: tuple[int, ...] | None
 ) -> str | None:
     nearer, farther = way_ends(way, direction)
-    if hop.form == "pairs":
-        path, near = (hop.backward, "a") if direction == "backward" else (hop.forward, "b")
-        # Kept for the other direction only: the same pairs in another order.
-        return f"SELECT a, b FROM {files.index(path or hop.forward or hop.backward, near, rids)}"
-    if hop.form == "column":
-        if direction == "forward" and hop.forward is not None:
-            return f"SELECT a, b FROM {files.index(hop.forward, 'b', rids)}"
-        scan = files.scan(nearer)
-        positions = None
-        if direction == "backward" and rids is not None:
-            positions = [position for rid in rids if (position := scan.position(rid)) is not None]
-        return scan.ids(str(body_of(hop)["column"]), positions)
-    if hop.form == "keyed":
-        return _keyed_pairs(hop, nearer, farther, direction, files, rids)
-    return None
+    match hop.form:
+        case HopForm.PAIRS:
+            path, near = (hop.backward, "a") if direction == "backward" else (hop.forward, "b")
+            # Stored for the other direction only: the same pairs, sorted differently.
+            return f"SELECT a, b FROM {files.index(path or hop.forward or hop.backward, near, rids)}"
+        case HopForm.COLUMN:
+            if direction == "forward" and hop.forward is not None:
+                return f"SELECT a, b FROM {files.index(hop.forward, 'b', rids)}"
+            scan = files.scan(nearer)
+            positions = None
+            if direction == "backward" and rids is not None:
+                positions = [position for rid in rids if (position := scan.position(rid)) is not None]
+            return scan.ids(str(body_of(hop)["column"]), positions)
+        case HopForm.KEYED:
+            return _keyed_pairs(hop, nearer, farther, direction, files, rids)
+        case HopForm.FORMULA | HopForm.EVERYTHING | HopForm.CONSTANT | HopForm.INTERVAL | HopForm.EMPTY:
+            return None
+        case HopForm.LAZY | HopForm.PRUNED | HopForm.OFF:
+            return None
+        case _:
+            assert_never(hop.form)
 
 
 def _keyed_pairs(
@@ -86,7 +94,7 @@ def _keyed_pairs(
     files: HomeFiles,
     rids: tuple[int, ...] | None,
 ) -> str:
-    """From the file where there is one, and from the source where that is cheaper and it is what it was."""
+    """Pairs from the index file if there is one; from the source if that is cheaper and the source is unchanged."""
     if hop.backward is not None and (direction == "backward" or rids is None):
         return f"SELECT a, b FROM {files.index(hop.backward, 'a', rids)}"
     from lineage_service.capture.direct_indexing import DirectLookup
@@ -113,7 +121,7 @@ def _keyed_pairs(
 
 
 def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -> str:
-    """Pairs that follow from row numbers alone, for the rows in `before` (a, b, role)."""
+    """Pairs computed from row numbers alone, for the rows in `before` (a, b, role)."""
     body = body_of(hop)
     shift, div, mod, low, high = (int(body[key]) for key in ("shift", "div", "mod", "low", "high"))
     if direction == "backward":
@@ -139,10 +147,10 @@ def formula_part(hop: HopRecord, before: str, role: str, direction: Direction) -
 def interval_part(
     hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles, *, pairs: bool
 ) -> str:
-    """What the intervals of a window add to the rows in `before` (a, b, role): backward the positions inside them,
-    forward the rows that have a position inside theirs. Intervals stay what they are as long as that is possible.
+    """The rows that the intervals of a window add to the rows in `before` (a, b, role).
 
-    Where no `pairs` are wanted, a is the same for all rows.
+    Backward these are the positions inside the intervals, forward the rows whose interval contains a position.
+    Intervals are expanded as late as possible. Without `pairs`, a is the same for all rows.
     """
     frames = int(body_of(hop)["frames"])
     stored = exclude_refreshed_rows(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
@@ -153,13 +161,13 @@ def interval_part(
             for n in range(frames)
         )
         return _positions(merged_intervals(ranges, ["a", "role"]))
-    if pairs:  # positions of one start that lie side by side are met as one
+    if pairs:  # adjacent positions of one start are merged into one interval
         islands = merged_intervals(f"SELECT r.a, {role}, r.b AS lo, r.b AS hi FROM {before} r", ["a", "role"])
         return " UNION ALL ".join(
             f"SELECT r.a, h.a AS b, r.role FROM ({islands}) r JOIN ({stored}) h ON h.lo{n} <= r.hi AND h.hi{n} >= r.lo"
             for n in range(frames)
         )
-    # The first position that is not before an interval's begin is inside of it, or none is.
+    # The first position that is not before an interval's begin is inside it, or no position is.
     reached = f"SELECT r.a, r.b, {role} FROM {before} r"
     return " UNION ALL ".join(
         f"SELECT q.a, h.a AS b, q.role FROM (SELECT h.*, s.role AS wanted FROM ({stored}) h CROSS JOIN "
@@ -170,7 +178,7 @@ def interval_part(
 
 
 def way_ranges(hop: HopRecord, ids: str, files: HomeFiles) -> str:
-    """(a, lo, hi): the intervals of a window that the ids (column b) of a relation read."""
+    """(a, lo, hi): the window intervals of the ids in column b of a relation."""
     stored = exclude_refreshed_rows(hop, f"SELECT * FROM {files.index(hop.backward)}", "a", files)
     return " UNION ALL ".join(
         f"SELECT h.a, h.lo{n} AS lo, h.hi{n} AS hi FROM ({stored}) h SEMI JOIN {ids} r ON r.b = h.a "
@@ -180,29 +188,41 @@ def way_ranges(hop: HopRecord, ids: str, files: HomeFiles) -> str:
 
 
 def positions_in(ranges: str) -> str:
-    """(b): every position in a relation (lo, hi), once."""
+    """(b): every distinct position in a relation (lo, hi)."""
     islands = merged_intervals(f"SELECT 0 AS a, 0 AS role, lo, hi FROM {ranges}", ["a", "role"])
     return f"SELECT b FROM ({_positions(islands)})"
 
 
 def _positions(intervals: str) -> str:
-    """(a, b, role): every position in intervals. In pieces: a list of all of them may not fit into memory."""
+    """(a, b, role): every position in the intervals. Computed in chunks, because a list of all positions may not fit
+    into memory.
+    """
     pieces = f"SELECT a, role, hi, unnest(range(lo, hi + 1, {PIECE})) AS lo FROM ({intervals})"
     return f"SELECT a, unnest(range(lo, least(lo + {PIECE}, hi + 1))) AS b, role FROM ({pieces})"
 
 
 def stored_file(hop: HopRecord, direction: Direction) -> str | None:
-    """The file in which a hop's pairs are sorted for a direction; None where there is none, or it is not all of it."""
+    """The file with a hop's pairs sorted for a direction; None if there is none or it is incomplete."""
     if refreshed_row_files(hop):
         return None
-    if hop.form == "pairs" or (hop.form == "column" and direction == "forward"):
-        return hop.backward if direction == "backward" else hop.forward
-    return hop.backward if hop.form == "keyed" and direction == "backward" else None
+    match hop.form:
+        case HopForm.PAIRS:
+            return hop.backward if direction == "backward" else hop.forward
+        case HopForm.COLUMN:
+            return hop.forward if direction == "forward" else None
+        case HopForm.KEYED:
+            return hop.backward if direction == "backward" else None
+        case HopForm.FORMULA | HopForm.EVERYTHING | HopForm.CONSTANT | HopForm.INTERVAL | HopForm.EMPTY:
+            return None
+        case HopForm.LAZY | HopForm.PRUNED | HopForm.OFF:
+            return None
+        case _:
+            assert_never(hop.form)
 
 
 def key_columns(way: Way) -> list[str] | None:
-    """The columns of a dataset by which the rows of its source are found; None where they are not."""
-    if way.hop is None or way.hop.form != "keyed" or refreshed_row_files(way.hop):
+    """The columns of a dataset that identify the rows of its source; None if no columns do."""
+    if way.hop is None or way.hop.form is not HopForm.KEYED or refreshed_row_files(way.hop):
         return None
     from lineage_service.capture.direct_indexing import DirectLookup
 
@@ -211,7 +231,7 @@ def key_columns(way: Way) -> list[str] | None:
 
 
 def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str | None:
-    """Rows of a source by such keys, in their order, instead of by their row ids; None where one cannot be spelled."""
+    """Source rows by key values instead of row ids, in key order; None if a value cannot be written as a literal."""
     assert way.hop is not None
     from lineage_service.capture.direct_indexing import DirectLookup
 
@@ -228,7 +248,7 @@ def keyed_rows(way: Way, keys: Sequence[Sequence[Any]], files: HomeFiles) -> str
 
 
 def _equals(name: str, value: Any) -> str | None:
-    """A comparison with a value of a harmless type, spelled out so that the scan itself can leave rows out."""
+    """An equality predicate with a literal of a safe type, so that the scan itself can skip row groups."""
     match value:
         case None:
             return f"{name} IS NULL"

@@ -1,7 +1,7 @@
-"""One id looked up in an index file: the row groups that hold it are read and cut, without a query engine.
+"""Looks up one id in an index file: reads only the row groups that contain it, without a query engine.
 
-An index that is asked often is held in memory, as long as all that is held stays within a limit: then a look-up is a
-binary search. Loading it happens beside the questions, which go on over the file meanwhile.
+An index that is used often is loaded into memory, within a memory limit; a look-up is a binary search then. Loading
+happens in the background while questions continue to use the file.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from lineage_service.store.duckdb_engine import memory_limit
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HOT = 8  # so often asked, an index is loaded
-SHARE = 0.5  # of the memory limit: what loaded indexes may take
+HOT = 8  # an index is loaded after this many look-ups
+SHARE = 0.5  # share of the memory limit that loaded indexes may take
 
 
 @dataclass
 class Lookups:
-    """The index files of a home that were looked into, and what of them is in memory."""
+    """The index files of a home that were used, and the ones loaded into memory."""
 
     limit: int = field(default_factory=lambda: int(memory_limit() * SHARE))
     _files: dict[tuple[str, ...], _Pairs] = field(default_factory=dict)
     _held: int = 0
 
     def ids(self, files: Sequence[str], near: str, far: str, rid: int) -> pa.Array:
-        """The ids of the far side that stand beside one of the near side, by which the files are sorted; ascending."""
+        """The far ids paired with one near id, ascending. The files are sorted by the near side."""
         pairs = self._pairs(files, near, far)
         found = pairs.ids(rid)
         if pairs.asked == HOT and pairs.bytes + self._held <= self.limit:
@@ -42,7 +42,7 @@ class Lookups:
         return found
 
     def at_least(self, files: Sequence[str], near: str, far: str, rid: int) -> int:
-        """A number of ids that certainly stand beside one, without reading any."""
+        """A lower bound for the number of ids paired with one id, computed from metadata only."""
         return self._pairs(files, near, far).at_least(rid)
 
     def _pairs(self, files: Sequence[str], near: str, far: str) -> _Pairs:
@@ -62,9 +62,9 @@ class _Pairs:
         self.asked = 0
         self._reading = threading.Lock()
         for file in files:
-            verify_groups(file)  # what is around the row groups; those when they are read
+            verify_groups(file)  # file metadata; row groups are verified when they are read
         self.files = [pq.ParquetFile(file, memory_map=True) for file in files]
-        self.groups: list[tuple[int, int]] = []  # file, row group
+        self.groups: list[tuple[int, int]] = []  # (file, row group)
         self.low: list[int] = []
         self.high: list[int] = []
         self.rows: list[int] = []
@@ -75,15 +75,17 @@ class _Pairs:
             place = metadata.schema.names.index(near)
             rows += metadata.num_rows
             for group in range(metadata.num_row_groups):
+                if not metadata.row_group(group).num_rows:
+                    continue  # Arrow writes one, without statistics, for a table without rows
                 statistics = metadata.row_group(group).column(place).statistics
                 self.groups.append((number, group))
                 self.low.append(statistics.min)
                 self.high.append(statistics.max)
                 self.rows.append(metadata.row_group(group).num_rows)
-        self.bytes = rows * 9  # the far side, and the runs of the near one
+        self.bytes = rows * 9  # the far ids, and where the run of each near id ends
 
     def at_least(self, rid: int) -> int:
-        """Rows of the row groups that hold this id alone."""
+        """The number of rows in row groups that contain only this id."""
         first, last = bisect_left(self.high, rid), bisect_right(self.low, rid)
         return sum(self.rows[place] for place in range(first, last) if self.low[place] == self.high[place])
 
@@ -111,20 +113,20 @@ class _Pairs:
         return far.slice(begin, bisect_right(near, rid, lo=begin, key=_value) - begin)
 
     def load(self) -> None:
-        """Everything into memory; where that fails, look-ups go on over the files and tell why."""
+        """Loads all pairs into memory. If that fails, look-ups continue on the files and report the error."""
         import pyarrow as pa
 
         with suppress(OSError, pa.ArrowException, StoreError):
             self.loaded = self._read_all_pairs()
 
     def _read_all_pairs(self) -> tuple[Any, Any, Any]:
-        """For each id of the near side where its run ends, and the far side's ids."""
+        """The far ids, and for each near id the end of its run."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         verify(*self.paths)
-        # Files of its own: one that is open can be read by one thread at a time only.
+        # Opened separately: an open file can be read by only one thread at a time.
         files = [pq.ParquetFile(path, memory_map=True) for path in self.paths]
         values, ends, ids, before = [], [], [], 0
         for number, group in self.groups:
@@ -139,7 +141,7 @@ class _Pairs:
 
 
 def _merge_runs(values: list[int], ends: list[int]) -> tuple[list[int], list[int]]:
-    """Runs that go on over row groups as one."""
+    """Merges runs that continue over row groups."""
     kept: list[int] = []
     last: list[int] = []
     for value, end in zip(values, ends, strict=True):

@@ -1,5 +1,8 @@
-"""Lineage that is captured only when it is asked for: Spark reads the rows below a breaker again, and keeps those of
-the groups that the question has reached. The pairs found are a temporary file, and the walk goes on over it."""
+"""Captures lineage on demand. Spark reads the rows below a breaker again and keeps those of the groups that the
+question reached.
+
+The resulting pairs are written to a temporary file, and the walk continues over that file.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lineage_catalog.hop_forms import HopForm
 
 from lineage_service.capture.handles import Space
 from lineage_service.errors import QuestionError
@@ -34,17 +39,17 @@ def capture_lazy_ways(
     direction: Direction,
     stages: Stages,
 ) -> list[Way]:
-    """The same ways, with each lazy one as pairs of what this question reaches."""
+    """The same ways, with each lazy way replaced by the pairs that this question reaches."""
     found: list[Way] = []
     for way in ways:
-        if way.hop is None or way.hop.form != "lazy":
+        if way.hop is None or way.hop.form is not HopForm.LAZY:
             found.append(way)
             continue
         before = [each for each in found if _leads_to(each, way.start, found)]
         ids = _ids_reached(questions, before, start, begin, way.start, direction)
         folder = _write_lazy_pairs(home, questions, way, ids, direction, stages)
         path = home.relative(folder)
-        found.append(replace(way, hop=replace(way.hop, form="pairs", backward=path, forward=path)))
+        found.append(replace(way, hop=replace(way.hop, form=HopForm.PAIRS, backward=path, forward=path)))
     return found
 
 
@@ -61,7 +66,7 @@ def _leads_to(way: Way, place: Place, ways: Sequence[Way]) -> bool:
 def _ids_reached(
     questions: Questions, ways: Sequence[Way], start: Start, begin: Place, place: Place, direction: Direction
 ) -> list[int] | None:
-    """The ids at a place that the question has reached; None for all of them."""
+    """The ids that the question reached at a place; None for all ids."""
     if place == begin:
         if start.rids is not None:
             return list(start.rids)
@@ -75,7 +80,7 @@ def _ids_reached(
 def _write_lazy_pairs(
     home: HomeLayout, questions: Questions, way: Way, ids: list[int] | None, direction: Direction, stages: Stages
 ) -> Path:
-    """A folder of files with the pairs (a, b) of a lazy way, of these ids only."""
+    """Writes the pairs (a, b) of a lazy way for these ids and returns the folder."""
     assert way.hop is not None
     stage = _open_rereading(home, questions, way.start.run_id, stages)
     body = body_of(way.hop)
@@ -93,7 +98,7 @@ def _write_lazy_pairs(
 def capture_lazy_members(
     home: HomeLayout, questions: Questions, place: Place, ids: Sequence[int], stages: Stages
 ) -> str:
-    """A folder of files with the members (id, h0, h1, …) of these groups, their handles side by side."""
+    """Writes the members (id, h0, h1, …) of these groups, one column per handle, and returns the folder."""
     stage = _open_rereading(home, questions, place.run_id, stages)
     from lineage_service.spark.lazy_members import write_members
 
@@ -105,15 +110,13 @@ def capture_lazy_members(
 
 
 def _open_rereading(home: HomeLayout, questions: Questions, run_id: str, stages: Stages) -> RunWriter:
-    """The run's plan on Spark, over sources that are what they were."""
+    """Opens the run's plan on Spark, over sources that must be unchanged."""
     run, tables = questions.committed_run(run_id), LineageTables.load(home.run_folder(run_id))
     if tables is None:
         raise QuestionError(f"the lineage of run '{run_id}' cannot be captured any more: its tables are gone")
     for space, version in run.versions.items():
         for file in version.files if version.kind == "source" else ():
             if has_changed(file, home.absolute(file.path)):
-                raise lazy_source_changed_error(space.partition(":")[2], run_id)
-    if run_id not in questions.reread:  # the plan of a committed run never changes
-        questions.reread[run_id] = reread_run(run, tables, IndexOptions(), stages)
-    stage: RunWriter = questions.reread[run_id]
-    return stage
+                raise lazy_source_changed_error(space.name, run_id)
+    # The plan of a committed run never changes, so it is cached.
+    return questions.keep(("reread", run_id), lambda: reread_run(run, tables, IndexOptions(), stages))

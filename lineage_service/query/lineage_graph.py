@@ -1,22 +1,23 @@
-"""Lineage over all runs as one graph: spaces of runs, hops between them, and rows that several runs have.
+"""The lineage of all runs as one graph: spaces of runs, hops between them, and rows that several runs share.
 
-A source that reads another workflow's output is linked with the run that made it. Sources that read the same files have
-the same rows (`store/shared_rows.py`): a walk ends at all of them together, or begins at all of them. In between only
-hops and links of makers with readers count. So forward is the inverse of backward.
+A source that reads another workflow's output is linked to the run that made it. Sources that read the same files share
+rows (`store/shared_rows.py`): a walk that starts or ends at one of them starts or ends at all of them. In between, only
+hops and links between makers and readers are followed. Forward is therefore the inverse of backward.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord, HopRecord
 
-from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.capture.handles import Role, Space
 from lineage_service.spec.step_description import StepJson, inputs_of
 from lineage_service.store.dataset_names import pinned_run
 from lineage_service.store.versions import Version
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
     from lineage_service.store.shared_rows import Records, SharedRows
 
 Direction = Literal["backward", "forward"]
-UNCAPTURED = "off"  # the capture of a run without lineage, and the form of hops that it may have had
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A space of a run: rows of a dataset, or groups of a breaker."""
+    """A space of a run: the rows of a dataset, or the groups of a breaker."""
 
     run_id: str
-    space: str
+    space: Space
 
 
 @dataclass(frozen=True)
 class Way:
-    """A step of a walk: over a hop of a run, or (hop None) to the same rows under another run's name. `shared` tells
-    which rids they have there; None: the same."""
+    """One step of a walk: a hop of a run or, if `hop` is None, a link to the same rows in another run. `shared` maps
+    the rids; None means they are equal.
+    """
 
     start: Place
     end: Place
@@ -53,15 +54,15 @@ class Way:
 
 @dataclass
 class LineageGraph:
-    """The graph, read from the catalog where it is walked. Committed runs never change, so what was read stays.
+    """The lineage graph, read from the catalog on demand and cached. Committed runs never change.
 
-    A run whose lineage is not finished is finished by `settle` before its hops are read, or refused by it.
+    `settle` finishes the lineage of a run before its hops are read, or raises an error.
     """
 
     reader: CatalogReader
     settle: Callable[[str], None] | None = None
     absolute: Callable[[str], str] = str
-    versions: dict[str, Version] = field(default_factory=dict)  # by id: what was read, or is to be taken instead
+    versions: dict[str, Version] = field(default_factory=dict)  # by id: versions read so far, or given as replacements
     _makers: dict[Place, list[Place]] = field(default_factory=dict)
     _shared: dict[tuple[str, str], SharedRows | None] = field(default_factory=dict)
     _records: dict[str, Records] = field(default_factory=dict)
@@ -86,18 +87,19 @@ class LineageGraph:
         return self._datasets[run_id]
 
     def datasets_at(self, place: Place) -> list[DatasetRecord]:
-        """The names under which the rows of a place are known; none for groups."""
+        """The dataset records of a place. Groups have none."""
         self.datasets(place.run_id)
         return self._places.get(place, [])
 
     def sources(self, run_id: str) -> list[DatasetRecord]:
-        """What a run has read."""
+        """The sources of a run."""
         return [each for each in self.datasets(run_id) if each.role == "source"]
 
     def ways_from(self, place: Place, direction: Direction, *, links: bool = True, pruned: bool = False) -> list[Way]:
-        """Steps from a place: over its run's hops and, with `links`, between makers and readers of a version.
+        """The ways out of a place: the hops of its run and, with `links`, the links between makers and readers of a
+        version.
 
-        What was not kept for this direction, or not captured at all, is no way; with `pruned` it is shown all the same.
+        Hops that were pruned for this direction or never captured are left out unless `pruned` is set.
         """
         hops = self.hops(place.run_id)
         hops = [*hops, *self._uncaptured_hops(place.run_id)] if pruned else without_pruned(hops, direction)
@@ -108,15 +110,15 @@ class LineageGraph:
         return ways + self.links(place, direction) if links else ways
 
     def missing_from(self, place: Place, direction: Direction) -> list[Way]:
-        """The steps from a place inside its run that were not kept."""
+        """The ways out of a place inside its run that were not kept."""
         ways = self.ways_from(place, direction, links=False, pruned=True)
         return [way for way in ways if is_missing(way, direction)]
 
     def _uncaptured_hops(self, run_id: str) -> list[HopRecord]:
-        """Of a run that was made with capture off: between its datasets, wherever one may be made from another."""
+        """Possible hops of a run with capture off: between any two datasets where one may derive from the other."""
         if run_id not in self._uncaptured:
             run = self.reader.run(run_id)
-            off = run is not None and run.capture == UNCAPTURED
+            off = run is not None and run.capture == "off"
             self._uncaptured[run_id] = self._possible_hops(run_id) if off else []
         return self._uncaptured[run_id]
 
@@ -125,13 +127,15 @@ class LineageGraph:
         spaces = dict.fromkeys(each.space for each in self.datasets(run_id))
         found = []
         for start in (space for space in spaces if not is_source(Place(run_id, space))):
-            read = _inputs_behind_step(steps, start.partition(":")[2])
-            ends = [each for each in spaces if each != start and (read is None or each.partition(":")[2] in read)]
-            found += [HopRecord(run_id, start, end, Role.OWN, UNCAPTURED, 0, 0, None, None) for end in ends]
+            read = _inputs_behind_step(steps, start.name)
+            ends = [each for each in spaces if each != start and (read is None or each.name in read)]
+            found += [HopRecord(run_id, start, end, Role.OWN, HopForm.OFF, 0, 0, None, None) for end in ends]
         return found
 
     def links(self, place: Place, direction: Direction) -> list[Way]:
-        """To the same rows in other runs: back to the run that made them, ahead to the runs that read them."""
+        """Links to the same rows in other runs: backward to the run that made them, forward to the runs that read
+        them.
+        """
         if direction == "backward":
             return [Way(place, maker, None) for maker in self.makers(place)]
         if is_source(place):
@@ -141,11 +145,11 @@ class LineageGraph:
         return [Way(place, each, None) for each in sorted(readers) if place in self.makers(each)]
 
     def makers(self, place: Place) -> list[Place]:
-        """The dataset of another run that a source has read; none of a source that was read from files.
+        """The dataset of another run that a source read; empty if the source read files.
 
-        Refreshes of earlier releases made no new version of an output that stayed as it was, so that a version may have
-        several makers, each with lineage of its own. The one that was read is the run that the reader's workflow names,
-        else the latest that was there when the reader ran.
+        Refreshes of earlier releases made no new version of an unchanged output, so a version may have several makers,
+        each with its own lineage. The maker is the run that the reader's workflow names, otherwise the latest run that
+        existed when the reader ran.
         """
         if place not in self._makers:
             self._makers[place] = self._makers_of(place) if is_source(place) else []
@@ -167,7 +171,7 @@ class LineageGraph:
         return sorted(each for each in found if each.run_id == latest.run_id)
 
     def _named_runs(self, place: Place) -> set[str]:
-        """The runs that the workflow of a source may name with what it reads; also those put in their place since."""
+        """The runs that a source's workflow names as its input, including runs that have replaced them since."""
         named = pinned_run(self.datasets_at(place)[0])
         found = self.reader.runs_with_prefix(named) if named is not None else []
         runs: set[str] = set()
@@ -182,14 +186,14 @@ class LineageGraph:
         return self.held_since(place.run_id), place.run_id
 
     def held_since(self, run_id: str) -> str:
-        """When the data of a run was first committed."""
+        """The time when the data of a run was first committed."""
         run = self.reader.run(run_id)
         return "" if run is None else run.held_since or run.committed_at
 
-    # --- the same rows ----------------------------------------------------------------------------------------
+    # --- shared rows ------------------------------------------------------------------------------------------
 
     def version(self, version_id: str) -> Version | None:
-        """A dataset version; None where the catalog has none."""
+        """A dataset version; None if the catalog does not have it."""
         if version_id not in self.versions:
             record = self.reader.version(version_id)
             if record is None:
@@ -198,7 +202,7 @@ class LineageGraph:
         return self.versions[version_id]
 
     def shared_rows(self, one: Place, other: Place) -> SharedRows | None:
-        """Which rows of one place are which of another; None where they have none in common."""
+        """The mapping between the rows of two places; None if they share no rows."""
         first, second = self.datasets_at(one), self.datasets_at(other)
         if not first or not second:
             return None
@@ -225,14 +229,15 @@ class LineageGraph:
         return shared_records((first, self._records[one]), (second, self._records[other]))
 
     def same_rows(self, place: Place, runs: Iterable[str]) -> list[Way]:
-        """Ways to all other places of these runs that have rows of this one."""
+        """Ways to all other places of these runs that share rows with this one."""
         others = {Place(each.run_id, each.space) for run_id in runs for each in self.datasets(run_id)} - {place}
         found = [(other, self.shared_rows(place, other)) for other in sorted(others)]
         return [Way(place, other, None, rows) for other, rows in found if rows is not None]
 
     def sources_sharing(self, dataset: DatasetRecord) -> list[tuple[DatasetRecord, SharedRows]]:
-        """Sources of all committed runs that have rows of this one in other versions, each version once; with the rids
-        that those rows have here."""
+        """Sources of all committed runs that share rows with this one in other versions. Each version occurs once, with
+        the rids of the shared rows in this dataset.
+        """
         here = Place(dataset.run_id, dataset.space)
         found: dict[str, tuple[DatasetRecord, SharedRows]] = {}
         for run in self.reader.runs():
@@ -244,7 +249,7 @@ class LineageGraph:
         return list(found.values())
 
     def runs_behind(self, runs: Iterable[str]) -> dict[str, None]:
-        """These runs and all that made what they have read, directly or over others."""
+        """These runs and all runs upstream of them."""
         found: dict[str, None] = {}
         pending = list(runs)
         while pending:
@@ -256,7 +261,9 @@ class LineageGraph:
         return found
 
     def is_self_contained(self, run_id: str) -> bool:
-        """Whether nothing outside of a run, and no row that it has read twice, adds ways between its datasets."""
+        """Whether all ways between the datasets of a run lie inside the run: no other run and no rows read twice add
+        any.
+        """
         if run_id not in self._alone:
             places = {Place(each.run_id, each.space): each.version_id for each in self.sources(run_id)}
             self._alone[run_id] = not any(self.makers(place) for place in places) and not self._read_twice(places)
@@ -275,60 +282,8 @@ class LineageGraph:
         return any(self.shared_rows(one, other) is not None for one, other in together)
 
 
-@dataclass(frozen=True)
-class Walk:
-    """All ways out of a place, each place before those behind it; and what is reached only by absence. `links`,
-    `pruned` and `runs` tell how it was walked."""
-
-    start: Place
-    order: tuple[Place, ...]
-    ways: tuple[Way, ...]
-    links: bool = True
-    pruned: bool = False
-    runs: Collection[str] | None = None
-
-    def reachable_places(self, *, absence: bool) -> set[Place]:
-        """Places that contribute (or are contributed to); with `absence`, also those that only influence."""
-        found = {self.start}
-        for way in self._in_order():
-            if way.start in found and (absence or way.role is not Role.ABSENCE):
-                found.add(way.end)
-        return found - {self.start}
-
-    def ways_toward(self, target: Place, *, absence: bool) -> list[Way]:
-        """The ways that lead to one place, starts before ends."""
-        wanted = {target}
-        kept = []
-        for way in reversed(self._in_order()):
-            if way.end in wanted and (absence or way.role is not Role.ABSENCE):
-                kept.append(way)
-                wanted.add(way.start)
-        reached = {self.start}
-        forward = []
-        for way in reversed(kept):
-            if way.start in reached:
-                forward.append(way)
-                reached.add(way.end)
-        return forward
-
-    def _in_order(self) -> list[Way]:
-        rank = {place: index for index, place in enumerate(self.order)}
-        return sorted(self.ways, key=lambda way: rank[way.start])
-
-    def ending_at(self, graph: LineageGraph, target: Place) -> Walk:
-        """A walk back that ends at a place and wherever else its rows are: their ways lead on to it."""
-        same = [Way(way.end, target, None, way.shared and way.shared.inverse)
-                for way in graph.same_rows(target, dict.fromkeys(place.run_id for place in self.order))
-                if way.end in self.order]  # fmt: skip
-        if not same:
-            return self
-        ways = [way for way in self.ways if way.start != target]
-        order = [place for place in self.order if place != target]
-        return replace(self, order=(*order, target), ways=(*ways, *same))
-
-
 def is_source(place: Place) -> bool:
-    return place.space.startswith("source:")
+    return place.space.is_source
 
 
 def is_missing(way: Way, direction: Direction) -> bool:
@@ -341,8 +296,8 @@ def without_pruned(hops: Iterable[HopRecord], direction: Direction) -> list[HopR
 
 
 def is_pruned(hop: HopRecord, direction: Direction) -> bool:
-    """Whether a hop is not kept for a direction, since no declared question needs it, or nothing was captured."""
-    if hop.form in ("pruned", UNCAPTURED):
+    """Whether a hop is not stored for a direction, because no declared question needs it or nothing was captured."""
+    if hop.form in (HopForm.PRUNED, HopForm.OFF):
         return True
     if not hop.body or '"only"' not in hop.body:
         return False
@@ -350,52 +305,8 @@ def is_pruned(hop: HopRecord, direction: Direction) -> bool:
     return only is not None and only != direction
 
 
-def walk(
-    graph: LineageGraph,
-    start: Place,
-    direction: Direction,
-    *,
-    links: bool = True,
-    nearest: bool = False,
-    pruned: bool = False,
-    runs: Collection[str] | None = None,
-) -> Walk:
-    """Everything that can be reached from a place; without `links`, in its own run; `nearest`: up to a dataset;
-    `pruned`: also over what was not kept; `runs`, ahead: in these runs only, and from wherever they have the start's
-    rows."""
-
-    def ways_from(place: Place) -> list[Way]:
-        if nearest and place != start and is_dataset(Space(place.space)):
-            return []
-        ways = graph.ways_from(place, direction, links=links, pruned=pruned)
-        if runs is not None and links:
-            ways = [way for way in ways if way.end.run_id in runs and way.end != start]
-            if place == start:
-                known = {way.end for way in ways}
-                ways += [way for way in graph.same_rows(start, runs) if way.end not in known]
-        return ways
-
-    ways: list[Way] = []
-    reverse: list[Place] = []
-    seen: set[Place] = {start}
-    # Depth first without recursion: a chain of workflows may be longer than Python's stack.
-    stack = [(start, iter(ways_from(start)))]
-    while stack:
-        place, pending = stack[-1]
-        for way in pending:
-            ways.append(way)
-            if way.end not in seen:
-                seen.add(way.end)
-                stack.append((way.end, iter(ways_from(way.end))))
-                break
-        else:
-            reverse.append(place)
-            stack.pop()
-    return Walk(start, tuple(reversed(reverse)), tuple(ways), links, pruned, runs)
-
-
 def _inputs_behind_step(steps: Mapping[str, StepJson], name: str) -> set[str] | None:
-    """The steps and sources that a step is made from, directly or over others; None where that is not told."""
+    """The steps and sources upstream of a step; None if the workflow does not say."""
     found: set[str] = set()
     pending = [name] if name in steps else []
     while pending:

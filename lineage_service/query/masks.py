@@ -1,7 +1,8 @@
-"""Masks over personal data: which columns of a dataset have one, what is shown in their place, what a question hid.
+"""Masks of personal data: which columns of a dataset are masked, the masked values, and what a question hid or
+revealed.
 
-A column is masked where its workflow declares it as `pii`, or where its mark was carried there: by the run's columns,
-by the version's, or by the output that a source was read from. Any of them is enough.
+A column is masked if its workflow declares it as `pii` or if the mark was propagated to it: through the run's columns,
+the version's columns, or the output that a source reads. One of these is sufficient.
 """
 
 from __future__ import annotations
@@ -21,25 +22,26 @@ from lineage_service.store.version_scan import VersionScan
 
 MASK = "•••"
 HINT = "--reveal allows it, and is logged"
-Masked = frozenset[str]  # names of columns, in lower case
+Masked = frozenset[str]  # column names in lower case
 NONE: Masked = frozenset()
 _TEXT = ("string", "varchar", "char")
 
 
 class _Ledger(threading.local):
-    """What the question at hand, of this thread, has hidden (columns), and shown in spite of a mask (datasets)."""
+    """The columns that this thread's current question hid, and the datasets that it revealed."""
 
     def __init__(self) -> None:
         self.hid: dict[str, None] = {}
         self.revealed: dict[str, None] = {}
-        self.told: list[str] = []  # what became of logging that
+        self.log_notes: list[str] = []  # results of logging the reveals
 
 
 @dataclass
 class Masks:
-    """The masks of a home's datasets, found once for each. `scan` gives a dataset's version under its own names.
+    """The masks of a home's datasets, cached per dataset. `scan` returns a dataset's version under its own column
+    names.
 
-    What a question hides and reveals is noted here; whoever asks one calls `start` before.
+    Records what a question hides and reveals. Callers must call `start` before each question.
     """
 
     reader: CatalogReader
@@ -49,14 +51,14 @@ class Masks:
     _marked: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
     def of(self, dataset: DatasetRecord) -> Masked:
-        """The masked columns of a dataset, whoever asks: the one place that decides it."""
+        """The masked columns of a dataset, independent of the user. No other code decides which columns are masked."""
         key = (dataset.run_id, dataset.name)
         if key not in self._known:
             self._known[key] = frozenset(self._find_masked_columns(dataset))
         return self._known[key]
 
     def over(self, dataset: DatasetRecord, *, reveal: bool) -> Masked:
-        """The columns to be masked in a question that looks into a dataset; none where it reveals, which is noted."""
+        """The columns that a question must mask. Empty if it reveals; the reveal is recorded."""
         masked = self.of(dataset)
         if masked and reveal:
             self.note_revealed(dataset)
@@ -69,27 +71,27 @@ class Masks:
         self._ledger.hid |= dict.fromkeys(names)
 
     def start(self) -> None:
-        """Before a question."""
+        """Resets the record of hidden and revealed data before a question."""
         self._ledger.hid.clear()
         self._ledger.revealed.clear()
-        self._ledger.told.clear()
+        self._ledger.log_notes.clear()
 
     def note_logged(self, notes: Iterable[str]) -> None:
-        """What is to be said of the log in which a reveal was noted, such as an anchor that failed."""
-        self._ledger.told += notes
+        """Records messages about the log entry of a reveal, such as a failed anchor."""
+        self._ledger.log_notes += notes
 
     def take_revealed(self) -> list[str]:
-        """The datasets that a question has revealed and that were not told yet: each is told once."""
+        """The datasets that a question revealed and that were not returned before."""
         found = list(self._ledger.revealed)
         self._ledger.revealed.clear()
         return found
 
     @property
     def notes(self) -> list[str]:
-        """What is said beside an answer that has masks in it."""
+        """The notes to show beside an answer with masked values."""
         hid = self._ledger.hid
         masked = [f"masked: {join_names(hid)} (--reveal shows them, and is logged)"] if hid else []
-        return [*masked, *self._ledger.told]
+        return [*masked, *self._ledger.log_notes]
 
     def _find_masked_columns(self, dataset: DatasetRecord) -> Iterable[str]:
         declared = json.loads(dataset.declared)
@@ -112,19 +114,19 @@ class Masks:
 
 
 def masked_value(expression: str, spark_type: str) -> str:
-    """SQL of what is shown in the place of a value: a text for a text, else a null of the same type."""
+    """SQL of the masked value: `•••` for a text, otherwise a null of the same type."""
     if spark_type.lower().startswith(_TEXT):
         return f"CASE WHEN {expression} IS NOT NULL THEN {literal(MASK)} END"
     return f"CASE WHEN false THEN {expression} END"
 
 
 def masked_item(value: Any) -> str | None:
-    """The same for a value that is there already."""
+    """The masked form of a Python value."""
     return MASK if isinstance(value, str) else None
 
 
 def shown_columns(names: Collection[str], scan: VersionScan, masked: Masked, table: str = "") -> dict[str, str]:
-    """The SQL of each of these columns of a version, masked where they are to be; `table` is what stands before."""
+    """The SQL of each of these columns of a version, masked if they are in `masked`. `table` is the qualifier."""
     kinds = {each.name: each.type for each in scan.version.columns}
     return {
         name: masked_value(f"{table}{column(name)}", kinds[name])
@@ -135,7 +137,9 @@ def shown_columns(names: Collection[str], scan: VersionScan, masked: Masked, tab
 
 
 def refuse_masked(names: Iterable[str], masked: Masked, dataset: str, what: str) -> None:
-    """QuestionError where one of these columns is masked: an answer that depends on its values would tell them."""
+    """Raises QuestionError if one of these columns is masked: an answer that depends on its values would disclose
+    them.
+    """
     for name in names:
         if name.lower() in masked:
             raise QuestionError(f"column '{name}' of '{dataset}' is masked: {what}", hint=HINT)

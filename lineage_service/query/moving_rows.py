@@ -1,8 +1,8 @@
-"""The rows behind one row after another, as what comes and goes from each to the next.
+"""The rows behind one row after another, as the differences from each row to the next.
 
-The rows behind all rows of a window, as pairs, may be as many as rows squared. But frames of neighbouring rows differ
-in few positions. So what is behind a row is told as the difference from what is behind the row before, computed for
-many rows at once. It is exact whatever the order of the rows: only the time that it takes depends on that.
+For the rows of a window, pairs (row, row behind it) may number rows squared. But the frames of adjacent rows differ in
+few positions. So the rows behind a row are given as the difference from the previous row, computed for many rows at
+once. The result is exact in any order of the rows; only the run time depends on the order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from lineage_catalog.hop_forms import HopForm
 
 from lineage_service.query.hop_sql import positions_in, way_ranges
 from lineage_service.query.lineage_graph import Place, Way
@@ -20,13 +21,13 @@ from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start, way_pairs
 from lineage_service.store.version_patcher import Ids
 
-STEPS = 4096  # so many rows are gone to at once,
-MOST = 1 << 22  # fewer where more than this would come or go
+STEPS = 4096  # number of rows processed at once,
+MOST = 1 << 22  # reduced if more differences than this would result
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What comes (weight 1) and goes (-1) at the steps from `first` to before `past`, in their order."""
+    """The rows that are added (weight 1) and removed (-1) at the steps from `first` to before `past`, in order."""
 
     first: int
     past: int
@@ -38,19 +39,19 @@ class Moves:
 
 @dataclass(frozen=True)
 class _Links:
-    """What is behind each row of a place over one way, by numbers of rows: others, or ranges of them."""
+    """What is behind each row of a place over one way: row numbers, or ranges of row numbers."""
 
     end: Place
-    first: Ids  # where the entries of a row begin; one more at the end
+    first: Ids  # offset of each row's entries, plus the end offset
     low: Ids
-    past: Ids | None  # None: no ranges
+    past: Ids | None  # None: single rows, not ranges
 
     def fan_out(self, events: Events) -> Ids:
         found: Ids = self.first[events.numbers + 1] - self.first[events.numbers]
         return found
 
     def behind(self, events: Events) -> Events | Ranges:
-        """By how much what is behind the rows of a place changes with them."""
+        """The changes behind these rows that follow from changes of the rows."""
         lengths = self.fan_out(events)
         entries = expand_ranges(self.first[events.numbers], lengths)
         steps, weights = np.repeat(events.steps, lengths), np.repeat(events.weights, lengths)
@@ -61,7 +62,7 @@ class _Links:
 
 @dataclass
 class _ReachedRows:
-    """The rows of a place that can be reached: their ids in order, and the ways from there."""
+    """The reachable rows of a place: their sorted ids, and the links from there."""
 
     ids: Ids
     has_ranges: bool
@@ -70,8 +71,11 @@ class _ReachedRows:
 
 @dataclass
 class _Task:
-    """Steps from `first` to before `past`. What comes and goes at the places before the `number`-th is known; there it
-    is where `events` are given. `arriving`: what is added to this and later places."""
+    """A range of steps, from `first` to before `past`, that is to be propagated.
+
+    Places before the `number`-th are done. `events` are the changes at the `number`-th place, if they are computed
+    already. `arriving` holds changes to be added to this and later places.
+    """
 
     number: int
     first: int
@@ -80,7 +84,7 @@ class _Task:
     events: Events | None = None
 
     def halves(self) -> list[_Task]:
-        """The later steps and the earlier ones."""
+        """The second half of the steps and the first half."""
         middle = (self.first + self.past) // 2
         return [self._part(middle, self.past), self._part(self.first, middle)]
 
@@ -95,10 +99,10 @@ class _Task:
 
 
 class MovingRows:
-    """The rows of `target` behind one row of `begin` at a time. `ways` lead back from the one to the other."""
+    """The rows of `target` behind one row of `begin` at a time. `ways` lead backward from `begin` to `target`."""
 
     def __init__(self, questions: Questions, ways: Sequence[Way], start: Start, begin: Place, target: Place) -> None:
-        if any(way.hop is not None and way.hop.form == "lazy" for way in ways):
+        if any(way.hop is not None and way.hop.form is HopForm.LAZY for way in ways):
             ways = questions.lazy(ways, start, begin, "backward")
         self._questions, self._target = questions, target
         self._places: dict[Place, _ReachedRows] = {}
@@ -111,13 +115,15 @@ class MovingRows:
         return self._places[self._target].ids
 
     def ranks(self, rows: Ids) -> Ids:
-        """By which to sort rows so that moves are short: the places that they have in a window."""
+        """Sort keys that keep differences small: the positions of rows in a window."""
         begin = next(iter(self._places.values()))
         numbers = np.searchsorted(begin.ids, rows)
         return numbers if self._reads is None else self._reads[numbers]
 
     def moves(self, rows: Ids) -> Iterator[Moves]:
-        """From row to row; -1 means away from all. Events tell the numbers (in `rids`) of rows that come and go."""
+        """The differences from row to row; -1 stands for the empty set. Events hold row numbers (indexes into
+        `rids`).
+        """
         begin = next(iter(self._places))
         numbers = np.where(rows < 0, -1, np.searchsorted(self._places[begin].ids, rows))
         before = np.append(-1, numbers[:-1])
@@ -139,7 +145,7 @@ class MovingRows:
             yield from self._follow_steps(_Task(0, first, past, {}, events), counts)
 
     def each_move(self, rows: Ids) -> Iterator[tuple[list[int], list[int]]]:
-        """Row by row the numbers (in `rids`) of rows that came, and of those that went."""
+        """For each row, the numbers (indexes into `rids`) of the rows added and removed."""
         for moves in self.moves(rows):
             events = moves.events
             ends = np.searchsorted(events.steps, np.arange(moves.first, moves.past + 1)).tolist()
@@ -151,7 +157,7 @@ class MovingRows:
     def _follow_steps(self, task: _Task, counts: dict[Place, PathCounts]) -> Iterator[Moves]:
         places = list(self._places.items())
         tasks = [task]
-        while tasks:  # the earlier steps are always the last of them
+        while tasks:  # the first half is always on top of the stack
             task = tasks.pop()
             place, rows = places[task.number]
             can_split = task.past - task.first > 1
@@ -173,7 +179,7 @@ class MovingRows:
                 task.arriving.setdefault(link.end, []).append(link.behind(task.events))
             tasks.append(_Task(task.number + 1, task.first, task.past, task.arriving))
 
-    # --- what is read once ------------------------------------------------------------------------------------
+    # --- loading ----------------------------------------------------------------------------------------------
 
     def _load(self, ways: Sequence[Way], start: Start, begin: Place) -> None:
         questions, engine = self._questions, self._questions.engine
@@ -192,7 +198,7 @@ class MovingRows:
             for way in ways:
                 if way.start not in ids:
                     ids[way.start] = keep(f"SELECT DISTINCT b FROM ({' UNION ALL '.join(incoming[way.start])})")
-                is_interval = way.hop is not None and way.hop.form == "interval"
+                is_interval = way.hop is not None and way.hop.form is HopForm.INTERVAL
                 if way.hop is not None and is_interval:
                     table = keep(way_ranges(way.hop, ids[way.start], files))
                     incoming.setdefault(way.end, []).append(positions_in(table))
@@ -226,7 +232,7 @@ class MovingRows:
         near.links.append(_Links(way.end, first, low, past))
 
     def _places_in(self, window: Place) -> Ids:
-        """Per row of the start its place in a window; from one to the next moves are short."""
+        """The position of each start row in a window. Differences between neighbours are small."""
         begin, rows = next(iter(self._places.items()))
         behind = len(self._places[window].ids)
         found = np.arange(behind) if window == begin else np.full(len(rows.ids), behind)
@@ -248,7 +254,7 @@ def _apply_changes(counts: PathCounts, parts: Sequence[Events | Ranges], ranges:
 
 
 def align_moves(streams: Sequence[Iterator[Moves]]) -> Iterator[list[Moves]]:
-    """Several moves over the same steps, cut where one of them is cut."""
+    """Splits several streams of moves over the same steps at common boundaries."""
     heads = [next(stream, None) for stream in streams]
     while heads and all(head is not None for head in heads):
         known = [head for head in heads if head is not None]

@@ -1,4 +1,4 @@
-"""A home that can be asked: its store, and questions that read one state of the catalog each."""
+"""An open home: its store, and questions that each read one snapshot of the catalog."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Given = TypeVar("Given")
 
 
 class OpenHome(HomeStore):
-    """A home while somebody works with it. `progress` hears of lineage that a question has to finish first."""
+    """An open home. `progress` is notified when a question has to finish lineage first."""
 
     def __init__(self, layout: HomeLayout, url: str) -> None:
         super().__init__(layout, url)
         self.progress: Tell = silent
         self._engine = QueryEngine(layout.spill)
         self._questions: Questions | None = None
-        self._seen: Stamp | None = None  # of the catalog, when the last question began
+        self._seen: Stamp | None = None  # state of the catalog when the last question began
 
     def close(self) -> None:
         super().close()
@@ -40,7 +40,7 @@ class OpenHome(HomeStore):
 
     @property
     def questions(self) -> Questions:
-        """What is asked of this home; it keeps what it has read of committed runs."""
+        """The questions of this home. They cache what they read of committed runs."""
         if self._questions is None:
             self._questions = Questions(
                 self.layout, self.reader, self._engine, self._require_lineage, self._capture_lazy_ways,
@@ -49,7 +49,7 @@ class OpenHome(HomeStore):
         return self._questions
 
     def forget_questions(self) -> None:
-        """What was read of runs is read anew."""
+        """Drops the cache of the questions."""
         if self._questions is not None:
             self._questions.session.take_rest()
             self._questions.close()
@@ -58,15 +58,15 @@ class OpenHome(HomeStore):
     def forget_runs(self, run_ids: Sequence[str]) -> None:
         super().forget_runs(run_ids)
         if run_ids:
-            self._questions = None  # it keeps what it has read of runs
+            self._questions = None  # its cache may hold these runs
 
-    # --- one state of the catalog -----------------------------------------------------------------------------
+    # --- snapshots of the catalog -----------------------------------------------------------------------------
 
     def in_one_snapshot(self, answer: Callable[[], Given]) -> Given:
-        """What `answer` gives, read from one state of the catalog.
+        """Calls `answer` on one snapshot of the catalog.
 
-        It is called again on a new state where it had to finish the lineage of a run, and once where somebody else has
-        taken out runs meanwhile: their files are gone.
+        Calls it again on a new snapshot if it had to finish the lineage of a run. Also calls it again, once, if another
+        process removed runs in the meantime, because their files no longer exist.
         """
         if self.reader.in_snapshot:
             return answer()
@@ -86,7 +86,7 @@ class OpenHome(HomeStore):
                 again = False
 
     def _begin_question(self) -> Stamp:
-        """What was read of runs is kept only as long as runs are added and none was taken out or replaced."""
+        """Keeps the cache only if runs were added but none removed or replaced since the last question."""
         stamp = self.reader.stamp()
         if self._seen is not None and not stamp.only_adds_to(self._seen):
             self.forget_questions()
@@ -94,7 +94,7 @@ class OpenHome(HomeStore):
         return stamp
 
     def _has_lost_runs(self, begun: Stamp) -> bool:
-        """Whether a run was taken out or replaced since a question began that has only read."""
+        """Whether a run was removed or replaced since a read-only question began."""
         if not self.reader.in_snapshot:
             return False
         self.reader.release()
@@ -103,10 +103,12 @@ class OpenHome(HomeStore):
         except LineageError:
             return False
 
-    # --- lineage that is not there yet ------------------------------------------------------------------------
+    # --- unfinished lineage -----------------------------------------------------------------------------------
 
     def _require_lineage(self, run_id: str) -> None:
-        """Before a question reads the lineage of a run: waits for it, or finishes it; or says why it cannot."""
+        """Waits for the lineage of a run or finishes it before a question reads it. Raises an error if that is not
+        possible.
+        """
         run = self.reader.run(run_id)
         if run is None or run.lineage == "complete":
             return
@@ -115,7 +117,7 @@ class OpenHome(HomeStore):
         if run.lineage == "incomplete":
             raise incomplete_error(self.layout, run)
         inside = self.reader.in_snapshot
-        self.reader.release()  # somebody else may have finished it meanwhile
+        self.reader.release()  # another process may have finished it in the meantime
         finish_lineage(self, run_id, IndexOptions(), Stages(self.progress))
         if inside:
             raise LineageFinished

@@ -1,23 +1,27 @@
-"""Files that cannot hold a row which a selection takes, by the values that their folders are named after."""
+"""Excludes files that cannot contain a selected row, by the partition values in their folder names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.query.masks import Masked
 from lineage_service.query.query_engine import QueryEngine
 from lineage_service.query.selection import Selection
 from lineage_service.store.duckdb_engine import literal
-from lineage_service.store.version_scan import VersionScan, duckdb_type
+from lineage_service.store.version_scan import VersionScan
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 
 def may_hold(engine: QueryEngine, scan: VersionScan, index: int, selection: Selection, masked: Masked) -> bool:
-    """Whether a row of a file may be taken: not where a key, or a part of the predicate that must hold, compares a
-    column that all rows of the file have one value of, and the comparison fails. Masked columns tell nothing."""
+    """Whether a file may contain a selected row.
+
+    It cannot if a key or a conjunct of the predicate compares a partition column and the comparison is false. Masked
+    columns are not used.
+    """
     file, values = scan.version.files[index], dict[str, str]()
     for each in scan.version.columns:
         kind = duckdb_type(each.type)
@@ -31,7 +35,7 @@ def may_hold(engine: QueryEngine, scan: VersionScan, index: int, selection: Sele
     ]
     if selection.where is not None and values:
         conditions += _comparisons(selection.where, values)
-    # One that is null takes no row either.
+    # A comparison that is null selects no row either.
     return not conditions or engine.rows(f"SELECT {' AND '.join(conditions)}")[0][0] is True
 
 
@@ -41,14 +45,14 @@ def _kind(scan: VersionScan, name: str) -> str:
 
 
 def _comparisons(where: str, values: Mapping[str, str]) -> list[str]:
-    """The operands of the outermost ANDs that compare such a column with literals, over its value."""
+    """The outermost AND operands that compare a partition column with literals, applied to its value."""
     import sqlglot
     from sqlglot import exp
 
     try:
         tree: exp.Expr | None = sqlglot.parse_one(where, dialect="duckdb")
     except sqlglot.errors.SqlglotError:
-        return []  # whoever evaluates it says what is wrong
+        return []  # the evaluation reports the error
     found, pending = [], [tree]
     while pending:
         each = pending.pop()

@@ -1,7 +1,7 @@
-"""The gate for user-written predicates: what runs is what was read, and only columns, values and plain functions.
+"""Checks user-written predicates: only columns, literals and plain functions are allowed.
 
-A predicate is parsed, every node of its tree is checked against an allow-list, and the SQL that DuckDB gets is
-generated from that tree: nothing of the user's text reaches the engine unread.
+A predicate is parsed, every node of its tree is checked against an allow-list, and the SQL for DuckDB is generated from
+that tree. The user's text itself never reaches the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HINT = 'a column called like a word of SQL is put in double quotes: "select"'
 
-# Functions that sqlglot does not know by name and that only compute.
+# Pure functions that sqlglot does not know by name.
 _PLAIN_FUNCTIONS = frozenset(
     """abs age array_contains ascii bit_count ceil ceiling chr coalesce concat concat_ws contains date_diff date_part
     date_sub date_trunc datediff datepart datetrunc day dayname dayofmonth dayofweek dayofyear decade degrees
@@ -36,8 +36,9 @@ _PLAIN_FUNCTIONS = frozenset(
 
 
 def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate", masked: Collection[str] = ()) -> str:
-    """The predicate as SQL to be pasted, in parentheses; QuestionError for anything but a plain predicate, and for one
-    over a column that is masked (lower case)."""
+    """The predicate as parenthesised SQL. Raises QuestionError for anything but a plain predicate, and for a predicate
+    over a masked column (lower case).
+    """
     with _refuse_deep_nesting(what):
         return (
             f"({_parse_expression(text, columns, what, masked).sql(dialect='duckdb', identify=True, comments=False)})"
@@ -45,7 +46,7 @@ def checked_predicate(text: str, columns: Sequence[str], what: str = "predicate"
 
 
 def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> str:
-    """One entry of an ORDER BY: an expression with asc or desc."""
+    """One ORDER BY item: an expression with asc or desc."""
     from sqlglot import exp
 
     rest, nulls = _without_end(text, r"\s(nulls\s+(?:first|last))$")
@@ -58,7 +59,7 @@ def checked_order(text: str, columns: Sequence[str], masked: Collection[str] = (
 
 
 def checked_measure(text: str, columns: Sequence[str], masked: Collection[str] = ()) -> tuple[str, bool]:
-    """A measure of rows as SQL, and whether it ends in asc: else, or with desc, the largest come first."""
+    """A measure as SQL, and whether it ends in asc. Without asc, the largest values come first."""
     from sqlglot import exp
 
     core, direction = _without_end(text, r"\s(asc|desc)$")
@@ -72,7 +73,7 @@ def checked_measure(text: str, columns: Sequence[str], masked: Collection[str] =
 
 
 def _without_end(text: str, words: str) -> tuple[str, str]:
-    """A text without words at its end, and those, with a space before them; empty where they are not there."""
+    """A text without a trailing keyword, and the keyword with a leading space; empty if there is none."""
     text = text.rstrip()
     found = re.search(words, text, re.IGNORECASE)
     return (text[: found.start()], f" {found[1]}") if found else (text, "")
@@ -80,7 +81,7 @@ def _without_end(text: str, words: str) -> tuple[str, str]:
 
 @contextmanager
 def _refuse_deep_nesting(what: str) -> Iterator[None]:
-    """What is too deep for Python, or for the steps that a text may take to be read, is told as such."""
+    """Translates a RecursionError or an exceeded parser limit into a QuestionError about deep nesting."""
     try:
         yield
     except RecursionError:
@@ -106,11 +107,11 @@ def _parse_expression(text: str, columns: Sequence[str], what: str, masked: Coll
     for node in tree.walk():
         if isinstance(node, exp.Column):
             _resolve(node, columns)
-            # Any part: the first may be the name of a column and of the table alike.
+            # Any part: the first part may be a column name or a table name.
             hidden = next((part.name for part in node.parts if part.name.lower() in masked), None)
             if hidden is not None or (masked and isinstance(node.this, exp.Star)):
                 raise QuestionError(
-                    f"column '{hidden or '*'}' is masked: {_with_article(what)} over it would tell its values",
+                    f"column '{hidden or '*'}' is masked: {_with_article(what)} over it would disclose its values",
                     hint=HINT,
                 )
         elif isinstance(node, exp.Anonymous):
@@ -135,13 +136,13 @@ def _with_article(what: str) -> str:
 
 
 def _function_name(node: exp.Func, text: str) -> str:
-    """A function's name as the user wrote it: the parser has names of its own for functions that it knows."""
+    """A function's name as the user wrote it. The parser renames functions that it knows."""
     start, end = node.meta.get("start"), node.meta.get("end")
     return node.sql_name().lower() if start is None or end is None else text[start : end + 1]
 
 
 def _reason(error: SqlglotError) -> str:
-    """What the parser stumbled over, in words of ours: its own name classes of its tree."""
+    """The parser's error without the class names of its tree."""
     details = getattr(error, "errors", None) or [{}]
     at = details[0].get("highlight") or ""
     return f"something is wrong at or behind '{at}'" if at else "it ends too early"
@@ -167,7 +168,7 @@ def _allowed_nodes() -> tuple[type[exp.Expr], ...]:
 
 
 def _resolve(node: exp.Column, columns: Sequence[str]) -> None:
-    """A column of the dataset, or a field of a struct column; anything else is unknown."""
+    """A column of the dataset, or a field of a struct column. Anything else is unknown."""
     first = node.parts[0]
     if first.name.lower() not in (name.lower() for name in columns):
         raise QuestionError(

@@ -1,6 +1,6 @@
-"""Which rows are there at each of many steps, from what is added and taken away at them: whole arrays at once.
+"""Tracks which rows are present at each of many steps, from the changes at each step. Works on whole arrays.
 
-A row may be reached over several ways; it comes with the first and goes with the last of them.
+A row may be reached over several paths. It appears with the first of them and disappears with the last.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from lineage_service.store.version_patcher import Ids
 
 BLOCK = 512
-LONG = 64  # ranges that are longer than this on average are added by blocks
+LONG = 64  # ranges longer than this on average are added block by block
 NO_IDS: Ids = np.array([], np.int64)
 
 
 @dataclass(frozen=True)
 class Events:
-    """By how much counts change: at `steps`, of the rows `numbers`, by `weights`."""
+    """Changes of counts: at `steps`, for the rows `numbers`, by `weights`."""
 
     steps: Ids
     numbers: Ids
@@ -42,22 +42,22 @@ class Events:
         )
 
     def where(self, chosen: Ids) -> Events:
-        """Those that a list of places chooses."""
+        """The events at these indexes."""
         return Events(self.steps[chosen], self.numbers[chosen], self.weights[chosen])
 
     def in_order(self) -> Events:
-        """In the order of the steps."""
+        """The events sorted by step."""
         return self.where(np.argsort(self.steps, kind="stable"))
 
     def between(self, first: int, past: int) -> Events:
-        """Those of some steps; they are in order."""
+        """The events of a range of steps. The events must be sorted."""
         low, high = np.searchsorted(self.steps, (first, past))
         return Events(self.steps[low:high], self.numbers[low:high], self.weights[low:high])
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """By how much counts of ranges of rows change: of those from `low` to before `past`."""
+    """Changes of counts for ranges of rows, from `low` to before `past`."""
 
     steps: Ids
     low: Ids
@@ -70,7 +70,9 @@ class Ranges:
 
     @classmethod
     def sum_overlaps(cls, parts: Sequence[Ranges]) -> Ranges:
-        """Ranges that do not overlap within a step, with the sum of what is added there; none where that is nothing."""
+        """Merges ranges so that they do not overlap within a step, and sums their weights. Ranges of weight zero are
+        dropped.
+        """
         steps = np.concatenate([each for part in parts for each in (part.steps, part.steps)])
         at = np.concatenate([each for part in parts for each in (part.low, part.past)])
         weights = np.concatenate([each for part in parts for each in (part.weights, -part.weights)])
@@ -78,14 +80,14 @@ class Ranges:
         steps, at, weights = steps[order], at[order], weights[order]
         first = _firsts(steps, at)
         steps, at = steps[first], at[first]
-        # What is added ends in the step in which it begins: the sum is nothing again where the next step begins.
+        # Every range ends in its own step, so the running sum is zero where the next step begins.
         sums = np.cumsum(np.add.reduceat(weights, first)) if len(first) else NO_IDS
         some = np.flatnonzero(sums)
         found = cls(steps[some], at[some], at[some + 1] if len(some) else NO_IDS, sums[some])
         return found._merge_neighbours()
 
     def _merge_neighbours(self) -> Ranges:
-        """Neighbours of the same weight as one."""
+        """Merges adjacent ranges of equal weight."""
         if not len(self.steps):
             return self
         goes_on = (
@@ -98,7 +100,7 @@ class Ranges:
         return Ranges(self.steps[first], self.low[first], self.past[last], self.weights[first])
 
     def where(self, chosen: Ids) -> Ranges:
-        """Those that a list of places chooses."""
+        """The ranges at these indexes."""
         return Ranges(self.steps[chosen], self.low[chosen], self.past[chosen], self.weights[chosen])
 
     @property
@@ -113,7 +115,7 @@ class Ranges:
 
 
 def expand_ranges(low: Ids, lengths: Ids) -> Ids:
-    """The numbers of all ranges, one range behind the other."""
+    """All numbers in the ranges, concatenated."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     found: Ids = np.arange(total) + np.repeat(low - (ends - lengths), lengths)
@@ -121,7 +123,7 @@ def expand_ranges(low: Ids, lengths: Ids) -> Ids:
 
 
 def _firsts(*columns: Ids) -> Ids:
-    """Where something new begins in columns that are in order."""
+    """The indexes where a new value begins in sorted columns."""
     if not len(columns[0]):
         return NO_IDS
     changes = np.zeros(len(columns[0]) - 1, bool)
@@ -132,13 +134,13 @@ def _firsts(*columns: Ids) -> Ids:
 
 
 class PathCounts:
-    """Over how many ways each of some rows is reached now."""
+    """The number of paths over which each row is reached."""
 
     def __init__(self, rows: int) -> None:
         self._counts = np.zeros(rows, np.int64)
 
     def add(self, events: Events) -> Events:
-        """The rows that come (weight 1) and go (-1), by step. Steps go up from one call to the next."""
+        """The rows that appear (weight 1) and disappear (-1), by step. Steps must ascend from call to call."""
         if not len(events.steps):
             return events
         order = np.lexsort((events.steps, events.numbers))
@@ -165,16 +167,17 @@ class PathCounts:
 
 
 class RangeCounts(PathCounts):
-    """The same where ranges are added. In blocks, of each of which it is known what its counts are at least: a long
-    range touches just the blocks in which a row may come or go."""
+    """Like `PathCounts`, for ranges. Rows are divided into blocks with a known minimum count, so that a long range
+    touches only blocks in which a row may appear or disappear.
+    """
 
     def __init__(self, rows: int) -> None:
-        super().__init__(rows)  # without what was added to the whole block
+        super().__init__(rows)  # without the counts added to the whole block
         blocks = -(-rows // BLOCK)
         self._added, self._least = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
 
     def add_ranges(self, ranges: Ranges) -> Events:
-        """As `add`. The ranges of a step do not overlap."""
+        """Like `add`. The ranges of a step must not overlap."""
         if ranges.length <= LONG * len(ranges.steps):
             return self.add(ranges.points())
         found: list[tuple[int, int, Ids]] = []
@@ -198,8 +201,8 @@ class RangeCounts(PathCounts):
         np.minimum.at(self._least, blocks, counts)
 
     def _add_range(self, low: int, past: int, weight: int) -> Iterator[Ids]:
-        """Adds to a range; the rows that came, or went."""
-        first, last = -(-low // BLOCK), past // BLOCK  # whole blocks, from the first to before the last
+        """Adds to a range and returns the rows that appeared or disappeared."""
+        first, last = -(-low // BLOCK), past // BLOCK  # complete blocks, from the first to before the last
         if first >= last:
             for block in range(low // BLOCK, -(-past // BLOCK)):
                 yield self._add_in_block(block, max(low, block * BLOCK), min(past, (block + 1) * BLOCK), weight)
@@ -210,7 +213,7 @@ class RangeCounts(PathCounts):
         touched = least <= 0 if weight > 0 else least + weight <= 0
         least += weight
         self._added[first:last] += weight
-        now = max(weight, 0)  # what a row counts that has just come, or gone
+        now = max(weight, 0)  # the count of a row that has just appeared or disappeared
         for block in (np.flatnonzero(touched) + first).tolist():
             counts = self._counts[block * BLOCK : (block + 1) * BLOCK] + self._added[block]
             self._least[block] = counts.min()

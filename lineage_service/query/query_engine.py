@@ -1,4 +1,4 @@
-"""The connection questions are asked on; what users write runs on another one, in session.py."""
+"""The DuckDB connection of questions. User-written SQL runs in another process, see guarded_session.py."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from lineage_service.store.version_patcher import Ids
 
-# DuckDB's words for what is no text, and for what is no Parquet file.
+# DuckDB's messages for invalid text and for a file that is not Parquet.
 _NO_TEXT = re.compile("Invalid string encoding|UTF-?8", re.IGNORECASE)
 _NO_PARQUET = re.compile("magic bytes|too small to be a Parquet|not a Parquet|Parquet file|Footer length")
 
 
 class QueryEngine:
-    """One DuckDB connection, kept open; every result streams from a cursor of its own."""
+    """One DuckDB connection that stays open. Each result streams from its own cursor."""
 
     def __init__(self, spill: Path) -> None:
         self.spill = spill
@@ -46,11 +46,11 @@ class QueryEngine:
         return self._connection
 
     def stream(self, query: str, parameters: Sequence[Any] = ()) -> pa.RecordBatchReader:
-        """A query's rows as they come. A cursor is used again once nobody holds the rows that it gave."""
+        """Streams a query's rows. A cursor is reused when the rows that it returned are no longer referenced."""
         with translate_duckdb_errors(self.spill.parent):
             if self._cursor is None or self._reading() is not None:
                 self._cursor = self.connection.cursor()
-                self._cursor.execute("SET TimeZone = 'UTC'")  # a setting of each cursor
+                self._cursor.execute("SET TimeZone = 'UTC'")  # must be set on each cursor
             reader = self._cursor.sql(query, params=list(parameters)).to_arrow_reader(65_536)
         self._reading = weakref.ref(reader)
         return reader
@@ -61,12 +61,12 @@ class QueryEngine:
         return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows that a query gives, where they are few."""
+        """All rows of a query, for few rows."""
         with translate_duckdb_errors(self.spill.parent):
             return [tuple(row) for row in self.connection.execute(query, list(parameters)).fetchall()]
 
     def text(self, query: str, parameters: Sequence[Any] = ()) -> str:
-        """The one text that a query gives."""
+        """The single text that a query returns."""
         with translate_duckdb_errors(self.spill.parent):
             rows = self.connection.execute(query, list(parameters)).fetchall()
         return str(rows[0][0])
@@ -77,7 +77,7 @@ class QueryEngine:
         return [row[0] for row in rows]
 
     def keep(self, query: str, parameters: Sequence[Any] = ()) -> str:
-        """A temporary table of a query's rows; its name."""
+        """Stores a query's rows in a temporary table and returns its name."""
         self._tables += 1
         name = f"kept{self._tables}"
         with translate_duckdb_errors(self.spill.parent):
@@ -85,7 +85,7 @@ class QueryEngine:
         return name
 
     def keep_ids(self, ids: pa.Array) -> str:
-        """A temporary table of ids, column b."""
+        """Stores ids in a temporary table, column b."""
         import pyarrow as pa
 
         self._tables += 1
@@ -105,7 +105,7 @@ class QueryEngine:
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.int64())
 
     def arrays(self, query: str, columns: int) -> list[Ids]:
-        """The columns of a query, whole numbers all of them."""
+        """The columns of a query as NumPy arrays. All must be integers."""
         import numpy as np
 
         table = self.stream(query).read_all()
@@ -114,13 +114,13 @@ class QueryEngine:
         return [np.asarray(each.to_numpy(zero_copy_only=False), np.int64) for each in table.columns]
 
     def keep_rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
-        """A temporary table of rows that come from elsewhere."""
+        """Stores rows from another source in a temporary table."""
         import pyarrow as pa
 
         self._tables += 1
         table = f"kept{self._tables}"
         self._add(f"CREATE TABLE {table} AS", schema.empty_table())
-        for batch in batches:  # one by one: their errors are to be told as they are
+        for batch in batches:  # iterated here, so that errors of the batches are raised unchanged
             self._add(f"INSERT INTO {table}", pa.Table.from_batches([batch]))
         return table
 
@@ -131,7 +131,7 @@ class QueryEngine:
             self.connection.unregister("rows_given")
 
     def held_table(self, query: str) -> str:
-        """The name of a table of a query's rows, which are few; made when it is first asked for."""
+        """The name of a table with the (few) rows of a query. The table is created on first use."""
         name = held_name(query)
         if name not in self._held:
             with translate_duckdb_errors(self.spill.parent):
@@ -145,7 +145,7 @@ class QueryEngine:
 
     @contextmanager
     def within_time_limit(self) -> Iterator[None]:
-        """What is asked inside is interrupted after the time that a question may take."""
+        """Interrupts queries inside the block when the time limit of a question is exceeded."""
         import duckdb
 
         seconds, over = time_limit(), list[bool]()
@@ -182,14 +182,15 @@ class QueryEngine:
 
 
 def held_name(query: str) -> str:
-    """The name of the table that holds a query's rows; the same in every engine. With catalog and schema, so that no
-    common table of a question can stand before it."""
+    """The name of the table that holds a query's rows, the same in every engine. It is qualified by catalog and schema
+    so that no common table expression of a question can shadow it.
+    """
     return f"memory.main.held_{hashlib.sha256(query.encode()).hexdigest()[:16]}"
 
 
 @contextmanager
 def translate_duckdb_errors(home: Path) -> Iterator[None]:
-    """DuckDB's errors in the user's words; their texts may quote data, so only the kind is told."""
+    """Translates DuckDB's errors for the user. DuckDB's texts may quote data, so only the kind of error is reported."""
     import duckdb
 
     try:
@@ -220,12 +221,12 @@ def translate_duckdb_errors(home: Path) -> Iterator[None]:
             raise
         if type(error) is not duckdb.Error:
             raise _invalid_value_error() from None
-        # Without a kind of its own: the Parquet reader has lost its way in a file.
+        # No specific error kind: the Parquet reader failed on a corrupt file.
         raise StoreError(f"a file of the home '{home}' is damaged", hint=_doctor_hint(home)) from error
 
 
 def _invalid_value_error() -> QuestionError:
-    """Which function and which value is not told: DuckDB's text may quote the data."""
+    """The error for an invalid value. It names neither function nor value, because DuckDB's text may quote data."""
     return QuestionError(
         "a function or operator of the question was given a value that it cannot take",
         hint="look at patterns, formats and ranges of numbers in it",
@@ -245,13 +246,13 @@ _CANDIDATES = re.compile(r"^Candidate bindings: (.*)$", re.MULTILINE)
 
 
 class UnknownColumn(QuestionError):
-    """SQL that names a column which is not there."""
+    """SQL that refers to an unknown column."""
 
     name = ""
 
 
 def _binding_error(text: str) -> QuestionError:
-    """SQL that means nothing here. DuckDB's words name columns, types and functions, and no data."""
+    """The error for SQL that DuckDB cannot bind. Its text names columns, types and functions, but no data."""
     unknown = _UNKNOWN_COLUMN.search(text)
     if unknown is not None:
         found = _CANDIDATES.search(text)
@@ -263,13 +264,15 @@ def _binding_error(text: str) -> QuestionError:
     return reword_duckdb_error(text, "the question cannot be asked like this")
 
 
-# Settings and extensions of DuckDB, which a question can neither change nor load.
+# DuckDB settings and extensions, which a question can neither change nor load.
 _SETTING = re.compile(r"""\b(SET|PRAGMA|INSTALL|LOAD|ATTACH)\b ["'\w]""")
 _EXTENSION = re.compile(r'^(.*?) with name "?(.*?)"? is not in the catalog, but it exists in the (\w+) extension')
 
 
 def reword_duckdb_error(text: str, problem: str) -> QuestionError:
-    """What DuckDB says of SQL that it cannot read or bind, behind `problem`; without what a user cannot do here."""
+    """DuckDB's message for SQL that it cannot parse or bind, prefixed by `problem` and without advice that does not
+    apply here.
+    """
     if "expression depth limit" in text:
         return QuestionError(
             "the question is nested too deeply, or an expression has too many parts (at most about 1,000)",
@@ -288,7 +291,7 @@ def reword_duckdb_error(text: str, problem: str) -> QuestionError:
 
 @contextmanager
 def translate_index_errors(home: Path) -> Iterator[None]:
-    """Errors of reading an index file without DuckDB."""
+    """Translates errors of reading an index file without DuckDB."""
     import pyarrow as pa
 
     try:
@@ -300,13 +303,15 @@ def translate_index_errors(home: Path) -> Iterator[None]:
 
 
 def _unreadable_file_error(text: str, home: Path) -> StoreError:
-    """A file that is missing or damaged, with its name and a way on; of DuckDB's own words only what is about it."""
+    """The error for a missing or damaged file, with its name and a hint. Only the relevant part of DuckDB's text is
+    kept.
+    """
     line = text.splitlines()[0]
     quoted = re.search(r"""["'](/.*)["']""", line)
     if quoted is None:
         reason = line.removeprefix("IO Error: ")
         return StoreError(f"a file of the home '{home}' cannot be read: {reason}", hint=_doctor_hint(home))
-    path = re.sub(r"\[([*?[])\]", r"\1", quoted[1])  # as a scan spells it so that it is no glob
+    path = re.sub(r"\[([*?[])\]", r"\1", quoted[1])  # the name as escaped for a scan
     if not Path(path).is_relative_to(home):
         return StoreError(f"file '{path}' is missing or damaged", hint=_doctor_hint(home))
     inside = Path(path).relative_to(home)

@@ -1,7 +1,8 @@
-"""Rows of a dataset version: fetched where they are, or found by a scan, whichever is cheaper.
+"""Reads rows of a dataset version, by position or by a key scan, whichever is cheaper.
 
-A fetch by position reads only the row groups that hold a row; a scan by key decodes the key column everywhere, and
-finds the rest as a fetch does. So a fetch is better until the rows are many and lie in most of the row groups.
+A read by position touches only the row groups that contain a requested row. A key scan decodes the key column of all
+row groups and then reads the rows by position. Reading by position is cheaper unless the rows are many and spread over
+most row groups.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.answer import AnswerPart
+from lineage_service.query.answer_shape import AnswerShape
 from lineage_service.query.changed_files import (
     changed_files,
     engine_counts,
@@ -31,10 +33,11 @@ from lineage_service.query.changed_files import (
     value_of,
 )
 from lineage_service.query.guarded_session import Session
+from lineage_service.query.lineage_graph import Direction
 from lineage_service.query.masks import Masked, shown_columns
 from lineage_service.query.predicate_gate import checked_order
 from lineage_service.query.query_engine import QueryEngine
-from lineage_service.query.walk_sql import Start
+from lineage_service.query.walk_sql import Start, WalkSql
 from lineage_service.store.checksums import verify_groups
 from lineage_service.store.duckdb_engine import column
 from lineage_service.store.version_scan import RID, VersionScan
@@ -42,76 +45,15 @@ from lineage_service.store.version_scan import RID, VersionScan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Keyed = Callable[[], str | None]  # a query for rows by a scan of their key, None where there is none after all
-SPELLED = 20  # so few rows are named in the query itself
-MOST_HELD = 5_000_000  # ids of rows that are held in memory
-MOST_TOUCHED = 0.55  # share of the row groups up to which rows are fetched by position
-FEW_OF_ALL = 0.01  # share of the rows up to which they are fetched wherever they lie
-
-
-@dataclass(frozen=True)
-class Top:
-    """Only the rows that matter most: so many, by a measure of their columns, in DuckDB's SQL."""
-
-    n: int
-    by: str
-
-    @classmethod
-    def of(cls, top: int | None, by: str | None) -> Top | None:
-        """What the two mean together; QuestionError where one is missing."""
-        if top is None and by is None:
-            return None
-        if by is None:
-            raise QuestionError("top needs a measure to rank rows by", hint="a column or expression of theirs: by")
-        if top is None:
-            raise QuestionError("by is the measure of top: say how many rows", hint="for instance top 10")
-        return cls(top, by)
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise QuestionError("top is a number of rows, 1 or larger")
-
-
-@dataclass(frozen=True)
-class AnswerShape:
-    """How an answer looks: which columns in which order, how many rows, or only rids, pairs or a number."""
-
-    limit: int | None = None
-    columns: tuple[str, ...] | None = None
-    order_by: tuple[str, ...] = ()
-    rids: bool = False
-    pairs: bool = False
-    count: bool = False
-    roles: bool = False
-    influence: bool = False
-    top: Top | None = None
-    reveal: bool = False  # values of masked columns as they are
-    unchanged: bool = False  # without rows of files that have changed since the run
-
-    def __post_init__(self) -> None:
-        if sum((self.rids, self.pairs, self.count)) > 1:
-            raise QuestionError("ask for rids, pairs or a count, not several at once")
-        if self.limit is not None and self.limit < 0:
-            raise QuestionError("a limit cannot be negative")
-        if self.unchanged and (self.rids or self.pairs or self.count or self.top is not None):
-            raise QuestionError(
-                "`unchanged` leaves out rows: rids, pairs and counts are known of all, and top is of all"
-            )
-        if self.roles and not self.pairs:
-            raise QuestionError("roles are a column of pairs: ask for pairs too")
-        if self.top is not None:
-            given = {
-                "pairs": self.pairs,
-                "count": self.count,
-                "order_by": self.order_by,
-                "limit": self.limit is not None,
-            }
-            for name in (name for name, value in given.items() if value):
-                raise QuestionError(f"top says which rows, how many and in what order: it does not go with {name}")
+Keyed = Callable[[], str | None]  # a query that finds rows by a key scan; None if no key is usable
+SPELLED = 20  # up to this many rows are named in the query itself
+MOST_HELD = 5_000_000  # up to this many row ids are held in memory
+MOST_TOUCHED = 0.55  # up to this share of the row groups, rows are read by position
+FEW_OF_ALL = 0.01  # up to this share of the rows, they are read by position wherever they are
 
 
 def limit_notes(shape: AnswerShape, *, counts: bool) -> list[str]:
-    """What to say where a limit was given and has no effect; `counts`: those of each dataset are asked for."""
+    """Notes about a limit that has no effect. `counts`: only counts per dataset are returned."""
     if shape.limit is None or not (shape.pairs or shape.count or counts):
         return []
     return [unused_limit_note(shape.limit, pairs=shape.pairs, count=shape.count)]
@@ -119,8 +61,8 @@ def limit_notes(shape: AnswerShape, *, counts: bool) -> list[str]:
 
 def unused_limit_note(limit: int, *, pairs: bool, count: bool) -> str:
     """Says that a limit has no effect: on pairs, on a count, or on the counts of each dataset."""
-    told = "pairs are complete" if pairs else "a count is of all rows" if count else "counts are of all rows"
-    return f"{told}: --limit {limit} has no effect"
+    subject = "pairs are complete" if pairs else "a count is of all rows" if count else "counts are of all rows"
+    return f"{subject}: --limit {limit} has no effect"
 
 
 def rows_part(
@@ -133,7 +75,7 @@ def rows_part(
     keyed: Keyed | None,
     masked: Masked,
 ) -> AnswerPart:
-    """The rows that a start means, in the shape that was asked for; `masked` columns as masks."""
+    """The rows of a start in the requested shape. `masked` columns are masked."""
     names = [each.name for each in scan.version.columns]
     chosen = chosen_columns(dataset, names, shape.columns)
     order = ", ".join(checked_order(each, [*names, RID], masked) for each in shape.order_by)
@@ -162,7 +104,7 @@ def rows_part(
     part = AnswerPart([RID, *chosen], open_, remaining=remaining, masked=hidden, notes=notes)
     for table in {asked, start.table, wanted.table}:
         if table is not None:
-            weakref.finalize(part, engine.drop, table)  # the answer may be read at any time until it is gone
+            weakref.finalize(part, engine.drop, table)  # the answer may be read until it is garbage-collected
     return part
 
 
@@ -170,8 +112,9 @@ def rows_part(
 def readable(
     engine: QueryEngine, session: Session, scan: VersionScan, query: str, tables: Iterable[str | None]
 ) -> Iterator[None]:
-    """SQL for rows can be read by the guarded engine inside: with what users write around it. It has copies of those of
-    the `tables` of ids that it reads."""
+    """Makes SQL for rows readable by the guarded engine, so that user-written SQL can be wrapped around it. Copies the
+    `tables` of ids that it reads.
+    """
     names = [name for name in set(tables) if name is not None and re.search(rf"\b{name}\b", query)]
     session.allow(scan.read)
     try:
@@ -184,7 +127,9 @@ def readable(
 
 @dataclass(frozen=True)
 class RowQuery:
-    """SQL for rows of a dataset, how many it gives, whether in order of their rids; a table that it reads; how."""
+    """SQL for rows of a dataset: the query, the number of rows, whether they are ordered by rid, the table it reads,
+    and the method used.
+    """
 
     query: str
     total: int
@@ -201,7 +146,7 @@ def select_start_rows(
     keyed: Keyed | None,
     first: int | None = None,
 ) -> RowQuery:
-    """The rows of a start; of the `first` so many by their rids alone, where that is all that will be shown."""
+    """The rows of a start. With `first`, only that many rows with the lowest rids, if no more will be shown."""
     ids, total = _ids(engine, start, scan.version.rows)
     if first is not None and first < total and (ids is not None or changed_files(scan)):
         if ids is None:
@@ -213,7 +158,7 @@ def select_start_rows(
     if ids is None:
         held = engine_counts(engine, scan, str(start.table)) if changed_files(scan) else None
         refuse_changed(dataset, scan, range(len(scan.paths)), held)
-        if held is not None:  # no row that is asked for lies in a file that has changed
+        if held is not None:  # no requested row is in a changed file
             files = [index for index, rows in held.items() if rows]
             return RowQuery(scan.select_joined(str(start.table), files), total, in_order=False)
         query = f"SELECT t.* FROM ({scan.select()}) t SEMI JOIN (SELECT b FROM {start.table}) s ON s.b = t.{RID}"
@@ -222,7 +167,7 @@ def select_start_rows(
 
 
 def select_all_rows(dataset: DatasetRecord, scan: VersionScan) -> RowQuery:
-    """Every row: a scan gives them in order."""
+    """All rows. A scan returns them in order."""
     refuse_changed(dataset, scan, range(len(scan.paths)))
     return RowQuery(scan.select(), scan.version.rows, in_order=scan.version.is_dense)
 
@@ -230,9 +175,11 @@ def select_all_rows(dataset: DatasetRecord, scan: VersionScan) -> RowQuery:
 def select_rids(
     dataset: DatasetRecord, scan: VersionScan, ids: pa.Array, keyed: Keyed | None, keep: Callable[[pa.Array], str]
 ) -> RowQuery:
-    """The rows of these rids, which are distinct and in order. `keep` makes a table of ids for the query to join."""
+    """The rows with these rids, which must be distinct and sorted. `keep` stores ids in a table for the query to
+    join.
+    """
     version, total = scan.version, len(ids)
-    if total == version.rows:  # rids are distinct, so these are all of them
+    if total == version.rows:  # rids are distinct, so this is every row
         return select_all_rows(dataset, scan)
     held = files_holding(scan, ids)
     refuse_changed(dataset, scan, held, held)
@@ -244,7 +191,7 @@ def select_rids(
         keyed is not None
         and not version.is_patched
         and total > FEW_OF_ALL * version.rows
-        and not changed_files(scan)  # a scan by key reads every file
+        and not changed_files(scan)  # a key scan reads every file
         and _touches_most(scan, positions)
     )
     if many and keyed is not None and (by_key := keyed()) is not None:
@@ -259,7 +206,7 @@ def select_rids(
 
 
 def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None, int]:
-    """The rids in order, and how many; None instead of them where they are all, or too many to hold."""
+    """The sorted rids and their number. The rids are None if they are all rows or too many to hold in memory."""
     import pyarrow as pa
 
     if start.ids is not None:
@@ -275,7 +222,7 @@ def _ids(engine: QueryEngine, start: Start, rows: int) -> tuple[pa.Array | None,
 
 
 def _touches_most(scan: VersionScan, positions: pa.Array) -> bool:
-    """Whether the rows lie in so many row groups that looking into each of them is no saving."""
+    """Whether the rows touch so many row groups that reading by position saves nothing."""
     touched = groups = 0
     for path, file in zip(scan.paths, scan.version.files, strict=True):
         bounds = _row_groups(path, file.mtime_ns)
@@ -289,7 +236,7 @@ def _touches_most(scan: VersionScan, positions: pa.Array) -> bool:
 
 @lru_cache(maxsize=1024)
 def _row_groups(path: str, changed: int) -> tuple[int, ...]:
-    """First rows of a file's row groups, and the number of all rows."""
+    """The first row of each row group of a file, and the total number of rows."""
     import pyarrow.parquet as pq
 
     _ = changed
@@ -312,8 +259,18 @@ def chosen_columns(dataset: DatasetRecord, names: list[str], wanted: Sequence[st
     return [by_lower[name.lower()] for name in dict.fromkeys(wanted) if name != RID]
 
 
+def pairs_part(engine: QueryEngine, sql: WalkSql, direction: Direction, shape: AnswerShape) -> AnswerPart:
+    """The pairs of a walk, ordered by the derived rows."""
+    out, rid = ("a", "b") if direction == "backward" else ("b", "a")
+    role = ", CASE role WHEN 0 THEN 'own' WHEN 1 THEN 'peer' ELSE 'absence' END AS role" if shape.roles else ""
+    order = "" if sql.presorted and direction == "backward" else f" ORDER BY {out}, {rid}"
+    query = f"SELECT {out} AS out_rid, {rid} AS rid{role} FROM ({sql.text}){order}"
+    columns = ["out_rid", "rid", *(["role"] if shape.roles else [])]
+    return AnswerPart(columns, lambda: engine.stream(query, sql.parameters))
+
+
 def id_part(ids: pa.Array) -> AnswerPart:
-    """Row ids that are there already, as an answer."""
+    """An answer of row ids that are already in memory."""
     import pyarrow as pa
 
     def open_() -> pa.RecordBatchReader:

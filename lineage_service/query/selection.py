@@ -1,4 +1,4 @@
-"""The rows a question starts from, and finding them: by row ids, by keys, by a predicate."""
+"""The rows that a question starts from, selected by row ids, keys or a predicate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.arguments import is_column_value
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.guarded_session import Session
 from lineage_service.query.masks import NONE, Masked, refuse_masked
@@ -21,15 +22,16 @@ from lineage_service.store.version_scan import RID, VersionScan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_KEY = 100_000  # characters of a key's value
-HELD = 10_000  # a dataset of so few rows is held in memory once it was looked into
+MOST_KEY = 100_000  # characters of a key value
+HELD = 10_000  # datasets of up to this many rows are held in memory after the first scan
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows a question starts from. Rids, keys and a predicate must all hold; `all` stands alone.
+    """The rows that a question starts from. Rids, keys and the predicate are combined with AND; `all` excludes the
+    others.
 
-    `reveal`: keys and predicate may look at columns that are masked.
+    `reveal`: keys and predicate may read masked columns.
     """
 
     rid: tuple[int, ...] | None = None
@@ -52,9 +54,14 @@ class Selection:
         for name, value in pairs:
             if value is None:
                 raise QuestionError(f"a key is a value, and '{name}' is None", hint=f"where='{name} IS NULL'")
+            if not is_column_value(value):
+                raise QuestionError(
+                    f"a key is one value, such as a text, a number or a date; that of '{name}' is none",
+                    hint=f"several values: where=\"{name} IN ('one', 'other')\"",
+                )
         chosen = cls(rids, tuple((name, str(value)) for name, value in pairs), where, all, reveal)
         if all and (chosen.rid is not None or chosen.key or where is not None):
-            raise QuestionError("`all` stands alone: leave rid, key and where away")
+            raise QuestionError("`all` stands alone: leave out rid, key and where")
         return chosen
 
     @property
@@ -67,7 +74,7 @@ class Selection:
 
 
 def _whole_numbers(rid: Any) -> Iterator[int]:
-    """Row ids as plain numbers, also those of NumPy and Arrow."""
+    """Row ids as Python integers. Accepts integers of NumPy and Arrow."""
     for each in (rid,) if hasattr(rid, "__index__") and not hasattr(rid, "__iter__") else rid:
         plain = each.as_py() if hasattr(each, "as_py") else each
         try:
@@ -87,9 +94,9 @@ def rids_where(
     selection: Selection,
     masked: Masked = NONE,
 ) -> pa.Array:
-    """Rids of the rows that keys, predicate and rids all take, in order; found where nothing else can be done.
+    """The sorted rids of the rows that match the keys, the predicate and the rids. Scans the dataset only if necessary.
 
-    QuestionError where they look at a column that is `masked`.
+    Raises QuestionError if they read a column in `masked`.
     """
     names = [each.name for each in scan.version.columns]
     conditions, parameters = [], []
@@ -101,7 +108,7 @@ def rids_where(
                 f"unknown column '{name}'; columns of '{dataset.full_name}': {join_names(names)}",
                 hint=did_you_mean(name, names),
             )
-        refuse_masked([known], masked, dataset.full_name, "a key would tell its values")
+        refuse_masked([known], masked, dataset.full_name, "a key would disclose its values")
         if len(value) > MOST_KEY:
             raise QuestionError(f"the value given for column '{known}' is too long ({len(value)} characters)")
         conditions.append(_equals(engine, known, value, types[known]))
@@ -113,7 +120,7 @@ def rids_where(
     where = " AND ".join(conditions)
     rows = scan.nan_safe(scan.select())
     few = scan.version.rows <= HELD
-    if selection.where is None:  # values that were given, and nothing to evaluate
+    if selection.where is None:  # only bound values, no user-written expression
         with engine.within_time_limit():
             source = engine.held_table(rows) if few else f"({rows})"
             return engine.id_array(f"SELECT {RID} FROM {source} rows_asked WHERE {where} ORDER BY 1", parameters)
@@ -124,7 +131,7 @@ def rids_where(
 
 
 def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:
-    """The condition that a column has just this value, bound once: a cast alone would round it."""
+    """A predicate that a column equals this value exactly. A cast alone would round the value."""
     whole = kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
     checks = [f"TRY_CAST(? AS {kind}) IS NOT NULL"]
     if whole or kind == "DATE":
@@ -138,7 +145,7 @@ def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:
 
 
 def _fits(value: str, kind: str) -> bool:
-    """Whether a number has no more digits behind the point than its decimal type: else no row can have it."""
+    """Whether a number fits the scale of a decimal type. If not, no row can equal it."""
     if not kind.startswith("DECIMAL"):
         return True
     scale = int(kind.removesuffix(")").partition(",")[2] or 0)

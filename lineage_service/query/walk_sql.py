@@ -1,11 +1,12 @@
-"""The SQL of a walk: a chain of joins from the start rows to a dataset's rows. Pure text; start ids are bound."""
+"""The SQL of a walk: a chain of joins from the start rows to the rows of a dataset. Pure text; start ids are bound."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import Role
@@ -22,17 +23,17 @@ from lineage_service.query.lineage_graph import Direction, Place, Way
 if TYPE_CHECKING:
     from lineage_service.store.shared_rows import SharedRows
 
-FEW = 50  # so many start ids go into the scan itself, where they prune row groups
+FEW = 50  # up to this many start ids are part of the scan, where they prune row groups
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a walk begins: these rids, the rids of a table, or (neither) all rows there are."""
+    """The start of a walk: these rids, the rids of a table, or (neither) all rows."""
 
     rids: tuple[int, ...] | None = None
     table: str | None = None
-    roles: bool = False  # the table's rows have a role already, in a column of that name
-    ids: Any = None  # the rids as an Arrow array, in order: for rows, not for walks
+    roles: bool = False  # the table has a column `role`
+    ids: Any = None  # the sorted rids as an Arrow array; used for reading rows, not for walks
 
     @property
     def few(self) -> bool:
@@ -48,7 +49,7 @@ class Start:
 
 @dataclass(frozen=True)
 class WalkSql:
-    """Finished SQL: distinct (a, b, role), a the start's rid, b the reached one; and its parameters."""
+    """Complete SQL with its parameters: distinct (a, b, role), where a is the start's rid and b the reached rid."""
 
     text: str
     parameters: list[object]
@@ -67,7 +68,7 @@ def walk_sql(
 ) -> WalkSql:
     """Pairs from the start to the target.
 
-    Where no `pairs` are wanted, a is 0 throughout, and only what is reached is kept apart.
+    Without `pairs`, a is always 0, and only distinct reached rows are returned.
     """
     if not ways:
         return WalkSql("SELECT 0::BIGINT AS a, 0::BIGINT AS b, 0 AS role WHERE false", [], True)
@@ -75,7 +76,7 @@ def walk_sql(
         found = _one_hop(ways[0], start, direction, files, pairs=pairs)
         if found is not None:
             return found
-    # Groups and sides have no rows of their own: a walk may begin at ids of theirs, but not at all of them.
+    # Groups and sides have no rows of their own: a walk may start at some of their ids, but not at all of them.
     everything = start.rids is None and start.table is None
     relation, parameters = start.relation(files.rids(begin) if everything else "")
     names = {begin: "reached0"}
@@ -93,7 +94,7 @@ def walk_sql(
 
 
 def own_ways(ways: Sequence[Way]) -> list[Way]:
-    """Those of the ways from a place to another on which rows go as themselves, and not as what a window read."""
+    """The ways between two places on which rows contribute as themselves, not as rows that a window read."""
     own, reached = [], set[Place]()
     ends = {ways[-1].end} if ways else set()
     for way in reversed(ways):
@@ -107,26 +108,28 @@ def own_ways(ways: Sequence[Way]) -> list[Way]:
 
 
 def reverse_ways(ways: Sequence[Way]) -> list[Way]:
-    """The same ways from their end to their start, whatever direction they were kept for."""
+    """The same ways in the opposite direction, regardless of the direction they are stored for."""
     return [
         Way(way.end, way.start, way.hop, None if way.shared is None else way.shared.inverse) for way in reversed(ways)
     ]
 
 
 def has_intervals(ways: Sequence[Way]) -> bool:
-    """Whether pairs are multiplied out of a window's intervals on the way: they may be as many as rows squared."""
-    return any(way.hop is not None and way.hop.form == "interval" for way in ways)
+    """Whether the walk expands window intervals into pairs, of which there may be rows squared."""
+    return any(way.hop is not None and way.hop.form is HopForm.INTERVAL for way in ways)
 
 
 def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, pairs: bool) -> WalkSql | None:
-    """One hop that is pairs: they are distinct already, and in files sorted by the side that is looked up."""
+    """A walk over one hop that stores pairs. They are distinct, and the files are sorted by the looked-up side."""
     if way.hop is None:
         return None
     relation = pairs_relation(way, direction, files, start.rids if start.few else None)
     if relation is None:
         return None
     near, far = ("a", "b") if direction == "backward" else ("b", "a")
-    stored = way.hop.form == "pairs" or (way.hop.form == "keyed" and direction == "backward" and way.hop.backward)
+    stored = way.hop.form is HopForm.PAIRS or (
+        way.hop.form is HopForm.KEYED and direction == "backward" and way.hop.backward
+    )
     single = start.rids is not None and len(start.rids) == 1
     kept = f"h.{near} AS a, h.{far} AS b" if pairs else f"0::BIGINT AS a, h.{far} AS b"
     distinct = "" if pairs or single else "DISTINCT "
@@ -134,7 +137,7 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
     presorted = bool(stored) and not distinct and not refreshed_row_files(way.hop)
     if start.rids is not None and start.few:
         marks = ", ".join("?" for _ in start.rids)
-        # Not presorted: DuckDB joins with the list, and gives the row groups in any order.
+        # Not presorted: DuckDB joins with the list and returns row groups in any order.
         return WalkSql(f"{select} WHERE h.{near} IN ({marks})", list(start.rids), False)
     if start.rids is None and start.table is None:
         return WalkSql(select, [], presorted)
@@ -143,18 +146,18 @@ def _one_hop(way: Way, start: Start, direction: Direction, files: HomeFiles, *, 
 
 
 def way_pairs(way: Way, ids: str, direction: Direction, files: HomeFiles) -> str:
-    """Pairs (a, b, role) of one way that is no intervals, a among the ids (column b) of a relation."""
+    """Pairs (a, b, role) of one way without intervals, where a is in column b of the relation `ids`."""
     return _part(way, f"(SELECT b AS a, b, 0 AS role FROM {ids})", direction, files, None, pairs=True)
 
 
 def _part(
     way: Way, before: str, direction: Direction, files: HomeFiles, few: tuple[int, ...] | None, *, pairs: bool
 ) -> str:
-    """Pairs that one way adds, from the relation of pairs before it."""
+    """The pairs that one way adds to the preceding relation of pairs."""
     role = f"greatest(r.role, {int(way.role)}) AS role"
     if way.hop is None:
         return _shared_part(way, before, role)
-    if way.hop.form == "interval":
+    if way.hop.form is HopForm.INTERVAL:
         return interval_part(way.hop, before, role, direction, files, pairs=pairs)
     relation = pairs_relation(way, direction, files, few)
     if relation is not None:
@@ -168,33 +171,43 @@ def _part(
 
 
 def _shared_part(way: Way, before: str, role: str) -> str:
-    """The same rows under the rids that they have elsewhere."""
+    """The same rows under the rids of another place."""
     rid, condition = translated_rid("r.b", way.shared)
     return f"SELECT r.a, {rid} AS b, {role} FROM {before} r{condition}"
 
 
 def translated_rid(rid: str, shared: SharedRows | None) -> tuple[str, str]:
-    """SQL of the rid that a row has elsewhere, and what stands behind FROM so that only shared rows are left."""
+    """SQL of a row's rid in another place, and a FROM suffix that keeps only shared rows."""
     if shared is None or shared.all:
         return rid, ""
     runs = shared.runs
     if len(runs.first) == 1:
         first, end, shift = int(runs.first[0]), int(runs.end[0]), int(runs.shift[0])
         return f"({rid} + {shift})", f" WHERE {rid} >= {first} AND {rid} < {end}"
-    # As texts: DuckDB reads one much faster than as many literals.
+    # As texts: DuckDB parses one text much faster than as many literals.
     lists = (f"unnest('[{','.join(map(str, ids.tolist()))}]'::BIGINT[])" for ids in (runs.first, runs.end, runs.shift))
     named = ", ".join(f"{ids} AS {name}" for ids, name in zip(lists, ("first", "past", "shift"), strict=True))
     return f"({rid} + s.shift)", f" JOIN (SELECT {named}) s ON {rid} >= s.first AND {rid} < s.past"
 
 
 def _pairless_part(way: Way, hop: HopRecord, before: str, role: str, direction: Direction, files: HomeFiles) -> str:
-    """What a form without pairs of its own adds."""
-    if hop.form == "formula":
-        return formula_part(hop, before, role, direction)
-    if hop.form == "empty":
-        return f"SELECT r.a, r.b, {role} FROM {before} r WHERE false"
-    many = (hop.form == "constant") == (direction == "forward")
-    if many:  # the one id of a side stands for all rows of the dataset at the other end
+    """The pairs of a form that does not store pairs."""
+    match hop.form:
+        case HopForm.FORMULA:
+            return formula_part(hop, before, role, direction)
+        case HopForm.EMPTY:
+            return f"SELECT r.a, r.b, {role} FROM {before} r WHERE false"
+        case HopForm.CONSTANT:
+            many = direction == "forward"
+        case HopForm.EVERYTHING:
+            many = direction == "backward"
+        case HopForm.PAIRS | HopForm.COLUMN | HopForm.KEYED | HopForm.INTERVAL:
+            raise AssertionError(f"a hop of form '{hop.form}' has pairs or intervals of its own")
+        case HopForm.LAZY | HopForm.PRUNED | HopForm.OFF:
+            raise AssertionError(f"a hop of form '{hop.form}' cannot be read: its pairs are not kept")
+        case _:
+            assert_never(hop.form)
+    if many:  # the single id of a side stands for all rows of the dataset at the other end
         return f"SELECT r.a, e.b, {role} FROM {before} r CROSS JOIN ({files.rids(way.end)}) e"
     return f"SELECT r.a, 0::BIGINT AS b, {role} FROM {before} r"
 

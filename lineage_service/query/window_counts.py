@@ -1,11 +1,15 @@
-"""How many rows are behind rows of a window: the length of intervals, where each position is one row; and how many have
-one row behind them: the intervals that hold its position. Pure text."""
+"""Counts rows behind the rows of a window without expanding intervals. Pure text.
+
+If each position is one row, the number of rows behind a row is the length of its interval. The number of rows that read
+one row is the number of intervals that contain its position.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import HopRecord
 
 from lineage_service.capture.handles import Role
@@ -18,8 +22,11 @@ from lineage_service.query.walk_sql import Start, reverse_ways, walk_sql
 
 @dataclass(frozen=True)
 class _Window:
-    """The ways back from rows of a window to those of a source. first: from a row to its position, None where that is
-    its id; last: from a position to the row of the source."""
+    """The ways from rows of a window back to rows of a source.
+
+    first: from a row to its position; None if the position is the row's id
+    last: from a position to the row of the source
+    """
 
     frames: HopRecord
     count: int
@@ -29,13 +36,14 @@ class _Window:
 
     @classmethod
     def of(cls, ways: Sequence[Way], begin: Place, target: Place) -> _Window | None:
-        """None where positions do not tell how many rows there are. They do where the ways are a row's own id and the
-        intervals that it reads, all as the run left them."""
+        """The window on these ways; None if rows cannot be counted by positions. They can if the ways are a row's own
+        id and its interval, unchanged since the run.
+        """
         hops = [way.hop for way in ways]
         if len(ways) not in (3, 4) or any(hop is None or refreshed_row_files(hop) for hop in hops):
             return None
         by_ends = {(way.start, way.end): way for way in ways}
-        frames = next((way for way in ways if way.hop is not None and way.hop.form == "interval"), None)
+        frames = next((way for way in ways if way.hop is not None and way.hop.form is HopForm.INTERVAL), None)
         if frames is None or frames.hop is None or len(by_ends) != len(ways):
             return None
         body = body_of(frames.hop)
@@ -53,7 +61,9 @@ class _Window:
 def rows_behind_window(
     ways: Sequence[Way], start: Start, begin: Place, target: Place, files: HomeFiles
 ) -> tuple[str, list[object]] | None:
-    """The number of rows of `target` behind the start's rows, and its parameters; None where positions do not tell."""
+    """SQL for the number of rows of `target` behind the start's rows, with parameters; None if positions are not
+    sufficient.
+    """
     window = _Window.of(ways, begin, target)
     if window is None:
         return None
@@ -78,8 +88,9 @@ def rows_behind_window(
 def rows_reading_one(
     ways: Sequence[Way], start: Start, begin: Place, target: Place, files: HomeFiles
 ) -> tuple[str, list[object]] | None:
-    """The same ahead: how many rows of `target` have one row of a source behind them. None also where there are several
-    rows to start from: then rows that read two of them must be known apart."""
+    """SQL for the number of rows of `target` that read one source row. Also None for several start rows, because rows
+    that read two of them would be counted twice.
+    """
     if start.rids is None or len(start.rids) != 1:
         return None
     window = _Window.of(reverse_ways(ways), target, begin)
@@ -93,7 +104,7 @@ def rows_reading_one(
             return None
     walked = walk_sql(reverse_ways([last]), start, begin, last.start, "forward", files, pairs=False)
     inside = " OR ".join(f"p.b BETWEEN h.lo{n} AND h.hi{n}" for n in range(window.count))
-    # The row at the position is its own reader; it need not be inside of its frame, and is not counted twice.
+    # The row at the position is its own reader. It may lie outside its frame, and must not be counted twice.
     readers = (
         f"SELECT h.a FROM {files.index(window.frames.backward)} h CROSS JOIN place p WHERE h.a <> p.b AND ({inside}) "
         "UNION ALL SELECT b FROM place"

@@ -1,1 +1,3 @@
-"""A committed run brought up to date: changed rows in, touched rows computed anew, all else shared with that run."""
+"""Incremental refresh of a committed run: applies changed source rows, recomputes the affected rows, and shares
+everything else with that run.
+"""

@@ -1,7 +1,7 @@
-"""What has changed in a source since its run: files that came, went or are no longer what they were.
+"""Detects what changed in a source since its run: files added, removed or modified.
 
-Where the run kept a copy of the rows, the change is told row by row. Of files that were read in place and have changed
-the old rows are gone: then all rows of such a file went, and all of the new one came.
+If the run kept a copy of the rows, the change is determined row by row. Otherwise the old rows of a modified file are
+lost, and all its rows count as removed and all rows of the new file as added.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.equivalence.type_names import duckdb_type, spark_type_of_arrow
 from lineage_service.errors import QuestionError, SourceError
 from lineage_service.query.questions import Questions
 from lineage_service.refresh.row_replacement import COPY, number_equal_rows, same_values
@@ -20,11 +21,10 @@ from lineage_service.refresh.source_changes import SourceChange
 from lineage_service.refresh.spark_refresh import SparkRefresh
 from lineage_service.spec.models import SourceSpec
 from lineage_service.store.duckdb_engine import literal
-from lineage_service.store.engine_agreement import spark_type
 from lineage_service.store.folder_types import is_spelled_as, kind_of_folders, kind_of_type
 from lineage_service.store.listing import Listing, listing
 from lineage_service.store.version_patcher import AddedFile, Ids, Patcher
-from lineage_service.store.version_scan import RID, VersionScan, duckdb_type
+from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import (
     FileState,
     OriginalFile,
@@ -33,62 +33,63 @@ from lineage_service.store.versions import (
     VersionFile,
     file_state,
     parquet_footer,
+    recorded_state,
 )
 
 
 @dataclass(frozen=True)
 class ChangeDetector:
-    """Changes of sources, found by looking."""
+    """Detects changes of sources by comparing them with what the run read."""
 
     ask: Questions
     patcher: Patcher
     spark: SparkRefresh
 
     def detect(self, source: DatasetRecord, spec: SourceSpec) -> SourceChange | None:
-        """What has changed in a source; None where nothing has."""
+        """The change of a source; None if nothing has changed."""
         version = self.ask.scan(source).version
         if spec.output is not None:
             return self._compare_output(source, spec, version)
         folder = json.loads(source.declared).get("folder")
         if folder is None:
             raise QuestionError(
-                f"run '{source.run_id}' did not note where '{source.name}' was read from",
+                f"run '{source.run_id}' did not record where '{source.name}' was read from",
                 hint="say what changed with --removed, --changed or --added, or run the workflow once more",
             )
         found = listing(str(spec.path), Path(folder))
         states = [file_state(path) for path in found.files]
         known: list[VersionFile | OriginalFile] = [*version.origins] or [f for f in version.files if f.only is None]
         if version.kind != "source":
-            if [_recorded_state(each) for each in known] == states and known:
+            if [recorded_state(each) for each in known] == states and known:
                 return None
             return self._compare_with_fresh_copy(source, spec, version)
         return self._compare_files(source, version, found, states)
 
-    # --- files that are read in place -------------------------------------------------------------------------
+    # --- files that are read in place (not copied) ------------------------------------------------------------
 
     def _compare_files(
-        self, source: DatasetRecord, version: Version, found: Listing, states: list[FileState]
+        self, source: DatasetRecord, version: Version, listed_files: Listing, states: list[FileState]
     ) -> SourceChange | None:
         now = {state.path: state for state in states}
         own = [file for file in version.files if file.only is None]
-        stay = [file for file in own if now.get(file.path) == _recorded_state(file)]
+        stay = [file for file in own if now.get(file.path) == recorded_state(file)]
         went = [file for file in own if file not in stay]
-        came = [state for state in states if state.path not in {file.path for file in stay}]
-        if not went and not came:
+        added = [state for state in states if state.path not in {file.path for file in stay}]
+        if not went and not added:
             return None
         if any(each.partition is not None and each.type == "timestamp" for each in version.columns):
-            raise QuestionError(f"source '{source.name}' has moments in its folders' names", hint="run it again")
+            raise QuestionError(f"source '{source.name}' has timestamps in its folder names", hint="run it again")
         end, rids = version.end, list[Ids]()
-        gone = [self._rids_of(file) for file in went]
+        removed = [self._rids_of(file) for file in went]
         corrected = [self._corrections_of_files(file, went) for file in version.files if file.only is not None]
-        gone += corrected
+        removed += corrected
         patched = self.patcher.patch_version(version, _concatenate_rids(corrected), [])
         files = [file for file in patched.files if file in stay or file.only is not None]
-        for state in came:
+        for state in added:
             footer = parquet_footer(state.path)
             self._refuse_other_schema(source, version, state.path, footer.types)
             stored = [each.stored for each in version.columns if each.stored is not None]
-            values, odd = found.partition_values(state.path), footer.is_odd(stored)
+            values, odd = listed_files.partition_values(state.path), footer.is_odd(stored)
             self._refuse_partition_value(source, version, values)
             files.append(
                 VersionFile(
@@ -111,14 +112,14 @@ class ChangeDetector:
             source.name,
             version,
             after,
-            _concatenate_rids(gone),
+            _concatenate_rids(removed),
             _concatenate_rids(rids),
-            not any(len(each) for each in gone),
+            not any(len(each) for each in removed),
             found=True,
         )
 
     def _corrections_of_files(self, file: VersionFile, went: list[VersionFile]) -> Ids:
-        """Of rows that came: those that stood for rows of files that went."""
+        """Of the added rows, those that replace rows of removed files."""
         rids = self.patcher.rids(str(file.only))
         inside = [(rids >= each.base) & (rids < each.base + each.rows) for each in went]
         return rids[np.logical_or.reduce(inside)] if inside else rids[:0]
@@ -130,7 +131,7 @@ class ChangeDetector:
         return np.setdiff1d(rids, self.patcher.positions(file.without) + file.base)
 
     def _refuse_other_schema(self, source: DatasetRecord, version: Version, path: str, types: dict[str, str]) -> None:
-        """SourceError for a file that has other columns than the run read."""
+        """Raises SourceError for a file whose columns differ from those that the run read."""
         own = {name.lower(): kind for name, kind in types.items()}
         for each in version.columns:
             if each.stored is None:
@@ -138,7 +139,7 @@ class ChangeDetector:
             kind = own.get(each.stored.lower())
             if kind is None:
                 raise SourceError(f"source '{source.name}': file '{path}' lacks column '{each.original}'")
-            plain = spark_type(kind)
+            plain = spark_type_of_arrow(kind)
             if plain is not None and plain != each.type and each.type in _PLAIN:
                 raise SourceError(
                     f"source '{source.name}': column '{each.original}' was {each.type} and is {plain} in file '{path}'",
@@ -146,7 +147,7 @@ class ChangeDetector:
                 )
 
     def _refuse_partition_value(self, source: DatasetRecord, version: Version, values: dict[str, str | None]) -> None:
-        """SourceError for a folder's name that is no value of its column."""
+        """Raises SourceError for a folder name that is not a value of its partition column."""
         for each in version.columns:
             text, kind = values.get(each.original), duckdb_type(each.type)
             if each.partition is None or text is None or kind is None:
@@ -159,7 +160,9 @@ class ChangeDetector:
                 )
 
     def _refuse_other_partition_type(self, source: DatasetRecord, version: Version, files: list[VersionFile]) -> None:
-        """SourceError where Spark guessed a column's type from the names of all folders, and now would another."""
+        """Raises SourceError if Spark inferred a partition column's type from all folder names and would infer another
+        type now.
+        """
         for each in version.columns:
             kind = kind_of_type(each.type)
             if each.partition is None or kind is None:
@@ -175,12 +178,12 @@ class ChangeDetector:
                     hint="nothing was changed; run the workflow again",
                 )
 
-    # --- copies -----------------------------------------------------------------------------------------------
+    # --- copied files -----------------------------------------------------------------------------------------
 
     def _compare_with_fresh_copy(
         self, source: DatasetRecord, spec: SourceSpec, version: Version
     ) -> SourceChange | None:
-        """Files whose rows were copied are copied again, and the copies compared."""
+        """Copies the source files again and compares the new copy with the old one."""
         folder = Path(json.loads(source.declared)["folder"])
         fresh = self.spark.copy_source(source.name, spec, folder)
         self._refuse_other_columns(source, version, fresh)
@@ -209,30 +212,36 @@ class ChangeDetector:
     def _match_copies(
         self, name: str, version: Version, before: VersionScan, fresh: Version, after: VersionScan
     ) -> tuple[SourceChange, Ids, Ids] | None:
-        """Rows of two copies, equal ones put together one by one in their order; and the numbers of the fresh copy's
-        records with the rids that they get."""
+        """Matches the rows of two copies; equal rows are paired in order. Also returns the rids of the new copy's
+        records by number.
+        """
         engine = self.ask.engine
         old, new = (engine.keep(number_equal_rows(scan.select(), version.columns)) for scan in (before, after))
         same = f"{same_values(version.columns, 'o', 'w')} AND o.{COPY} = w.{COPY}"
-        gone = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
-        came = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
+        removed = _ids(engine.id_array(f"SELECT o.{RID} FROM {old} o ANTI JOIN {new} w ON {same} ORDER BY 1"))
+        added = _ids(engine.id_array(f"SELECT w.{RID} FROM {new} w ANTI JOIN {old} o ON {same} ORDER BY 1"))
         stay = f"FROM {new} w JOIN {old} o ON {same} ORDER BY w.{RID}"
         numbers, kept = (_ids(engine.id_array(f"SELECT {side}.{RID} {stay}")) for side in ("w", "o"))
         engine.drop(old)
         engine.drop(new)
-        if not len(gone) and not len(came):
+        if not len(removed) and not len(added):
             return None
         end, files, rids = version.end, [], []
         for file in fresh.files:
-            here = came[(came >= file.base) & (came < file.base + file.rows)] - file.base
+            here = added[(added >= file.base) & (added < file.base + file.rows)] - file.base
             given = np.arange(end, end + len(here), dtype=np.int64)
             end += len(here)
             files.append(AddedFile(file, here, given))
             rids.append(given)
         changed = SourceChange(
-            name, version, self.patcher.patch_version(version, gone, files), gone, _concatenate_rids(rids), found=True
+            name,
+            version,
+            self.patcher.patch_version(version, removed, files),
+            removed,
+            _concatenate_rids(rids),
+            found=True,
         )
-        return changed, np.concatenate([numbers, came]), np.concatenate([kept, *rids])
+        return changed, np.concatenate([numbers, added]), np.concatenate([kept, *rids])
 
     def _scan(self, version: Version) -> VersionScan:
         home = self.patcher.folder.home
@@ -241,7 +250,9 @@ class ChangeDetector:
     # --- another workflow's output ----------------------------------------------------------------------------
 
     def _compare_output(self, source: DatasetRecord, spec: SourceSpec, version: Version) -> SourceChange | None:
-        """An output that was refreshed since: its rids tell which rows differ. One of another run: all rows do."""
+        """Compares an output of another workflow. If it was refreshed, rids determine the changed rows; if it is of
+        another run, all rows count as changed.
+        """
         found = self.ask.find(str(spec.output))
         if found.version_id == source.version_id:
             return None
@@ -254,22 +265,22 @@ class ChangeDetector:
             return SourceChange(source.name, version, renamed, every[0], every[1], found=True)
         then, now = before.select(), after.select()
         same = f"o.{RID} = w.{RID} AND {same_values(version.columns, 'o', 'w')}"
-        gone = _ids(engine.id_array(f"SELECT o.{RID} FROM ({then}) o ANTI JOIN ({now}) w ON {same} ORDER BY 1"))
-        came = _ids(engine.id_array(f"SELECT w.{RID} FROM ({now}) w ANTI JOIN ({then}) o ON {same} ORDER BY 1"))
-        return SourceChange(source.name, version, renamed, gone, came, found=True)
+        removed = _ids(engine.id_array(f"SELECT o.{RID} FROM ({then}) o ANTI JOIN ({now}) w ON {same} ORDER BY 1"))
+        added = _ids(engine.id_array(f"SELECT w.{RID} FROM ({now}) w ANTI JOIN ({then}) o ON {same} ORDER BY 1"))
+        return SourceChange(source.name, version, renamed, removed, added, found=True)
 
     def _rename_columns(self, source: DatasetRecord, version: Version, now: Version) -> Version:
-        """The output as it is now under the names that the source gives its columns."""
+        """The current output under the column names of the source."""
         names = {each.original: each.name for each in version.columns}
         columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in now.columns)
         renamed = replace(now, columns=columns)
         self._refuse_other_columns(source, version, renamed)
         return renamed
 
-    def _descends(self, found: DatasetRecord, source: DatasetRecord) -> bool:
-        """Whether a run was made by refreshing the run that made what the source read."""
+    def _descends(self, dataset: DatasetRecord, source: DatasetRecord) -> bool:
+        """Whether a run is a refresh, direct or indirect, of the run that made what the source read."""
         makers = {each.run_id for each in self.ask.reader.makers_of([source.version_id])}
-        run_id: str | None = found.run_id
+        run_id: str | None = dataset.run_id
         while run_id is not None:
             if run_id in makers:
                 return True
@@ -279,10 +290,6 @@ class ChangeDetector:
 
 
 _PLAIN = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date")
-
-
-def _recorded_state(file: VersionFile | OriginalFile) -> FileState:
-    return FileState(file.path, file.size, file.mtime_ns, file.fingerprint)
 
 
 def _concatenate_rids(ids: list[Ids]) -> Ids:

@@ -1,4 +1,4 @@
-"""What a refresh owes besides rows and lineage: checks hold, or nothing is changed; published copies are new ones."""
+"""Checks and published copies of a refresh: failing `error` checks stop it, and published outputs get new copies."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from lineage_service.capture.direct_indexing import NotTranslatable, comparable_type
+from lineage_service.equivalence.comparable_types import comparable_type
+from lineage_service.equivalence.portable_predicates import NotTranslatable
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.errors import Problem, RunError, StoreError
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.nodes import Limit, Node, Sort, keeps_order
-from lineage_service.refresh.duckdb_sql import DuckDbRelation, TypedColumn, order_terms, predicate_sql
+from lineage_service.refresh.duckdb_groups import order_terms
+from lineage_service.refresh.duckdb_values import DuckDbRelation, TypedColumn, predicate_sql
 from lineage_service.refresh.run_refresh import Refresh
-from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
+from lineage_service.spec.models import BrokenOutput, BrokenStep
+from lineage_service.spec.step_models import CheckSpec
 from lineage_service.store.duckdb_engine import column, literal
 from lineage_service.store.publications import Publication, refuse_foreign_copy, refuse_publication, target_path
 from lineage_service.store.published_folder import translate_replace_errors, write_mark
-from lineage_service.store.version_scan import VersionScan, duckdb_type
+from lineage_service.store.version_scan import VersionScan
 
 
 def failed_checks(refresh: Refresh) -> list[Problem]:
-    """Checks that rows fail now, of what the refresh has touched: warnings; RunError where one is an error."""
+    """The failing checks of the recomputed datasets, as warnings. Raises RunError if one of them is an `error`
+    check.
+    """
     found = []
     for target, step, check in _declared_checks(refresh):
         node = refresh.plan.steps.get(step)
@@ -29,9 +35,9 @@ def failed_checks(refresh: Refresh) -> list[Problem]:
         failing = _count_failing_rows(refresh, step, check)
         if failing:
             rows = "row" if failing == 1 else "rows"
-            told = f"check {_check_text(check)} of '{target}' would fail for {failing:,} {rows}"
+            message = f"check {_check_text(check)} of '{target}' would fail for {failing:,} {rows}"
             hint = "nothing was changed" if check.severity == "error" else None
-            found.append(Problem(told, None, hint, "warning" if check.severity == "warn" else "error"))
+            found.append(Problem(message, None, hint, "warning" if check.severity == "warn" else "error"))
     if any(problem.severity == "error" for problem in found):
         raise RunError(found)
     return found
@@ -53,7 +59,7 @@ def _check_text(check: CheckSpec) -> str:
 
 
 def _count_failing_rows(refresh: Refresh, step: str, check: CheckSpec) -> int:
-    """How many rows fail: by DuckDB where it surely counts the same, else by Spark."""
+    """The number of failing rows, counted by DuckDB if the check means the same there, otherwise by Spark."""
     state = refresh.states.get(refresh.plan.steps[step].id)
     if state is not None:
         try:
@@ -64,13 +70,13 @@ def _count_failing_rows(refresh: Refresh, step: str, check: CheckSpec) -> int:
 
 
 def _translatable_rows(scan: VersionScan) -> DuckDbRelation:
-    """The rows of a dataset, as far as its columns are of harmless types."""
+    """The rows of a dataset, with only the columns whose types mean the same in DuckDB and Spark."""
     kinds = {each.name: kind for each in scan.version.columns if (kind := comparable_type(each.type)) is not None}
     return DuckDbRelation(scan.select(list(kinds)), tuple(TypedColumn(name, kind) for name, kind in kinds.items()), ())
 
 
 def _copy_order(node: Node, scan: VersionScan) -> str:
-    """How a copy of a dataset is ordered; NotTranslatable where its types or its order are not provably alike."""
+    """The sort order of a copy. Raises NotTranslatable if its types or order may differ between DuckDB and Spark."""
     if any(duckdb_type(each.type) is None for each in scan.version.columns):
         raise NotTranslatable
     if not keeps_order(node):
@@ -101,14 +107,15 @@ def _failing_rows_query(scan: VersionScan, check: CheckSpec) -> str:
 
 
 def published_outputs(refresh: Refresh, targets: Collection[Path] | None = None) -> dict[str, tuple[str, Path]]:
-    """Published outputs that the refresh has touched (for an erasure: at these places): step and target. RunError where
-    one cannot be replaced."""
+    """The published outputs that the refresh recomputed (for an erasure: at these targets), as step and target. Raises
+    RunError if one of them cannot be replaced.
+    """
     found = {}
     for record in refresh.records:
         output = refresh.loaded.spec.outputs.get(record.name)
         if record.role != "output" or output is None or isinstance(output, BrokenOutput) or output.path is None:
             continue
-        step = record.space.removeprefix("step:")
+        step = record.space.name
         folder = json.loads(record.declared).get("folder")
         state = refresh.states[refresh.plan.steps[step].id]
         if not state.is_changed or folder is None:
@@ -125,7 +132,7 @@ def published_outputs(refresh: Refresh, targets: Collection[Path] | None = None)
 
 
 def write_copies(refresh: Refresh, publications: Iterable[Publication]) -> None:
-    """New copies of published outputs, complete with their marks, beside their places."""
+    """Writes new copies of published outputs beside their targets, including their marker files."""
     for each in publications:
         _write_copy(refresh, each)
         with translate_replace_errors(each.target):

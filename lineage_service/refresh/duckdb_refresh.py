@@ -1,37 +1,33 @@
-"""Touched rows of a dataset found and computed anew by DuckDB, where `duckdb_sql` says that it means the same there."""
+"""Finds and recomputes the affected rows of a dataset in DuckDB, for plans that `duckdb_sql` can translate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import HopRecord
 
-from lineage_service.capture.direct_indexing import NotTranslatable
 from lineage_service.capture.handles import Space, step_space
+from lineage_service.equivalence.portable_predicates import NotTranslatable
+from lineage_service.equivalence.stored_values import is_read_alike
 from lineage_service.index.index_engine import sorted_pairs
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.identity_columns import identity_columns
 from lineage_service.plan.nodes import Filter, Limit, Node
 from lineage_service.query.query_engine import QueryEngine
-from lineage_service.refresh.duckdb_sql import (
-    MEMBERS,
-    DuckDbPlan,
-    DuckDbRelation,
+from lineage_service.refresh.duckdb_groups import (
     GroupByShape,
-    Leaves,
-    TypedColumn,
     apply_above_groups,
     group_by_shape,
     group_keys,
     group_rows,
-    handle_column,
     order_terms,
-    select_as_spark_types,
 )
+from lineage_service.refresh.duckdb_sql import DuckDbPlan, Leaves, select_as_spark_types
+from lineage_service.refresh.duckdb_values import MEMBERS, DuckDbRelation, TypedColumn, handle_column
 from lineage_service.refresh.row_replacement import RowReplacement
 from lineage_service.store.duckdb_engine import column, literal, private_column
-from lineage_service.store.engine_agreement import is_read_alike
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.output_versions import version_of_folder
 from lineage_service.store.version_patcher import Ids
@@ -39,52 +35,56 @@ from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import Version, parquet_footer
 
 PLACE = private_column("place")
-MOST_FILES = 64  # of a dataset, whose footers are looked at
+MOST_FILES = 64  # number of files of a dataset whose footers are read
 
 
 @dataclass(frozen=True)
 class DatasetState:
-    """A dataset that is read, before and after the change; the rids that went and those that came."""
+    """A dataset that is read, before and after the change, with the rids removed and added."""
 
     space: Space
     before: VersionScan
     after: VersionScan
-    gone: Ids
-    came: Ids
-    readable: bool = True  # whether the rows that went can still be read
+    removed_rids: Ids
+    added_rids: Ids
+    readable: bool = True  # whether the removed rows can still be read
 
     @property
     def is_changed(self) -> bool:
-        return bool(len(self.gone) or len(self.came))
+        return bool(len(self.removed_rids) or len(self.added_rids))
 
 
 @dataclass(frozen=True)
 class DuckDbRecomputedRows:
-    """Touched rows, computed anew: a query of the rids (column b) that they had, None where the lineage of the rows
-    that went tells them (by leaf); the rows as a version, and as a table with their members."""
+    """Recomputed rows of a dataset.
+
+    Holds a query of the old rids (column b), or None if the lineage of the removed rows determines them (by leaf); the
+    rows as a version; and the rows as a table with their members.
+    """
 
     touched: str | None
     seeds: dict[Space, Ids]
     version: Version
     table: str
     spaces: tuple[Space, ...]
-    members: bool = True  # whether the table has them
+    members: bool = True  # whether the table has members
 
 
 @dataclass
 class DuckDbRefresh:
-    """Datasets of one plan, over `states` of those below them, by node."""
+    """Refreshes datasets of one plan. `states` holds the datasets below them, by node."""
 
     engine: QueryEngine
     folder: RunFolder
     states: dict[str, DatasetState]
-    ahead: Callable[[Space, Mapping[Space, Ids]], str]  # a query of a dataset's rids that come from rows below
-    members: bool = True  # whether the rows behind rows are asked for
+    ahead: Callable[[Space, Mapping[Space, Ids]], str]  # query of a dataset's rids derived from rows below
+    members: bool = True  # whether the rows behind rows are needed
     _columns: dict[str, list[tuple[str, str, bool]]] = field(default_factory=dict)
     _deltas: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def recompute(self, node: Node, before: VersionScan) -> DuckDbRecomputedRows | None:
-        """The touched rows of a dataset; None where there are none. NotTranslatable where only Spark can tell."""
+        """The recomputed rows of a dataset; None if none are affected. Raises NotTranslatable if only Spark can compute
+        them."""
         shape = group_by_shape(node, self.states)
         leaves = Leaves(self._columns_below(shape.tree), self._rows_now)
         plan = DuckDbPlan(leaves)
@@ -102,14 +102,14 @@ class DuckDbRefresh:
             raise NotTranslatable
         apply_above_groups(
             shape.above, group_rows(shape.breaker, rows)
-        )  # nothing is looked for where it could not be computed
+        )  # nothing is searched if it could not be recomputed
         touched = self._touched_keys(plan, shape, node, before, shown, changed)
         if touched is None:
             return None
         rows = self._restrict_to_keys(plan, shape.tree, keys, touched)
         keys = group_keys(shape.breaker, rows)
         same = " AND ".join(f"{text} IS NOT DISTINCT FROM k.k{index}" for index, (text, _) in enumerate(keys))
-        # With one change below, every touched group has a changed row behind it, and nobody asks what else is.
+        # With a single change below, every affected group has a changed row behind it, so its other rows do not matter.
         members = self.members or len(changed) > 1
         groups = group_rows(shape.breaker, rows, f" SEMI JOIN {touched} k ON {same}", members=members)
         fresh = apply_above_groups(shape.above, groups)
@@ -131,7 +131,7 @@ class DuckDbRefresh:
         return found
 
     def _columns_with_portability(self, node: Node) -> list[tuple[str, str, bool]]:
-        """The columns of a dataset, and of each whether DuckDB reads the same values as Spark."""
+        """The columns of a dataset, and whether DuckDB reads the same values as Spark for each."""
         if node.id not in self._columns:
             state = self.states[node.id]
             known: dict[str, bool] = {}
@@ -149,10 +149,10 @@ class DuckDbRefresh:
         return self.states[name].after.select(columns)
 
     def _delta(self, name: str, which: str) -> str:
-        """A table of the rows that went, or that came."""
+        """A table of the removed or added rows."""
         if (name, which) not in self._deltas:
             state = self.states[name]
-            scan, rids = (state.before, state.gone) if which == "gone" else (state.after, state.came)
+            scan, rids = (state.before, state.removed_rids) if which == "removed" else (state.after, state.added_rids)
             names = [each for each, _, alike in self._columns[name] if alike]
             if len(rids) <= 1000:
                 query = scan.select_positions([int(rid) for rid in rids], names)
@@ -178,7 +178,7 @@ class DuckDbRefresh:
         shown: Sequence[str],
         changed: Sequence[int],
     ) -> str | None:
-        """Keys of groups that a row which went or came is or was in, whatever the others are."""
+        """Keys of groups that contain or contained a removed or added row."""
         assert shape.breaker is not None
         parts, tree, breaker = self._unreadable_keys(plan, shape, node, before, shown), shape.tree, shape.breaker
         for at in changed:
@@ -187,10 +187,10 @@ class DuckDbRefresh:
                 state, now = self.states[name], self.states[name].after.select(columns)
                 if not state.is_changed:
                     return now
-                rows = self._select_with_rid(self._delta(name, "came"), columns) if number == at else now
-                # Groups of rows that can no longer be read are found by their lineage.
+                rows = self._select_with_rid(self._delta(name, "added"), columns) if number == at else now
+                # Groups of rows that can no longer be read are found through their lineage.
                 return (
-                    f"{rows} UNION ALL {self._select_with_rid(self._delta(name, 'gone'), columns)}"
+                    f"{rows} UNION ALL {self._select_with_rid(self._delta(name, 'removed'), columns)}"
                     if state.readable
                     else rows
                 )
@@ -206,11 +206,14 @@ class DuckDbRefresh:
     def _unreadable_keys(
         self, plan: DuckDbPlan, shape: GroupByShape, node: Node, before: VersionScan, shown: Sequence[str]
     ) -> list[str]:
-        """Queries of the keys of groups that rows were in which went and can no longer be read. Below a group-by are
-        only operators under which a row that goes takes along just what it was part of. So a group that was shown is
-        told by its lineage; one that was not, and is there now, may be shown from now on."""
+        """Queries of the keys of groups that contained removed rows which can no longer be read.
+
+        Below the group-by there are only operators under which a removed row removes only what was derived from it. A
+        group that was in the output is therefore found through its lineage. A group that was not in the output but
+        exists now may appear in it.
+        """
         assert shape.breaker is not None
-        lost = {state.space: state.gone for state in self._unreadable_states(plan)}
+        lost = {state.space: state.removed_rids for state in self._unreadable_states(plan)}
         if not lost:
             return []
         listed = ", ".join(f"t.{column(name)} AS k{index}" for index, name in enumerate(shown))
@@ -229,12 +232,12 @@ class DuckDbRefresh:
 
     def _unreadable_states(self, plan: DuckDbPlan) -> list[DatasetState]:
         states = (self.states[name] for name in dict.fromkeys(plan.leaves.occurrences))
-        return [state for state in states if not state.readable and len(state.gone)]
+        return [state for state in states if not state.readable and len(state.removed_rids)]
 
     def _restrict_to_keys(
         self, plan: DuckDbPlan, tree: Node, keys: Sequence[tuple[str, TypedColumn]], touched: str
     ) -> DuckDbRelation:
-        """The tree over rows of the leaves that can be of a touched group, as far as their own columns tell."""
+        """The tree, restricted to leaf rows that can belong to an affected group as far as their own columns show."""
         wanted: dict[int, list[tuple[str, str]]] = {}
         for index, (_, typed) in enumerate(keys):
             for occurrence, name in typed.origins:
@@ -260,22 +263,27 @@ class DuckDbRefresh:
     def _limit_rows(
         self, limit: Limit, rows: DuckDbRelation, before: VersionScan, touched: str, fresh: str
     ) -> tuple[str, str]:
-        """The first rows of an order: of those there were and are not touched, and of those computed anew. Rows behind
-        them are not known: where one of those might come in, NotTranslatable. Gives what is replaced, and by what."""
+        """Refreshes a top-n from the unaffected old rows and the recomputed rows. Returns the replaced rids and the new
+        rows.
+
+        Rows beyond the limit are unknown. Raises NotTranslatable if one of them might enter the result.
+        """
+        if limit.n is None or limit.offset:
+            raise NotTranslatable
         columns = [each.name for each in before.version.columns]
         listed = ", ".join(map(column, columns))
         known = replace(rows, columns=tuple(each for each in rows.columns if each.name in columns))
         order = order_terms(limit, known)
         shown = ", ".join(f"{text} AS o{index}" for index, (text, _) in enumerate(order))
         by = ", ".join(f"o{index} {how}" for index, (_, how) in enumerate(order))
-        gone = self.engine.keep(touched)
-        stay = f"({before.select()}) t ANTI JOIN {gone} g ON g.b = {RID}"
+        removed = self.engine.keep(touched)
+        stay = f"({before.select()}) t ANTI JOIN {removed} g ON g.b = {RID}"
         first = self.engine.keep(
             f"SELECT * FROM (SELECT {RID} AS rid, NULL::BIGINT AS place, {shown} FROM {stay} "
             f"UNION ALL SELECT NULL, t.{PLACE}, {shown} FROM {fresh} t) ORDER BY {by} LIMIT {limit.n}"
         )
-        if before.version.rows >= limit.n and self.engine.scalar(f"SELECT count(*) FROM {gone}"):
-            # The last of the rows before is the best that those behind it can be.
+        if before.version.rows >= limit.n and self.engine.scalar(f"SELECT count(*) FROM {removed}"):
+            # Rows beyond the limit cannot rank higher than the last of the old rows.
             marks = ", ".join(f"o{index}" for index in range(len(order)))
             last = (
                 f"(SELECT {shown}, 0 AS is_first FROM ({before.select()}) t ORDER BY {by} LIMIT 1 OFFSET {limit.n - 1})"
@@ -308,27 +316,29 @@ class DuckDbRefresh:
             def leaf_rows(number: int, name: str, wanted: Sequence[str], at: int = at) -> str:
                 now = self.states[name].after.select(wanted)
                 if number == at:
-                    return self._select_with_rid(self._delta(name, "came"), wanted)
-                if number in changed and number < at:  # rows of two that came are found once
-                    return f"SELECT t.* FROM ({now}) t ANTI JOIN {self._delta(name, 'came')} x ON x.{RID} = t.{RID}"
+                    return self._select_with_rid(self._delta(name, "added"), wanted)
+                if number in changed and number < at:  # a pair of two added rows is found once
+                    return f"SELECT t.* FROM ({now}) t ANTI JOIN {self._delta(name, 'added')} x ON x.{RID} = t.{RID}"
                 return now
 
             plan.leaves.rows = leaf_rows
             found = plan.rows(node)
-            # Rows of another branch of a union are none of its.
+            # Excludes rows of other branches of a union.
             found = replace(found, text=f"SELECT t.* FROM ({found.text}) t WHERE t.{handle_column(at)} IS NOT NULL")
             members = ", ".join(f"{handle_column(each)} := t.{handle_column(each)}" for each in found.handles)
             parts.append(select_as_spark_types(found, columns, f", [struct_pack({members})] AS {MEMBERS}"))
         table = self._number_places(" UNION ALL ".join(parts))
         seeds = {
-            state.space: state.gone for state in self.states.values() if state.is_changed and state.space in spaces
+            state.space: state.removed_rids
+            for state in self.states.values()
+            if state.is_changed and state.space in spaces
         }
         return DuckDbRecomputedRows(None, seeds, self._write_version(node, table, columns), table, spaces)
 
-    # --- what is left -----------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------------
 
     def _number_places(self, query: str) -> str:
-        """A table of rows, each with the place that it will have in a file."""
+        """A table of rows with the position that each will have in the file."""
         return self.engine.keep(f"SELECT *, row_number() OVER () - 1 AS {PLACE} FROM ({query})")
 
     def _write_version(self, node: Node, table: str, columns: Sequence[tuple[str, str]]) -> Version:
@@ -339,28 +349,27 @@ class DuckDbRefresh:
         self.engine.rows(f"COPY (SELECT {listed} FROM {table} ORDER BY {PLACE}) TO {path} (FORMAT parquet)")
         return version_of_folder(folder, columns, self.folder)
 
-    def behind(self, found: DuckDbRecomputedRows, places: Ids) -> str | None:
-        """The rows behind some of the rows, by position, as a table of (id, space, b); None where nobody asked for
-        them."""
+    def behind(self, rows: DuckDbRecomputedRows, places: Ids) -> str | None:
+        """The rows behind some of the rows, by position, as a table (id, space, b); None if they were not requested."""
         import pyarrow as pa
 
-        if not found.members:
+        if not rows.members:
             return None
         wanted = self.engine.keep_ids(pa.array(places, pa.int64()))
         members = (
-            f"WITH members AS (SELECT {PLACE} AS id, unnest({MEMBERS}) AS m FROM {found.table} "
+            f"WITH members AS (SELECT {PLACE} AS id, unnest({MEMBERS}) AS m FROM {rows.table} "
             f"SEMI JOIN {wanted} w ON w.b = {PLACE})"
         )
         parts = [
             f"SELECT id, {literal(space)} AS space, m.{handle_column(occurrence)} AS b FROM members"
-            for occurrence, space in enumerate(found.spaces)
+            for occurrence, space in enumerate(rows.spaces)
         ]
         table = self.engine.keep(f"{members} SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) WHERE b IS NOT NULL")
         self.engine.drop(wanted)
         return table
 
     def hops(self, step: str, found: DuckDbRecomputedRows, rows: RowReplacement, number: int) -> list[HopRecord]:
-        """Pairs of the rows with the rows behind them."""
+        """Hops with the pairs of these rows and the rows behind them."""
         import pyarrow as pa
 
         connection = self.engine.connection
@@ -396,4 +405,4 @@ class DuckDbRefresh:
             paths.append(write_pairs(self.folder.index / f"{name}.{way}", rows.to_arrow_reader(ROW_GROUP)))
         size = sum(path.stat().st_size for path in paths)
         inside = [self.folder.home.relative(path) for path in paths]
-        return HopRecord(self.folder.run_id, step_space(step), space, 0, "pairs", count, size, *inside)
+        return HopRecord(self.folder.run_id, step_space(step), space, 0, HopForm.PAIRS, count, size, *inside)

@@ -1,4 +1,4 @@
-"""Lineage of a refreshed run: that of the run before, less the rows that were computed anew, and theirs beside it."""
+"""Lineage of a refreshed run: the hops of the previous run without the recomputed rows, and new hops for those."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import HopRecord
 
-from lineage_service.capture.handles import Role, Space, Table, is_dataset, is_window
+from lineage_service.capture.handles import Role, Space, Table
 from lineage_service.index.compose import (
     composable,
     composed_pairs,
@@ -31,13 +32,14 @@ from lineage_service.store.lineage_tables import TableRows, bound_name
 from lineage_service.store.version_patcher import Ids
 from lineage_service.store.versions import Version
 
-MOST_PAIRS = 5_000_000  # of rows and the rows behind them, that are compared with those before
+MOST_PAIRS = 5_000_000  # limit for the number of pairs that are compared with those of the previous run
 _REACHED = "reached_"
 
 
 def without_touched(behind: str, touched: Mapping[Space, str]) -> str:
-    """Of (id, space, b) in a table, the rows of ids that have none of these behind them: by space, tables of column
-    b."""
+    """From a table (id, space, b), the rows of ids that have none of the `touched` rows behind them, as one table (b)
+    per space.
+    """
     parts = [
         f"SELECT p.id FROM {behind} p JOIN {table} x ON x.b = p.b WHERE p.space = {literal(space)}"
         for space, table in touched.items()
@@ -48,7 +50,7 @@ def without_touched(behind: str, touched: Mapping[Space, str]) -> str:
 
 
 def copy_hops(hops: Iterable[HopRecord], run_id: str, space: Space, mask: str | None) -> list[HopRecord]:
-    """The hops of a run under another, those of a dataset's rows without the ones that the mask names."""
+    """Copies the hops of a run to another run. Hops of a dataset's rows exclude the rows in the mask."""
     found = []
     for hop in hops:
         body = hop.body
@@ -68,7 +70,7 @@ def hops_to_nearest_datasets(hops: Sequence[HopRecord], space: Space) -> list[Ho
         for hop in hops:
             if hop.from_space == at:
                 found.append(hop)
-                if hop.to_space not in seen and not is_dataset(Space(hop.to_space)):
+                if hop.to_space not in seen and not hop.to_space.is_dataset:
                     seen.add(hop.to_space)
                     pending.append(hop.to_space)
     return found
@@ -76,20 +78,23 @@ def hops_to_nearest_datasets(hops: Sequence[HopRecord], space: Space) -> list[Ho
 
 @dataclass
 class FreshLineage:
-    """The lineage of rows of one dataset that were computed anew, in files of the run's folder."""
+    """The lineage of a dataset's recomputed rows, in files of the run's folder."""
 
     folder: RunFolder
     tables: tuple[Table, ...]
     rows: Mapping[Space, TableRows]
     version: Version
-    places: Ids  # positions of the rows that count, and their rids
+    places: Ids  # positions of the rows that are kept, and their rids
     rids: Ids
     _reached: set[Space] = field(default_factory=set)
     _influencing: set[Space] = field(default_factory=set)
 
-    def behind(self, places: Ids, came: Mapping[Space, Ids], path: Path) -> str | None:
-        """Writes a file of (id, space, b), and gives it as a table: what is behind rows at these places, of those that
-        have none of the rows behind them that came. None where that is too much: frames of a large window."""
+    def behind(self, places: Ids, added: Mapping[Space, Ids], path: Path) -> str | None:
+        """Writes a file (id, space, b) of the rows behind the rows at these positions, and returns it as a table.
+
+        Omits rows that have one of the added rows (`added`) behind them. None if there are too many pairs, as with the
+        frames of a large window.
+        """
         start = self.tables[0].space
         with self._engine() as engine:
             engine.connection.register("places_given", pa.table({"place": places}))
@@ -105,9 +110,9 @@ class FreshLineage:
                     parts.append(f"SELECT DISTINCT * FROM ({composed}) p SEMI JOIN places_given g ON g.place = p.id")
             nothing = "SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"
             engine.keep("behind", " UNION ALL ".join(parts or [nothing]))
-            for number, ids in enumerate(came.values()):
-                engine.connection.register(f"came{number}", pa.table({"b": ids}))
-            touched = {space: f"came{number}" for number, space in enumerate(came)}
+            for number, ids in enumerate(added.values()):
+                engine.connection.register(f"added{number}", pa.table({"b": ids}))
+            touched = {space: f"added{number}" for number, space in enumerate(added)}
             query = without_touched("behind", touched)
             path.parent.mkdir(parents=True, exist_ok=True)
             engine.connection.execute(f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet)")
@@ -121,15 +126,16 @@ class FreshLineage:
             yield engine
 
     def hops(self, number: int) -> list[HopRecord]:
-        """Pairs of the rows' rids with what is behind them, end to end to the nearest datasets; on the way over a
-        window, its intervals between pairs on both sides of it."""
+        """Hops with pairs from the rows' rids to the nearest datasets. A window on the way keeps its intervals, with
+        pairs on both sides.
+        """
         start = self.tables[0].space
         graph = build_space_graph(self.tables, self._table_rows())
         found: list[HopRecord] = []
         with self._engine() as engine:
             self._register_rids(engine)
             for place in [start, *graph.window_orders_behind(start)]:
-                for edge in graph.edges:  # all that leads to this window has been seen
+                for edge in graph.edges:  # all ways to this window have been visited
                     if edge.frames and edge.target == place:
                         found += self._interval_hops(engine, edge, f"{number}-{len(found)}")
                 edges = graph.segment(place)
@@ -146,12 +152,12 @@ class FreshLineage:
         if not ways:
             return []
         ends = self._space_of_this_run(source), self._space_of_this_run(target)
-        found = [HopRecord(self.folder.run_id, *ends, int(Role.OWN), "empty", 0, 0, None, None)]
+        found = [HopRecord(self.folder.run_id, *ends, int(Role.OWN), HopForm.EMPTY, 0, 0, None, None)]
         engine.keep("composed", composed_pairs(ways, source, target))
         for role in (Role.OWN, Role.PEER):
             pairs = f"SELECT a, b FROM composed WHERE role = {int(role)}"
             found += self._pair_hops(engine, source, target, role, pairs, self.tables[0].space, f"{name}-{int(role)}")
-        if is_window(target):  # only what these rows reach is kept of the window
+        if target.is_window:  # only the part of the window that these rows reach is kept
             given = source == self.tables[0].space
             rows = "composed c JOIN given g ON g.place = c.a" if given else "composed c"
             known = f"SELECT id FROM {_REACHED}{view_of(target)} UNION " if target in self._reached else ""
@@ -160,7 +166,9 @@ class FreshLineage:
         return found
 
     def _interval_hops(self, engine: DuckIndexEngine, edge: SpaceEdge, name: str) -> list[HopRecord]:
-        """The intervals of a window's rows that were reached; of its ordered rows those that are in one stay."""
+        """The intervals of the window rows that were reached. Of the ordered rows, only those inside an interval are
+        kept.
+        """
         view, order = view_of(edge.table), view_of(edge.target)
         if edge.source in self._reached - self._influencing:
             engine.keep(view, f"SELECT t.* FROM {view} t SEMI JOIN {_REACHED}{view} r ON r.id = t.id")
@@ -178,7 +186,15 @@ class FreshLineage:
         inside, body = self.folder.home.relative(path), json.dumps({"frames": edge.frames})
         return [
             HopRecord(
-                self.folder.run_id, *ends, int(edge.role), "interval", rows, path.stat().st_size, inside, None, body
+                self.folder.run_id,
+                *ends,
+                int(edge.role),
+                HopForm.INTERVAL,
+                rows,
+                path.stat().st_size,
+                inside,
+                None,
+                body,
             )
         ]
 
@@ -197,7 +213,7 @@ class FreshLineage:
     def _pair_hops(
         self, engine: DuckIndexEngine, source: Space, target: Space, role: Role, pairs: str, start: Space, name: str
     ) -> list[HopRecord]:
-        """Pairs in two files; the ids of the dataset's own rows, which are positions, as rids."""
+        """Writes pairs in two sort orders. Ids of the dataset's own rows are positions and are translated to rids."""
         if source == start:
             pairs = f"SELECT g.rid AS a, p.b FROM ({pairs}) p JOIN given g ON g.place = p.a"
         engine.keep("pairs", f"SELECT DISTINCT a, b FROM ({pairs})")
@@ -217,7 +233,7 @@ class FreshLineage:
                 self._space_of_this_run(source),
                 self._space_of_this_run(target),
                 int(role),
-                "pairs",
+                HopForm.PAIRS,
                 rows,
                 size,
                 *inside,
@@ -227,11 +243,11 @@ class FreshLineage:
     def _absence_hops(self, engine: DuckIndexEngine, edge: SpaceEdge, start: Space, name: str) -> list[HopRecord]:
         if edge.everything:
             ends = self._space_of_this_run(edge.source), self._space_of_this_run(edge.target)
-            return [HopRecord(self.folder.run_id, *ends, int(edge.role), "everything", 0, 0, None, None)]
-        if is_window(edge.target):
+            return [HopRecord(self.folder.run_id, *ends, int(edge.role), HopForm.EVERYTHING, 0, 0, None, None)]
+        if edge.target.is_window:
             self._influencing.add(edge.target)
         return self._pair_hops(engine, edge.source, edge.target, edge.role, pairs_of(edge), start, name)
 
-    def _space_of_this_run(self, space: Space) -> str:
-        """Groups and sides of this refresh are not those of the run before."""
-        return space if is_dataset(space) else f"{space} of {self.folder.run_id}"
+    def _space_of_this_run(self, space: Space) -> Space:
+        """Renames groups and sides, so that they differ from those of the previous run."""
+        return space if space.is_dataset else Space(f"{space} of {self.folder.run_id}")

@@ -1,4 +1,4 @@
-"""What a refresh did, in words and as JSON."""
+"""The report of a refresh, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """What was done to a dataset. way: untouched; touched, only those rows were computed anew; all, for `reason`.
-    `computed` counts the rows that were computed anew and take the place of others, or join them."""
+    """What was done to a dataset. `way` is `untouched`, `touched` (only affected rows were recomputed) or `all` (with a
+    `reason`).
+
+    `computed` counts the recomputed rows that replace others or are added.
+    """
 
     way: str
     rows: int
@@ -29,7 +32,7 @@ class DatasetReport:
 
 @dataclass(frozen=True, repr=False)
 class RefreshReport:
-    """A run made from another. `run_id` is that of the run before where nothing had changed and none was made."""
+    """A run made from another one. If nothing had changed, no run was made and `run_id` is that of the previous run."""
 
     run_id: str
     before: str

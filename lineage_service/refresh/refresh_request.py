@@ -1,4 +1,4 @@
-"""What a user asks a refresh for: datasets by name, and what has changed in them."""
+"""The request of a refresh: datasets by name, and the changes stated for them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from lineage_catalog.records import Commit, DatasetRecord, RunRecord
 from lineage_service.errors import Problem, QuestionError, RunError, StoreError, join_names
 from lineage_service.progress import Stages
 from lineage_service.query.masks import refuse_masked
+from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.refresh.change_detection import ChangeDetector
 from lineage_service.refresh.checks_and_copies import failed_checks, published_outputs, write_copies
+from lineage_service.refresh.refresh_commit import refresh_commit
 from lineage_service.refresh.refresh_report import RefreshReport
 from lineage_service.refresh.run_refresh import Refresh
 from lineage_service.refresh.source_changes import Rows, SourceChange, SourceChangeBuilder
 from lineage_service.settings import IndexOptions
-from lineage_service.spec.models import BrokenSource, SourceSpec
+from lineage_service.spec.models import SourceSpec
 from lineage_service.store.compaction import compact_version
-from lineage_service.store.layout import HomeLayout, working_folder
+from lineage_service.store.layout import working_folder
 from lineage_service.store.publications import announce_publications
 from lineage_service.store.references import References, remove_unreferenced
 from lineage_service.store.version_patcher import Ids
@@ -39,8 +41,9 @@ from lineage_service.subjects.subject_index import declared_subjects
 
 @dataclass(frozen=True)
 class StatedChanges:
-    """What is said to have changed: rows removed, by a predicate or by rids; rows corrected; rows added. `reveal`: the
-    predicate and the key may be over masked columns."""
+    """Stated changes: removed rows (a predicate or rids), corrected rows and added rows. `reveal`: the predicate and
+    the key may read masked columns.
+    """
 
     removed: Selection | None = None
     changed: Rows | None = None
@@ -56,9 +59,9 @@ class StatedChanges:
 def stated_changes(
     datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...], *, reveal: bool = False
 ) -> dict[str, StatedChanges]:
-    """What is said of each dataset: a value is of the one that is named, a mapping has one for each."""
+    """The changes by dataset. A single value applies to the one named dataset; a mapping has one value per dataset."""
     given = {"removed": removed, "changed": changed, "added": added}
-    # One row as a dict is no mapping of datasets.
+    # A dict here is one row, not a mapping of datasets.
     several = {
         what: value
         for what, value in given.items()
@@ -89,17 +92,14 @@ def _removed_selection(removed: Any, reveal: bool) -> Selection | None:
 
 
 def refresh(
-    home: HomeLayout,
-    ask: Questions,
+    store: OpenHome,
     asked: Mapping[str, StatedChanges],
     options: IndexOptions,
     commit: Callable[[Commit], None],
-    publish: Callable[[str], list[Problem]],
     stages: Stages,
 ) -> RefreshReport:
-    """Brings the outputs of a workflow up to date with what has changed in its sources, by their names, and commits
-    that as a run."""
-    started = datetime.now(UTC)
+    """Updates the outputs of a workflow after changes of its sources, and commits the result as a run."""
+    started, home, ask = datetime.now(UTC), store.layout, store.questions
     asked = _changed_sources(ask, asked)
     found = {name: ask.find(name) for name in asked}
     run = _run_to_refresh(ask, list(found.values()))
@@ -109,8 +109,7 @@ def refresh(
         detecting = ChangeDetector(ask, refreshing.patcher, refreshing.spark)
         for name, source in found.items():
             if not asked[name].has_changes:
-                spec = refreshing.loaded.spec.sources[source.name]
-                assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
+                spec = refreshing.loaded.spec.valid_sources[source.name]
                 seen = detecting.detect(source, spec)
                 if seen is not None:
                     changes[source.name] = seen
@@ -120,7 +119,7 @@ def refresh(
             each = asked[name]
             if each.key:
                 masked = ask.masks.over(source, reveal=each.reveal)
-                refuse_masked(each.key, masked, source.full_name, "a key would tell its values")
+                refuse_masked(each.key, masked, source.full_name, "a key would disclose its values")
             removed = removed_rids(ask, source, each.removed)
             changes[source.name] = changing.build(removed, each.changed, each.added, each.key)
         changes, returned = _without_erased(refreshing, found.values(), changes)
@@ -131,13 +130,13 @@ def refresh(
         warnings = [*returned, *failed_checks(refreshing)]
         with announce_publications(folder, published_outputs(refreshing)) as copies, stages.stage("committing"):
             write_copies(refreshing, copies)
-            made, report = refreshing.commit(changes, started, warnings)
+            made, report = refresh_commit(refreshing, changes, started, warnings)
             remove_unreferenced(References(ask.reader, home), made)
             folder.sync()
             folder.hand_over()
             commit(made)
             folder.mark_committed()
-            unpublished = publish(folder.run_id)
+            unpublished = store.publish(folder.run_id)
     if unpublished:
         raise StoreError(unpublished)
     return report
@@ -146,9 +145,11 @@ def refresh(
 def _without_erased(
     refreshing: Refresh, sources: Iterable[DatasetRecord], changes: Mapping[str, SourceChange]
 ) -> tuple[dict[str, SourceChange], list[Problem]]:
-    """The changes without rows of erased persons that sources are to drop, and warnings. RunError where a source says
-    that such a person must not be in the data again."""
-    ask, kept, told = refreshing.ask, dict(changes), list[Problem]()
+    """The changes without rows of erased persons, for sources configured to drop them, with warnings.
+
+    Raises RunError if a source is configured to reject such rows.
+    """
+    ask, kept, problems = refreshing.ask, dict(changes), list[Problem]()
     for source in sources:
         spec, change = refreshing.loaded.spec.sources[source.name], changes.get(source.name)
         if change is None or not isinstance(spec, SourceSpec) or is_on_legal_hold(spec):
@@ -157,29 +158,29 @@ def _without_erased(
         for declared in declared_subjects(source.name, spec.subject):
             erased = ask.reader.erased_hashes(declared.kind)
             scan, key = scan_of(refreshing.folder, change.after), key_of_erased(refreshing.home, erased)
-            rids, count = rows_of_erased(ask.engine.connection, key, declared, scan, change.came, erased)
+            rids, count = rows_of_erased(ask.engine.connection, key, declared, scan, change.added_rids, erased)
             parts.append(rids)
             persons = max(persons, count)
         rids = np.unique(np.concatenate(parts))
         if not len(rids):
             continue
-        told.append(reappearance_problem(source.name, spec.on_erased, persons, len(rids)))
+        problems.append(reappearance_problem(source.name, spec.on_erased, persons, len(rids)))
         if spec.on_erased == "drop":
             patched = refreshing.patcher.patch_version(change.after, rids, [])
             after = compact_version(patched, refreshing.patcher, refreshing.folder.snapshot(source.name))
-            came, both = np.setdiff1d(change.came, rids), np.intersect1d(change.gone, rids)
-            kept[source.name] = replace(change, after=after, came=came)
-            if not len(came) and not len(change.gone) and not len(both):
+            added, both = np.setdiff1d(change.added_rids, rids), np.intersect1d(change.removed_rids, rids)
+            kept[source.name] = replace(change, after=after, added_rids=added)
+            if not len(added) and not len(change.removed_rids) and not len(both):
                 del kept[source.name]
-    if any(problem.severity == "error" for problem in told):
-        raise RunError(told)
-    return kept, told
+    if any(problem.severity == "error" for problem in problems):
+        raise RunError(problems)
+    return kept, problems
 
 
-def _changed_sources(ask: Questions, asked: Mapping[str, StatedChanges]) -> dict[str, StatedChanges]:
-    """The sources that are meant: an output stands for all sources of its run, as a workflow does."""
+def _changed_sources(ask: Questions, changes: Mapping[str, StatedChanges]) -> dict[str, StatedChanges]:
+    """The sources that the names denote. An output or a workflow stands for all sources of its run."""
     found: dict[str, StatedChanges] = {}
-    for name, each in asked.items():
+    for name, each in changes.items():
         latest = ask.reader.latest_run(name)
         if latest is None:
             dataset = ask.find(name)
@@ -198,7 +199,7 @@ def _changed_sources(ask: Questions, asked: Mapping[str, StatedChanges]) -> dict
 
 
 def refuse_other_output(refreshing: Refresh, source: DatasetRecord) -> None:
-    """QuestionError for rows of another workflow's output: they follow from its own sources."""
+    """Raises QuestionError for rows of another workflow's output, because they derive from that workflow's sources."""
     spec = refreshing.loaded.spec.sources[source.name]
     if isinstance(spec, SourceSpec) and spec.output is not None:
         raise QuestionError(
@@ -207,14 +208,14 @@ def refuse_other_output(refreshing: Refresh, source: DatasetRecord) -> None:
         )
 
 
-def _run_to_refresh(ask: Questions, found: Sequence[DatasetRecord]) -> RunRecord:
-    """The one run that all of these are sources of: the latest of its workflow."""
-    if not found:
+def _run_to_refresh(ask: Questions, datasets: Sequence[DatasetRecord]) -> RunRecord:
+    """The single run that has all of these sources: the latest of its workflow."""
+    if not datasets:
         raise QuestionError("name the source that has changed")
-    if len({each.run_id for each in found}) > 1:
-        raise QuestionError(f"{join_names([each.full_name for each in found])} are sources of several workflows")
-    run = ask.reader.run(found[0].run_id)
-    latest = ask.reader.latest_run(found[0].workflow)
+    if len({each.run_id for each in datasets}) > 1:
+        raise QuestionError(f"{join_names([each.full_name for each in datasets])} are sources of several workflows")
+    run = ask.reader.run(datasets[0].run_id)
+    latest = ask.reader.latest_run(datasets[0].workflow)
     assert run is not None
     if latest is None or latest.id != run.id:
         raise QuestionError(

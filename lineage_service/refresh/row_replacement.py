@@ -1,7 +1,7 @@
-"""Rows of a dataset that were computed anew, beside those they stand for: which stay, which went, which came.
+"""Compares recomputed rows with the rows they replace: which are unchanged, changed, removed or added.
 
-A row that is computed anew and is as it was stays, under its rid. So does one of the same group with other values:
-it has changed. All others went or came.
+A recomputed row that equals an old one keeps its rid. A row of the same group with other values keeps its rid and
+counts as changed. All others are removed or added.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from lineage_service.store.version_patcher import AddedFile, Ids
 from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import VersionColumn
 
-COPY = private_column("copy")  # the number of a row among those that are equal to it
+COPY = private_column("copy")  # number of a row among equal rows
 
 
 @dataclass(frozen=True)
 class RowReplacement:
     """What a refresh does to the rows of a dataset.
 
-    replaced: rids of rows, before, whose place is taken · files: the rows that take it
-    places: the positions of those in the version that was computed · rids: their rids, in the same order
-    gone, came: rids of the rows that really differ · counts: rows removed, changed and added
+    replaced: old rids that are replaced
+    files: the files with the new rows
+    places: the positions of the new rows in the computed version
+    rids: their rids, in the same order
+    removed_rids, added_rids: rids of rows that actually differ
+    counts: rows removed, changed and added
     """
 
     replaced: Ids
     files: list[AddedFile]
     rids: Ids
-    gone: Ids
-    came: Ids
+    removed_rids: Ids
+    added_rids: Ids
     counts: dict[str, int]
     places: Ids
 
@@ -42,9 +45,10 @@ class RowReplacement:
 def match_rows(
     engine: QueryEngine, before: VersionScan, after: VersionScan, touched: str | None, keys: Sequence[str] | None
 ) -> RowReplacement:
-    """`after` has the touched rows computed anew; `touched` is a query of their rids (column b) before, None for all.
+    """Matches the recomputed rows in `after` with the old rows. `touched` is a query of their old rids (column b);
+    None: all rows.
 
-    `keys` are columns that tell the rows of a dataset apart, where there are any.
+    `keys` are columns that identify a row, if there are any.
     """
 
     columns = before.version.columns
@@ -76,8 +80,8 @@ def match_rows(
     rids = _ids(engine, f"SELECT rid FROM {given} ORDER BY place")
     stay = _ids(engine, f"SELECT rid FROM {stays} ORDER BY rid")
     count_changed = engine.scalar(f"SELECT count(*) FROM {changed}") if changed else 0
-    gone, came = np.setdiff1d(replaced, stay), np.setdiff1d(rids, stay)
-    counts = {"removed": len(gone) - count_changed, "changed": count_changed, "added": len(came) - count_changed}
+    removed, added = np.setdiff1d(replaced, stay), np.setdiff1d(rids, stay)
+    counts = {"removed": len(removed) - count_changed, "changed": count_changed, "added": len(added) - count_changed}
     for table in (old, new, stays, given, *([changed] if changed else [])):
         engine.drop(table)
     files = []
@@ -85,28 +89,31 @@ def match_rows(
         here = rids[file.base : file.base + file.rows]
         files.append(AddedFile(file, np.arange(file.rows, dtype=np.int64), here))
     places = np.arange(len(rids), dtype=np.int64)
-    return RowReplacement(replaced, files, rids, gone, came, counts, places)
+    return RowReplacement(replaced, files, rids, removed, added, counts, places)
 
 
 def same_values(columns: Sequence[VersionColumn], one: str, other: str) -> str:
-    """That two rows are the same in all columns. Of floating-point numbers, nested ones too, the sign of zero counts:
-    -0.0 is shown, divided by and written as another value. One NaN is the same as another."""
+    """A predicate that two rows are identical in all columns.
+
+    For floating-point numbers, also nested ones, the sign of zero matters, because -0.0 is printed, divided by and
+    stored differently. All NaNs are equal.
+    """
     pairs = zip(_exact_row(columns, one), _exact_row(columns, other), strict=True)
     return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in pairs) or "true"
 
 
 def number_equal_rows(query: str, columns: Sequence[VersionColumn]) -> str:
-    """Rows with a number among those that are the same as they are."""
+    """Rows with their number among identical rows."""
     exact = ", ".join(_exact_row(columns, "t"))
     return f"SELECT *, row_number() OVER (PARTITION BY {exact} ORDER BY {RID}) AS {COPY} FROM ({query}) t"
 
 
 def exact_values(value: str, kind: str) -> list[str]:
-    """SQL of values that are all equal, in DuckDB's own equality, only where a value of a Spark type is the same."""
+    """SQL expressions that are equal in DuckDB exactly if two values of a Spark type are identical."""
     if kind in ("double", "float"):
         return [value, f"coalesce({value} = 0 AND signbit({value}), false)"]
     if re.search(r"\b(?:double|float)\b", kind):
-        # The text shows the sign of zero; that it shows one of NaN too means nothing.
+        # The text distinguishes -0.0 from 0.0. It also shows a sign for NaN, which must be ignored.
         return [value, f"replace(CAST({value} AS VARCHAR), '-nan', 'nan')"]
     return [value]
 

@@ -1,11 +1,10 @@
-"""What a user says has changed in a source, as rows: those that went, those that came, each with its rid.
+"""Converts changes of a source that a user states into removed and added rows with their rids.
 
-A corrected row keeps its rid; an added one gets the next. Rows that are said to change and are the same are left out.
+A corrected row keeps its rid; an added row gets the next one. Corrections that change nothing are dropped.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,45 +13,48 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.query.query_engine import QueryEngine
 from lineage_service.refresh.row_replacement import exact_values
-from lineage_service.store.duckdb_engine import column, file_literal, literal
+from lineage_service.store.duckdb_engine import column, literal
+from lineage_service.store.formats.format_registry import formats_of_change_files
 from lineage_service.store.layout import translate_disk_errors
 from lineage_service.store.patched_rids import CAME
 from lineage_service.store.version_patcher import AddedFile, Ids, Patcher
-from lineage_service.store.version_scan import RID, VersionScan, duckdb_type
+from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import Version, VersionColumn, VersionFile, file_state, parquet_footer
 
 Rows = str | Path | Sequence[Mapping[str, Any]] | Any  # a file, rows as dicts, or an Arrow table
-READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
 @dataclass(frozen=True)
 class SourceChange:
-    """A source before and after: the new version, the rids that went and those that came; a corrected row did both.
+    """A source before and after a change: the new version, the rids removed and added. A corrected row is in both.
 
-    `readable`: whether the rows that went can still be read. `found`: by looking at its files.
+    `readable`: whether the removed rows can still be read. `found`: the change was detected from the files.
     """
 
     name: str
     before: Version
     after: Version
-    gone: Ids
-    came: Ids
+    removed_rids: Ids
+    added_rids: Ids
     readable: bool = True
     found: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
 
-        both = len(np.intersect1d(self.gone, self.came))
-        return {"removed": len(self.gone) - both, "changed": both, "added": len(self.came) - both}
+        both = len(np.intersect1d(self.removed_rids, self.added_rids))
+        return {"removed": len(self.removed_rids) - both, "changed": both, "added": len(self.added_rids) - both}
 
 
 @dataclass(frozen=True)
 class SourceChangeBuilder:
-    """Changes of one source, as its run read it. `correction` is the option that corrects rows, for messages."""
+    """Builds the changes of one source, as its run read it. `correction` is the name of the option for corrections,
+    used in messages.
+    """
 
     engine: QueryEngine
     patcher: Patcher
@@ -61,42 +63,47 @@ class SourceChangeBuilder:
     correction: str = "--changed"
 
     def build(self, removed: Ids, changed: Rows | None, added: Rows | None, key: Sequence[str]) -> SourceChange:
-        """The source with rows removed, corrected and added. QuestionError where a change does not fit."""
+        """The source with rows removed, corrected and added. Raises QuestionError if a change does not fit the
+        source.
+        """
 
         parts: list[str] = []
-        gone = np.unique(removed)
+        removed_rids = np.unique(removed)
         changed, added = (None if _is_empty(rows) else rows for rows in (changed, added))
         if changed is not None:
             table = self._corrected_rows(self._read(changed, self.correction), key)
-            both = np.intersect1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
+            both = np.intersect1d(removed_rids, self._ids(f"SELECT {RID} FROM {table}"))
             if len(both):
                 raise QuestionError(f"row {both[0]} of '{self.name}' is both removed and changed")
             parts.append(f"SELECT * FROM {table}")
-            gone = np.union1d(gone, self._ids(f"SELECT {RID} FROM {table}"))
+            removed_rids = np.union1d(removed_rids, self._ids(f"SELECT {RID} FROM {table}"))
         if added is not None:
             parts.append(f"SELECT * FROM {self._added_rows(self._read(added, '--added'))}")
         files = self._write_files(" UNION ALL ".join(parts)) if parts else []
-        came = np.sort(np.concatenate([each.rids for each in files])) if files else np.array([], np.int64)
-        after = self.patcher.patch_version(self.scan.version, gone, files)
-        return SourceChange(self.name, self.scan.version, after, gone, came)
+        added_rids = np.sort(np.concatenate([each.rids for each in files])) if files else np.array([], np.int64)
+        after = self.patcher.patch_version(self.scan.version, removed_rids, files)
+        return SourceChange(self.name, self.scan.version, after, removed_rids, added_rids)
 
-    # --- what the user gives ----------------------------------------------------------------------------------
+    # --- reading the given rows -------------------------------------------------------------------------------
 
     def _read(self, rows: Rows, what: str) -> str:
-        """A table of the rows that are given."""
+        """A table of the given rows."""
         if isinstance(rows, str | Path):
             path = Path(rows)
-            reader = READERS.get(path.suffix.lower())
-            if reader is None:
-                raise QuestionError(f"{what}: '{path}' is no file of rows; suffixes: {', '.join(READERS)}")
+            readers = formats_of_change_files()
+            form = readers.get(path.suffix.lower())
+            if form is None:
+                raise QuestionError(f"{what}: '{path}' is no file of rows; suffixes: {', '.join(readers)}")
             if not path.is_file():
                 raise QuestionError(f"{what}: file '{path}' is not there")
-            if reader == "json":
-                return self._load_table(self._arrow_table(json_rows(path, what), what), what)
-            named = file_literal(str(path.absolute()))
-            if reader == "read_csv":
-                named += ", all_varchar = true, header = true, allow_quoted_nulls = false"
-            return self._keep_readable(f"SELECT * FROM {reader}({named})", what)
+            try:
+                found = form.changed_rows(path)
+            except (OSError, ValueError) as error:
+                name = form.declaration.name.upper()
+                raise QuestionError(f"{what}: '{path}' cannot be read as {name} ({type(error).__name__})") from None
+            if isinstance(found, str):
+                return self._keep_readable(found, what)
+            return self._load_table(self._arrow_table(found, what), what)
         return self._load_table(self._arrow_table(rows, what), what)
 
     def _load_table(self, table: pa.Table, what: str) -> str:
@@ -108,7 +115,7 @@ class SourceChangeBuilder:
             connection.unregister("rows_given")
 
     def _arrow_table(self, rows: Rows, what: str) -> pa.Table:
-        """Rows given from Python: an Arrow table, a data frame, or dicts that all have the same columns."""
+        """Rows given in Python: an Arrow table, a data frame, or dicts with identical keys."""
         if isinstance(rows, pa.Table):
             return rows
         if hasattr(rows, "__arrow_c_stream__"):
@@ -117,7 +124,7 @@ class SourceChangeBuilder:
         try:
             listed_rows = [dict(each) for each in given]
             if any(each.keys() != listed_rows[0].keys() for each in listed_rows):
-                raise QuestionError(f"{what}: the rows have unlike columns", hint="give rows of the same columns")
+                raise QuestionError(f"{what}: the rows have different columns", hint="give rows of the same columns")
             return pa.Table.from_pylist(listed_rows)
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
@@ -135,7 +142,7 @@ class SourceChangeBuilder:
             raise QuestionError(f"{what}: the rows cannot be read ({type(error).__name__})") from None
 
     def _cast_columns(self, table: str, what: str, *, every: bool) -> dict[str, str]:
-        """The columns of the source that are given, as expressions of the source's types over table `g`."""
+        """The given columns of the source, as expressions over table `g`, cast to the source's types."""
         given = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         own = {each.name.lower(): each for each in self.scan.version.columns}
         unknown = [name for lower, name in given.items() if lower not in own and lower != RID]
@@ -166,20 +173,20 @@ class SourceChangeBuilder:
             # A number that would be rounded does not fit.
             exact = "DECIMAL(38,15)"
             unfit += f" OR TRY_CAST({value} AS {exact}) <> TRY_CAST({cast} AS {exact})"
-        # Distinct values: one that is given for many rows is one mistake.
+        # Distinct values: a value repeated in many rows is one mistake.
         wrong = self.engine.scalar(
             f"SELECT count(DISTINCT {value}) FROM {table} g WHERE {value} IS NOT NULL AND ({unfit})"
         )
         if wrong:
-            told = "1 value" if wrong == 1 else f"{wrong:,} values"
+            count_text = "1 value" if wrong == 1 else f"{wrong:,} values"
             verb = "is" if wrong == 1 else "are"
-            raise QuestionError(f"{what}: {told} of column '{own.name}' of '{self.name}' {verb} no {own.type}")
+            raise QuestionError(f"{what}: {count_text} of column '{own.name}' of '{self.name}' {verb} no {own.type}")
         return f"CAST({value} AS {kind})"
 
-    # --- rows that came ---------------------------------------------------------------------------------------
+    # --- corrected and added rows -----------------------------------------------------------------------------
 
     def _corrected_rows(self, table: str, key: Sequence[str]) -> str:
-        """Whole rows with the values that are given in the place of the old ones; those alone that differ."""
+        """Complete rows with the given values in place of the old ones; only rows that differ."""
         values = self._cast_columns(table, self.correction, every=False)
         names = {name.lower(): name for name in self.engine.types(f"SELECT * FROM {table}")}
         scan = self.scan.select()
@@ -196,7 +203,7 @@ class SourceChangeBuilder:
                     f"{self.correction}: the rows have no column '_rid'"
                     if not key
                     else f"{self.correction}: no key column '{unknown[0]}'",
-                    hint="rows to change are told by '_rid', or by the columns named with --key",
+                    hint="rows to change are identified by '_rid', or by the columns named with --key",
                 )
             on = " AND ".join(
                 f"{values[by[name.lower()]]} IS NOT DISTINCT FROM t.{column(by[name.lower()])}" for name in key
@@ -243,7 +250,7 @@ class SourceChangeBuilder:
         return self.engine.keep(f"SELECT {', '.join(shown)}, {number} AS {RID} FROM {table} g")
 
     def _write_files(self, query: str) -> list[AddedFile]:
-        """Rows as files under the names of the source's own files, one for each folder's values."""
+        """Writes rows to files named like the source's own files, one per combination of partition values."""
         rows = self.engine.keep(query)
         if not self.engine.scalar(f"SELECT count(*) FROM {rows}"):
             return []
@@ -276,31 +283,18 @@ class SourceChangeBuilder:
         return found
 
 
-def json_rows(path: Path, what: str) -> list[dict[str, Any]]:
-    """The rows of a JSON file, an array or one a line; numbers as they are written, so that none is rounded."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        try:
-            found = json.loads(text, parse_float=str, parse_int=str)
-        except json.JSONDecodeError:
-            found = [json.loads(line, parse_float=str, parse_int=str) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise QuestionError(f"{what}: '{path}' cannot be read as JSON ({type(error).__name__})") from None
-    return [found] if isinstance(found, dict) else list(found)
-
-
 def _is_empty(rows: Rows | None) -> bool:
     return isinstance(rows, list | tuple) and not rows
 
 
 def _differ(one: str, other: str, kind: str) -> str:
-    """That two values differ; of floating-point numbers also in the sign of zero."""
+    """A predicate that two values differ. For floating-point numbers, the sign of zero matters."""
     pairs = zip(exact_values(one, kind), exact_values(other, kind), strict=True)
     return " OR ".join(f"{left} IS DISTINCT FROM {right}" for left, right in pairs)
 
 
 def added_file(patcher: Patcher, path: Path, rids: Ids, partitions: Mapping[str, str | None]) -> AddedFile:
-    """A file whose rows, all of them, came with these rids."""
+    """A file in which all rows are added, with these rids."""
 
     state = file_state(str(path))
     inside = patcher.folder.home.relative(path)

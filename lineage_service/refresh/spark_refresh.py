@@ -1,4 +1,4 @@
-"""What only Spark can do for a refresh. It is started when the first dataset needs it, and else not at all."""
+"""The part of a refresh that needs Spark. Spark is started only when a dataset needs it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from lineage_service.refresh.duckdb_refresh import DatasetState
 from lineage_service.settings import IndexOptions
 from lineage_service.spark.heavy_imports import allow_heavy_imports
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource, CheckSpec, SourceSpec
+from lineage_service.spec.models import SourceSpec
+from lineage_service.spec.step_models import CheckSpec
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.publications import Publication
 from lineage_service.store.version_patcher import Ids
 from lineage_service.store.versions import Version
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from lineage_service.spark.recomputation import Leaf, Recomputation, RecomputedRows
     from lineage_service.spark.relation import Relation
+    from lineage_service.spark.spark_types import DataFrame, SparkSession
 
 
 class SparkRefresh:
-    """Spark's part of one refresh, over `states` of the datasets that are read, by node."""
+    """Spark's part of one refresh. `states` holds the datasets that are read, by node."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SparkRefresh:
             return refreshing.recompute(step)
 
     def copy_source(self, name: str, spec: SourceSpec, workflow_folder: Path) -> Version:
-        """The rows of a source as they are now, copied to the run's folder."""
+        """Copies the current rows of a source to the run's folder."""
         from lineage_service.spark.open_sources import SourceOpener
 
         opener = SourceOpener(self._session(), self.folder, workflow_folder)
@@ -72,23 +72,23 @@ class SparkRefresh:
             return opener.open(name, spec, None).version
 
     def count_failing_rows(self, step: str, check: CheckSpec) -> int:
-        """How many rows of a step fail a check now."""
+        """The number of rows of a step that fail a check now."""
         from lineage_service.spark.checks import count_failing
 
         return count_failing(check, self._current_rows(step), self.folder.home.path)
 
     def publish(self, publication: Publication) -> None:
-        """Writes the new copy of an output, in its order."""
+        """Writes the new copy of an output, in its sort order."""
         from lineage_service.spark.publication_writer import write_publication
 
         write_publication(publication, self._current_rows(publication.step), self.folder.home.path)
 
     def _current_rows(self, step: str) -> Relation:
-        """The rows of a step as they are now."""
+        """The current rows of a step."""
         return self._with_leaves(self.plan.steps[step]).current_rows(self.plan.steps[step])
 
     def _with_leaves(self, node: Node) -> Recomputation:
-        """With all that is known by now of what a dataset is computed from."""
+        """Registers the current state of all datasets that a step is computed from."""
         refreshing, pending = self._recomputation(), [node]
         while pending:
             each = pending.pop()
@@ -106,7 +106,7 @@ class SparkRefresh:
             spark = spark_session(self.options.master, self.options.remote, self.options.conf)
             if self.settings is None:
                 return spark
-            # Expressions must mean what they meant to the run, unless something else is asked for.
+            # Uses the settings of the original run, so that expressions mean the same, unless others are given.
             return session_under(spark, {**self.settings, **self.options.conf})
 
     def _recomputation(self) -> Recomputation:
@@ -140,18 +140,18 @@ class SparkRefresh:
         if not state.is_changed:
             return Leaf(now, now)
         if not state.readable:
-            return Leaf(now, now, self._rid_frame(state.gone), self._rid_frame(state.came), lost=True)
+            return Leaf(now, now, self._rid_frame(state.removed_rids), self._rid_frame(state.added_rids), lost=True)
         then = self._relation(node, state.before.version)
-        return Leaf(then, now, self._rid_frame(state.gone), self._rid_frame(state.came))
+        return Leaf(then, now, self._rid_frame(state.removed_rids), self._rid_frame(state.added_rids))
 
     def _old_relations(self, step: str, seed: Space) -> tuple[Relation, DataFrame | None]:
-        """The rows of a dataset before, and the rids of those that come from rows of a leaf which went."""
+        """The old rows of a dataset, and the rids of those that derive from removed rows of a leaf."""
         assert self.old_rows is not None
         version, rids = self.old_rows(step, seed)
         return self.opener.reopen_dataset(step, version).relation(self.names, captured=True), self._rid_frame(rids)
 
     def _order_counts(self, node: Node) -> bool:
-        """Whether a step above takes rows by the order that they come in."""
+        """Whether a step above selects rows by their order."""
         above = [each for each in self.plan.nodes() if node in each.inputs]
         return any(
             (isinstance(each, Limit) and not each.by)
@@ -163,9 +163,8 @@ class SparkRefresh:
     def _relation(self, node: Node, version: Version) -> Relation:
         if not isinstance(node, Source):
             return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
-        spec = self.loaded.spec.sources[node.step]
-        assert isinstance(spec, SourceSpec) and not isinstance(spec, BrokenSource)
-        if spec.output is not None:  # its columns have the names that the source gives them
+        spec = self.loaded.spec.valid_sources[node.step]
+        if spec.output is not None:  # columns are named as in the source
             return self.opener.reopen_dataset(node.step, version).relation(self.names, captured=True)
         return self.opener.reopen(node.step, spec, version).relation(self.names, captured=True)
 

@@ -1,9 +1,9 @@
-"""Rows that a refresh computed anew although nothing behind them changed keep their old values.
+"""Preserves the old values of recomputed rows that have no change behind them.
 
-A refresh sometimes computes more rows than it must, and a sum of doubles then differs in its last digits. Such a row
-stays as it was: where the same rows of the datasets below are behind it as before, and none of those was added,
-removed or changed. Every other row is written as it was computed. Erasure and rectification do not ask for this: what
-they compute is written, since an old value could still tell of what was erased.
+A refresh sometimes recomputes more rows than necessary, and a sum of doubles may then differ in its last digits. A row
+stays as it was if the same rows are behind it as before and none of those was added, removed or changed. All other rows
+are written as computed. Erasure and rectification do not use this, because an old value could still disclose erased
+data.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lineage_service.capture.handles import Space, is_dataset
+from lineage_service.capture.handles import Space
 from lineage_service.plan.nodes import Difference, Join, Limit, Node, Window
 from lineage_service.query.diff.diff_sql import comparable
 from lineage_service.query.diff.tolerance import TOLERANCE, differs, has_floating
-from lineage_service.query.lineage_graph import Place, walk
+from lineage_service.query.lineage_graph import Place
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.query_engine import QueryEngine
 from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start
@@ -32,12 +33,12 @@ from lineage_service.store.version_scan import RID, VersionScan
 
 @dataclass(frozen=True)
 class RecomputedDataset:
-    """A dataset's rows that were computed anew, beside those before.
+    """A dataset's recomputed rows beside the old ones.
 
-    behind_new: for some of the new rows, by position, a table of (id, space, b): the rows behind them (at least behind
-                those that have none behind them that came); None where nobody asked for it
-    behind_old: for a table of rids (column b), a query of (id, space, b): the rows behind them before
-    determined: whether a row's values are told by the rows behind it alone
+    behind_new: returns for some new rows, by position, a table (id, space, b) of the rows behind them, at least for
+    rows that have no added row behind them; None if it was not requested
+    behind_old: returns for a table of rids (column b) a query (id, space, b) of the rows behind them before
+    determined: whether the rows behind a row determine its values
     """
 
     before: VersionScan
@@ -48,14 +49,16 @@ class RecomputedDataset:
 
 
 def is_determined(node: Node, leaves: Mapping[str, DatasetState]) -> bool:
-    """Whether the rows behind a row tell its values: not where rows that are absent, or are cut off, have a say."""
+    """Whether the rows behind a row determine its values. They do not if absent rows or rows cut off by a limit
+    matter.
+    """
     seen, pending = set[str](), [node]
-    while pending:  # no recursion: a chain of steps may be longer than Python's stack
+    while pending:  # iterative: a chain of steps may exceed Python's recursion limit
         each = pending.pop()
         if each.id in leaves or each.id in seen:
             continue
         seen.add(each.id)
-        # The rows that a window's measures read do not tell in which order equal ones came.
+        # The rows that a window reads do not determine the order of ties.
         if isinstance(each, Limit | Difference | Window) or (isinstance(each, Join) and each.how == "anti"):
             return False
         pending += each.inputs
@@ -63,12 +66,12 @@ def is_determined(node: Node, leaves: Mapping[str, DatasetState]) -> bool:
 
 
 def rows_behind(ask: Questions, run_id: str, space: Space, table: str) -> str:
-    """A query of (id, space, b): the rows of the nearest datasets of a run behind these rids (column b)."""
+    """A query (id, space, b): the rows of the nearest datasets of a run behind these rids (column b)."""
     parts = ["SELECT 0::BIGINT AS id, '' AS space, 0::BIGINT AS b WHERE false"]
     start = Place(run_id, space)
     walked = walk(ask.graph, start, "backward", links=False, nearest=True)
     for end in walked.reachable_places(absence=False):
-        if is_dataset(Space(end.space)):
+        if end.space.is_dataset:
             ways = walked.ways_toward(end, absence=False)
             sql = ask.walk_sql(ways, Start(table=table), start, end, "backward")
             found = ask.engine.keep(f"SELECT DISTINCT a, b FROM ({sql.text})", sql.parameters)
@@ -79,10 +82,11 @@ def rows_behind(ask: Questions, run_id: str, space: Space, table: str) -> str:
 def keep_unchanged(
     engine: QueryEngine, rows: RowReplacement, computed: RecomputedDataset, below: Sequence[DatasetState]
 ) -> RowReplacement:
-    """What a refresh does to the rows of a dataset, less those that stay as they were; `below` are the datasets that
-    its rows are computed from, and others."""
-    new = np.isin(rows.rids, rows.came)
-    if not new.any() or not len(rows.gone):
+    """The replacement of a dataset's rows without the rows that stay as they were. `below` includes the datasets that
+    its rows are computed from.
+    """
+    new = np.isin(rows.rids, rows.added_rids)
+    if not new.any() or not len(rows.removed_rids):
         return rows
     behind = computed.behind_new(rows.places[new])
     if behind is None:
@@ -96,23 +100,24 @@ def keep_unchanged(
 
 
 def _drop_unchanged(rows: RowReplacement, places: Ids, rids: Ids) -> RowReplacement:
-    """Without the new rows at these places, which stand for these rids."""
+    """Removes the new rows at these positions, which replace these rids."""
     left = ~np.isin(rows.places, places)
-    replaced, gone = np.setdiff1d(rows.replaced, rids), np.setdiff1d(rows.gone, rids)
-    came = np.setdiff1d(rows.came, rows.rids[~left])
+    replaced, removed = np.setdiff1d(rows.replaced, rids), np.setdiff1d(rows.removed_rids, rids)
+    added = np.setdiff1d(rows.added_rids, rows.rids[~left])
     files = []
     for each in rows.files:
         stay = ~np.isin(each.positions + each.file.base, places)
         files.append(AddedFile(each.file, each.positions[stay], each.rids[stay]))
-    changed = len(np.intersect1d(gone, came))
-    counts = {"removed": len(gone) - changed, "changed": changed, "added": len(came) - changed}
-    return RowReplacement(replaced, files, rows.rids[left], gone, came, counts, rows.places[left])
+    changed = len(np.intersect1d(removed, added))
+    counts = {"removed": len(removed) - changed, "changed": changed, "added": len(added) - changed}
+    return RowReplacement(replaced, files, rows.rids[left], removed, added, counts, rows.places[left])
 
 
 @dataclass
 class _UnchangedRowSearch:
-    """The search for rows that stay, over tables of one engine: `fresh` and `then` hold what is behind new and old
-    rows, as (id, space, b)."""
+    """Finds unchanged rows with tables of one engine. `fresh` and `then` hold the rows behind new and old rows, as (id,
+    space, b).
+    """
 
     engine: QueryEngine
     computed: RecomputedDataset
@@ -131,13 +136,16 @@ class _UnchangedRowSearch:
             self.engine.drop(table)
 
     def unchanged_pairs(self, behind: str, rows: RowReplacement, below: Sequence[DatasetState]) -> Ids:
-        """Places of new rows, and the rids of the old rows that they stand for, where nothing behind them changed."""
-        came, gone = ({each.space: ids for each in below if len(ids := getattr(each, way))} for way in ("came", "gone"))
-        fresh = self._without_changed_inputs(behind, came)
+        """The positions of new rows, and the rids of the old rows they replace, for rows with no change behind them."""
+        added = {each.space: each.added_rids for each in below if len(each.added_rids)}
+        removed = {each.space: each.removed_rids for each in below if len(each.removed_rids)}
+        fresh = self._without_changed_inputs(behind, added)
         if not self.engine.scalar(f"SELECT count(*) FROM {fresh}"):
             return np.empty((0, 2), np.int64)
-        then = self._without_changed_inputs(self.keep(self.computed.behind_old(self.keep_ids(rows.gone))), gone)
-        both = np.intersect1d(rows.gone, rows.came)
+        then = self._without_changed_inputs(
+            self.keep(self.computed.behind_old(self.keep_ids(rows.removed_rids))), removed
+        )
+        both = np.intersect1d(rows.removed_rids, rows.added_rids)
         of_key = np.isin(rows.rids, both)
         keyed = self._pair_table(rows.places[of_key], rows.rids[of_key])
         names, types = self._columns()
@@ -165,8 +173,11 @@ class _UnchangedRowSearch:
         return names, self.engine.types(self.computed.before.select())
 
     def _match_by_values(self, fresh: str, then: str, keyed: str) -> str:
-        """Rows that no key tells: those with the same rows behind them and the same values but for floating-point
-        numbers. Where there are as many of them as before, they are the ones that were there."""
+        """Matches rows without a key: those with the same rows behind them and equal values except floating-point
+        numbers.
+
+        If their number is the same as before, they are considered the same rows.
+        """
         names, types = self._columns()
         exact = [comparable(f"t.{column(name)}", types[name]) for name in names if not has_floating(types[name])]
         loose = [f"t.{column(name)}" for name in names if has_floating(types[name])]
@@ -188,7 +199,7 @@ class _UnchangedRowSearch:
         return f"SELECT n.id AS place, o.id AS rid FROM {sides[0]} n JOIN {sides[1]} o ON {same}"
 
     def _pairs_with_equal_values(self, matched: str) -> str:
-        """Of these pairs, those whose values are equal, floating-point numbers within the tolerance of a diff."""
+        """The pairs with equal values, where floating-point numbers may differ within the tolerance of a diff."""
         names, types = self._columns()
         tests = []
         for name in names:
@@ -200,7 +211,7 @@ class _UnchangedRowSearch:
         )
 
     def _pairs_with_same_inputs(self, matched: str, fresh: str, then: str) -> Ids:
-        """Of these pairs, those with exactly the same rows behind both."""
+        """The pairs that have exactly the same rows behind both rows."""
         both = (
             f"SELECT p.place, p.rid, count(*) AS n FROM {matched} p JOIN {fresh} f ON f.id = p.place "
             f"JOIN {then} t ON t.id = p.rid AND t.space = f.space AND t.b = f.b GROUP BY p.place, p.rid"

@@ -1,5 +1,6 @@
-"""What would change if rows of a source were not there: a refresh that nobody commits, and what it brings beside what
-there is."""
+"""Computes what would change if rows of a source did not exist: runs a refresh without committing it and compares the
+results.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +31,23 @@ from lineage_service.store.version_patcher import Ids
 from lineage_service.store.version_scan import RID, VersionScan
 from lineage_service.store.versions import Version
 
-NOW, THEN = private_column("now"), private_column("then")  # a row's id as it is, and as it would be
+NOW, THEN = private_column("now"), private_column("then")  # the current rid, and the rid after the change
 
 
 @dataclass(frozen=True)
 class RemovedRows:
-    """Rows that are left out, of a source; other sources have some of them where they have read the same files."""
+    """Rows of a source that are left out. Other sources that read the same files hold some of them too."""
 
     source: DatasetRecord
     rids: Ids
 
     def rids_in(self, ask: Questions, other: DatasetRecord) -> Ids:
-        """Those that another source has, under its rids."""
+        """The rows that another source shares, with its rids."""
         shared = ask.graph.shared_rows(place_of(self.source), place_of(other))
         return np.array([], np.int64) if shared is None else shared.translate(self.rids)
 
     def count_in(self, ask: Questions, others: Sequence[DatasetRecord]) -> int:
-        """How many of them other sources have."""
+        """The number of rows that other sources share."""
         found = [np.array([], np.int64)]
         for each in others:
             shared = ask.graph.shared_rows(place_of(self.source), place_of(each))
@@ -63,8 +64,11 @@ def what_if(
     options: IndexOptions,
     stages: Stages,
 ) -> Answer:
-    """Rows of outputs that would change, appear or vanish without these rows of a source; before and after, masked
-    unless the selection reveals. Where the output is another workflow's, each run on the way in turn."""
+    """Rows of outputs that would change, appear or vanish without these rows of a source.
+
+    Shows values before and after, masked unless the selection reveals them. If the output belongs to another workflow,
+    refreshes each run on the way in turn.
+    """
     if not selection.is_specified:
         raise QuestionError("say which rows are left out: where, key, rid or all")
     targets = [_target(ask, name) for name in dict.fromkeys(on)]
@@ -100,9 +104,11 @@ def what_if(
     if len(runs) > 1:
         workflows = [ask.graph.datasets(each.run_id)[0].workflow for each in runs]
         answer.notes.append(f"over the workflows {join_names(workflows)}")
-    answer.notes += ask.retention_cut_notes_of_runs(each.run_id for each in targets)
+    answer.notes += ask.cuts.notes_of_runs(each.run_id for each in targets)
     if by_spark:
-        answer.notes.append(f"Spark was needed for {join_names(by_spark)}: not all of it means the same to DuckDB")
+        answer.notes.append(
+            f"Spark was needed for {join_names(by_spark)}: parts of it may mean something else in DuckDB"
+        )
     return answer
 
 
@@ -126,8 +132,9 @@ def _refresh_without(
     *,
     is_asked: bool,
 ) -> Refresh | None:
-    """A run with the rows left out, and with what its sources would have read then; None where nothing differs, and
-    nobody asks about it."""
+    """Refreshes a run without the rows, on the changed inputs; None if nothing changes and the run is not the one asked
+    about.
+    """
     found = {source.name: state for source, maker in way.read if (state := _changed_state(before, maker)) is not None}
     if not way.starts and not found and not is_asked:
         return None
@@ -135,7 +142,7 @@ def _refresh_without(
     assert run is not None
     if run.capture == "query":
         raise QuestionError(
-            f"'{run.workflow}' is a saved query, which is on the way and cannot be computed anew for this",
+            f"'{run.workflow}' is a saved query, which is on the way and cannot be recomputed",
             hint=f"ask up to what it reads: {join_names([maker.full_name for _, maker in way.read] or [run.workflow])}",
         )
     folder = stack.enter_context(working_folder(home))
@@ -151,35 +158,40 @@ def _refresh_without(
     for source, _ in way.read:
         if source.name in found:
             changes[source.name] = inherited_change(source.name, ask.scan(source).version, found[source.name])
-    refresh.refresh_datasets(changes, {each.space.removeprefix("step:") for each in way.made}, lineage=False)
+    refresh.refresh_datasets(changes, {each.space.name for each in way.made}, lineage=False)
     return refresh
 
 
 def _changed_state(before: Mapping[str, Refresh], maker: DatasetRecord) -> DatasetState | None:
-    """What became of a dataset of a run before; None where nothing did."""
+    """The new state of a dataset of an earlier run; None if it is unchanged."""
     refresh = before.get(maker.run_id)
     if refresh is None:
         return None
-    state = refresh.states[refresh.plan.steps[maker.space.removeprefix("step:")].id]
+    state = refresh.states[refresh.plan.steps[maker.space.name].id]
     return state if state.is_changed else None
 
 
 def inherited_change(name: str, version: Version, state: DatasetState) -> SourceChange:
-    """The change of another workflow's output as that of the source that reads it, under its names."""
+    """The change of another workflow's output, as a change of the source that reads it, with its column names."""
     names = {each.original: each.name for each in version.columns}
     after = state.after.version
     columns = tuple(replace(each, name=names.get(each.original, each.name)) for each in after.columns)
-    return SourceChange(name, version, replace(after, columns=columns), state.gone, state.came, found=True)
+    return SourceChange(
+        name, version, replace(after, columns=columns), state.removed_rids, state.added_rids, found=True
+    )
 
 
 def _difference_part(refresh: Refresh, target: DatasetRecord, selection: Selection) -> AnswerPart:
     """The rows that differ: keys once, other columns before and after."""
-    step = target.space.removeprefix("step:")
+    step = target.space.name
     node = refresh.plan.steps[step]
     state, engine = refresh.states[node.id], refresh.ask.engine
     keys = identity_columns(node) or ()
     names = [each.name for each in state.before.version.columns]
-    before, after = _rows_query(refresh, state.before, state.gone), _rows_query(refresh, state.after, state.came)
+    before, after = (
+        _rows_query(refresh, state.before, state.removed_rids),
+        _rows_query(refresh, state.after, state.added_rids),
+    )
     names_given = _ColumnNames([RID])
     shown = [
         f"CASE WHEN a.{THEN} IS NULL THEN 'vanishes' WHEN b.{NOW} IS NULL THEN 'appears' ELSE 'changes' END "
@@ -193,7 +205,7 @@ def _difference_part(refresh: Refresh, target: DatasetRecord, selection: Selecti
     hidden = list[int]()
     for name in names:
         mine, its, first = old[name], new[name], len(shown)
-        if name in keys or not keys:  # without keys rows only appear and vanish
+        if name in keys or not keys:  # without keys, rows can only appear and vanish
             shown.append(f"CASE WHEN b.{NOW} IS NULL THEN {its} ELSE {mine} END AS {names_given.unused_name(name, ())}")
         else:
             shown.append(f"{mine} AS {names_given.unused_name(f'{name}_before', names)}")
@@ -221,13 +233,13 @@ def _rows_query(refresh: Refresh, scan: VersionScan, rids: Ids) -> str:
 
 
 class _ColumnNames:
-    """Names for columns of an answer, no two alike."""
+    """Allocates unique column names of an answer."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self.taken = {name.lower() for name in taken}
 
     def unused_name(self, name: str, others: Sequence[str]) -> str:
-        """The name, quoted; with a number behind it where it is taken, or one of `others`."""
+        """The quoted name, with a number appended if it is taken or one of `others`."""
         found, number = name, 0
         while found.lower() in self.taken | {other.lower() for other in others}:
             number += 1

@@ -1,4 +1,4 @@
-"""Everything in the catalog as one picture: each workflow as of its latest run, linked where they share rows."""
+"""The catalog as one picture: the latest run of each workflow, linked where they share rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lineage_catalog.reader import CatalogReader
     from lineage_catalog.records import DatasetRecord, RunRecord
 
-SHARED = ""  # the lane of sources that several workflows read
+SHARED = ""  # lane of sources that several workflows read
 
 
 def catalog_picture(reader: CatalogReader, home: str) -> Picture:
-    """Every workflow of the catalog; NotFound where no run was committed."""
+    """Every workflow of the catalog. Raises NotFound if no run was committed."""
     latest = [run for name in reader.workflows() if (run := reader.latest_run(name))]
     runs = [run for run in latest if run.capture != "query"]  # a saved query has no steps to draw
     if not runs:
@@ -55,13 +55,13 @@ def _sources(reader: CatalogReader, runs: list[RunRecord]) -> list[DatasetRecord
 
 
 def _link_edges(reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box]) -> list[PictureEdge]:
-    """From each output to the sources that are it, also where the output was made anew since."""
+    """Edges from each output to the sources that read it, even if the output was recomputed since."""
     latest = {run.id for run in runs}
     links = []
     for source in _sources(reader, runs):
         end = boxes.get(box_id(source.workflow, source.name))
         makers = [each for each in reader.makers_of([source.version_id]) if each.run_id != source.run_id]
-        # One version may be known by several names of its run: two outputs of a step. The declared one comes first.
+        # One version may have several names in its run, such as two outputs of a step. The declared one comes first.
         declared = json.loads(source.declared).get("output") or ""
         makers.sort(key=lambda each: declared.partition("@")[0] not in (each.full_name, each.name))
         start = boxes.get(box_id(makers[0].workflow, makers[0].name)) if makers else None
@@ -74,7 +74,7 @@ def _link_edges(reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, B
 def _merge_shared_sources(
     reader: CatalogReader, runs: list[RunRecord], boxes: dict[str, Box], edges: list[PictureEdge], linked: set[str]
 ) -> tuple[dict[str, Box], list[PictureEdge]]:
-    """Sources of several workflows that are the same version become one box, in a lane of their own."""
+    """Merges sources of several workflows that read the same version into one box, in a separate lane."""
     by_version: dict[str, list[DatasetRecord]] = defaultdict(list)
     for source in _sources(reader, runs):
         identity = box_id(source.workflow, source.name)
@@ -94,7 +94,7 @@ def _merge_shared_sources(
 
 
 def _lanes(boxes: dict[str, Box], edges: list[PictureEdge]) -> tuple[str, ...]:
-    """Shared sources first, then each workflow behind those it reads from, as far as they are in an order."""
+    """Shared sources first, then workflows after those they read from, as far as they can be ordered."""
     import networkx
 
     graph = networkx.DiGraph()

@@ -1,11 +1,12 @@
-"""What a run would do, before it does it: steps, estimates, capture per breaker, what is pruned, column lineage."""
+"""Explains what a run would do: steps, estimates, capture per breaker, pruned lineage, column lineage."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
@@ -13,43 +14,53 @@ from lineage_service.capture.workload_cost import workload_facts
 from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
+from lineage_service.plan.node_description import describe_node
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
     Distinct,
     Explode,
     Filter,
+    GroupLimit,
     Intersect,
     Join,
     Limit,
     Node,
     Project,
+    Sort,
     Source,
     Union,
     Window,
     WithColumns,
 )
 from lineage_service.runs.committed_run import CommittedRun
+from lineage_service.runs.query_constructs import query_constructs
 from lineage_service.runs.run_sizes import LastRun, read_run_sizes
 from lineage_service.runs.workflow_graph import source_origin
 from lineage_service.settings import command
+from lineage_service.spec.environment import HiddenValues
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource
 from lineage_service.spec.step_description import describe_step
 from lineage_service.store.dataset_names import find_run
+from lineage_service.store.formats.format_registry import format_of_source
 from lineage_service.store.home_store import HomeStore
-from lineage_service.store.listing import is_vast, listing
-from lineage_service.store.versions import parquet_rows
+from lineage_service.store.listing import is_vast
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """An instrumented plan with what is known of its sizes.
+    """An instrumented plan with known sizes.
 
-    rows: upper bounds from footers, None unknown · does: what each step does, in a line · places: of the sources
-    last_run: sizes of the last run, where there is one · warnings: of the file · notes: for who asked
-    as_run: whether it tells what that run did, instead of what the next one would do
-    links: of sources that are other workflows' outputs, the output's column behind each column
+    rows: upper bounds from footers; None if unknown
+    does: a one-line description of each step
+    places: the locations of the sources
+    last_run: sizes of the last run, if there is one
+    warnings: warnings about the file
+    notes: messages for the user
+    as_run: whether it describes that run instead of the next one
+    hidden: replaces values of the environment by references in what is shown
+    constructs: for nodes of sql steps, what stands in the query where they come from
+    links: for sources that read other workflows' outputs, the output's column behind each column
     """
 
     plan: InstrumentedPlan
@@ -63,6 +74,8 @@ class Explanation:
     notes: tuple[str, ...] = ()
     as_run: bool = False
     links: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    hidden: HiddenValues = field(default_factory=HiddenValues)
+    constructs: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         plan, run = self.plan.plan, self.last_run
@@ -99,7 +112,7 @@ class Explanation:
         }
 
     def _columns(self, step: str) -> dict[str, Any]:
-        """What the columns of a dataset are computed from, what only influences them, which show personal data."""
+        """What the columns of a dataset are computed from, what only influences them, and which show personal data."""
         found = column_lineage(self.plan.plan.steps[step])
         return {
             "columns": {name: list(map(str, each.reads)) for name, each in found.items()},
@@ -108,7 +121,7 @@ class Explanation:
         }
 
     def _workload(self) -> dict[str, Any] | None:
-        """What is kept for declared questions, what is pruned, and what both are expected to cost and to save."""
+        """What is kept for declared questions, what is pruned, and the expected cost and savings."""
         run = self.last_run
         rows = {
             name: self.rows.get(name) if self.rows.get(name) is not None else run.source_rows(name) if run else None
@@ -117,6 +130,7 @@ class Explanation:
         facts = workload_facts(self.plan, rows)
         for question in facts["questions"] if facts is not None else ():
             made = run.prepared.get(question["name"]) if run and not question["kept"].startswith("pairs, ") else None
+            question["kept"] = self.hidden.in_text(question["kept"])
             question["rows_last_run"], question["bytes_last_run"] = made or (None, None)
         return facts
 
@@ -126,16 +140,29 @@ class Explanation:
             "name": node.id,
             "step": node.step,
             "operator": _operator(node),
-            "does": self.does.get(node.step),
+            "does": self._does(node),
+            "compiled": node.step in self.queries,
+            "construct": self.constructs.get(node.id),
             "reads": [below.id for below in node.inputs],
             "columns": list(node.schema.names),
             "rows_at_most": self.rows.get(node.id),
             "rows_last_run": self.last_run.step_rows(node.id) if self.last_run else None,
             "capture": self._capture(each),
             "written_once": each.materialised.reason if each.materialised else None,
-            "absence": [table.space for table in each.tables if table.space.startswith("side:")],
+            "absence": [table.space for table in each.tables if table.space.is_side],
             "carries": [str(handle) for handle in each.carried],
         }
+
+    def _does(self, node: Node) -> str | None:
+        """What the step was told; of a node that a query became, what the node was told."""
+        if node.step not in self.queries or node.id == node.step:
+            return self.does.get(node.step)
+        return self.hidden.in_part(f"{_operator(node)} {describe_node(node)}".strip())
+
+    @property
+    def queries(self) -> frozenset[str]:
+        """The sql steps, which are shown node by node."""
+        return frozenset(step for step, does in self.does.items() if does.startswith("sql "))
 
     def _capture(self, each: InstrumentedNode) -> dict[str, Any] | None:
         if each.choice is None:
@@ -151,7 +178,7 @@ class Explanation:
 
 
 def explain_committed_run(store: HomeStore, run: str) -> Explanation:
-    """What a run did; `run` is its id, a unique prefix of it, or a workflow, whose latest run is meant."""
+    """Explains a run. `run` is its id, a unique prefix of it, or a workflow, which means its latest run."""
     reader, path = store.reader, store.layout.path
     found = reader.latest_run(run) or find_run(reader, run, str(path))
     if found.capture == "query":
@@ -188,12 +215,12 @@ def explain_plan(
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
         rows[each.node.id] = _row_upper_bound(each.node, rows, loaded)
-    content = loaded.spec.model_dump(mode="json", by_alias=True)
+    content = loaded.content_to_show()
     return Explanation(
         instrumented,
         rows,
         _columns_read(plan),
-        _pushed_down(plan),
+        {name: tuple(map(loaded.hidden.in_part, texts)) for name, texts in _pushed_down(plan).items()},
         {step["name"]: describe_step(step) for step in content["steps"]},
         {name: source_origin(source) for name, source in content["sources"].items()},
         warnings,
@@ -205,17 +232,19 @@ def explain_plan(
             for name, node in plan.sources.items()
             if content["sources"][name].get("output")
         },
+        loaded.hidden,
+        query_constructs(loaded, plan),
     )
 
 
 def _output_columns(source: Source, declared: Mapping[str, Any]) -> dict[str, str]:
-    """For each column of another workflow's output the name that it has there."""
+    """The names of columns in the other workflow's output."""
     before = {new.lower(): old for old, new in declared["rename"].items()}
     return {name: f"{declared['output']}.{before.get(name.lower(), name)}" for name in source.schema.names}
 
 
 def _known_rows(name: str, loaded: LoadedWorkflow, last_run: LastRun | None) -> int | None:
-    """Rows of a source by its footers, else as many as the last run read."""
+    """The rows of a source from its footers, otherwise from the last run."""
     rows = _source_rows(name, loaded)
     return last_run.source_rows(name) if rows is None and last_run is not None else rows
 
@@ -223,20 +252,23 @@ def _known_rows(name: str, loaded: LoadedWorkflow, last_run: LastRun | None) -> 
 def _operator(node: Node) -> str:
     if isinstance(node, Join):
         return f"{node.how} join"
-    return "with_columns" if isinstance(node, WithColumns) else type(node).__name__.lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(node).__name__).lower()
 
 
 def _row_upper_bound(node: Node, rows: dict[str, int | None], loaded: LoadedWorkflow) -> int | None:
-    """An upper bound of a node's rows from the sources' footers; None where there is none."""
+    """An upper bound of a node's rows from the sources' footers; None if there is none."""
     if isinstance(node, Source):
         return _source_rows(node.step, loaded)
     below = [rows[each.id] for each in node.inputs]
     known = [each for each in below if each is not None]
     if len(known) < len(below):
-        return node.n if isinstance(node, Limit) else None
+        return node.n if isinstance(node, Limit) and not isinstance(node, GroupLimit) else None
     match node:
+        case GroupLimit():
+            return known[0]
         case Limit():
-            return min(node.n, known[0])
+            rest = max(known[0] - node.offset, 0)
+            return rest if node.n is None else min(node.n, rest)
         case Aggregate():
             return known[0] if node.keys else 1
         case Join(how="semi" | "anti"):
@@ -247,24 +279,29 @@ def _row_upper_bound(node: Node, rows: dict[str, int | None], loaded: LoadedWork
             return None
         case Union():
             return sum(known)
-        case _:
+        case Filter() | Project() | WithColumns() | Distinct() | Intersect() | Difference() | Window() | Sort():
             return known[0]
+        case _:
+            assert_never(node)
 
 
 def _source_rows(name: str, loaded: LoadedWorkflow) -> int | None:
-    source = loaded.spec.sources[name]
-    if isinstance(source, BrokenSource) or source.path is None or source.file_format != "parquet":
+    source = loaded.spec.valid_sources.get(name)
+    if source is None or source.path is None:
         return None
     try:
         if is_vast(source.path, loaded.path.parent):
             return None
-        return sum(parquet_rows(path) for path in listing(source.path, loaded.path.parent).files)
+        form = format_of_source(source)
+        counts = [form.row_count(file) for file in form.list_files(source.path, loaded.path.parent).files]
     except LineageError:
         return None
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _columns_read(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Per source the columns that anything above reads; the others are never decoded."""
+    """Per source, the columns that any step reads. Others are not decoded."""
     wanted: dict[str, set[str]] = defaultdict(set)
     nodes = plan.nodes()
     for step in (*plan.outputs.values(), *plan.keep):
@@ -304,12 +341,14 @@ def _columns_needed(node: Node, own: set[str], below: Node) -> set[str]:
             return (own | read | {name.lower() for name in node.partition_by}) & there
         case Explode():
             return (own | {node.column.lower()}) & there
-        case _:
+        case Source() | Filter() | WithColumns() | Union() | Sort() | Limit():
             return (own | read) & there
+        case _:
+            assert_never(node)
 
 
 def _pushed_down(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Filters that stand right above a source, with only projections between: Spark evaluates them in the scan."""
+    """Filters directly above a source, with only projections between. Spark evaluates them in the scan."""
     found: dict[str, list[str]] = defaultdict(list)
     for node in plan.nodes():
         if isinstance(node, Filter) and node.repeatable:

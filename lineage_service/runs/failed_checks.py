@@ -1,4 +1,4 @@
-"""Failed checks in words: which rows fail, and the commands that explain them. Row ids are told, values are not."""
+"""Describes failed checks: the failing rows and the commands that explain them. Shows row ids, no values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lineage_service.store.layout import RunFolder
 if TYPE_CHECKING:
     from lineage_service.spark.checks import FailedCheck, RowCheck
 
-SHORT = 8  # characters of a run's id that are enough to find it again
+SHORT = 8  # characters of a run's id that identify it
 
 
 def failed_checks(failed: Sequence[FailedCheck], plan: Plan, folder: RunFolder, *, traced: bool) -> list[Problem]:
-    """A problem per failed check; rows of outputs and kept steps are named by their own ids."""
+    """A problem per failed check. Rows of outputs and kept steps are identified by their own ids."""
     return [_problem(each, plan, folder, traced=traced) for each in failed]
 
 
 def _dataset_of(check: RowCheck, plan: Plan) -> str | None:
-    """The name under which the checked rows are a dataset: the check's own, an output's, or the kept step's."""
+    """The name of the dataset with the checked rows: the check's own, an output's, or the kept step's."""
     named = {**{step: step for step in plan.keep}, **plan.outputs}
     names = [name for name, step in named.items() if step == check.step]
     return check.target if check.target in names else next(iter(names), None)

@@ -1,7 +1,7 @@
-"""Lineage after the outputs: what a run left is captured where it was deferred, indexed, and committed in one write.
+"""Builds lineage after the outputs are committed: captures deferred lineage, indexes it, and commits it in one write.
 
-The same work is done by the command that ran the workflow, by `index`, and by a question that needs it. Whoever does it
-holds the lock of the run's folder; who comes second waits, and finds it done.
+The command that ran the workflow, `index`, and a question that needs the lineage all do the same work. Each holds the
+lock of the run's folder; the second one waits and finds the work done.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import FileRecord, Lineage, SubjectRecord
 
-from lineage_service.capture.handles import Space
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import LineageError, SourceError, StoreError
-from lineage_service.index.index_builder import Hop, IndexBuilder
+from lineage_service.index.hops import Hop
+from lineage_service.index.index_builder import IndexBuilder
 from lineage_service.index.index_engine import IndexEngine, duckdb_index_engine
 from lineage_service.index.prepared_files import PreparedFile, covered_columns
 from lineage_service.progress import Stages
@@ -33,25 +34,26 @@ from lineage_service.subjects.source_indexing import Known, index_sources
 from lineage_service.subjects.subject_index import DeclaredSubject
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from lineage_service.spark.spark_types import SparkSession
     from lineage_service.spark.staging import RunWriter
 
-MOST_FOR_DUCKDB = 400_000_000  # rows of lineage tables: past that Spark makes the index
+MOST_FOR_DUCKDB = 400_000_000  # rows of lineage tables above which Spark builds the index
 
 
 @dataclass
 class LineageBuild:
-    """One run's lineage on its way into the catalog.
+    """Builds one run's lineage.
 
-    versions: of its sources and datasets, by space · writing: gives the stage that reads again what was deferred;
-    it starts Spark where it is not there yet · engine: who makes the index · declared: whose the rows of sources are ·
-    known: what was noted of a version before
+    versions: the versions of its sources and datasets, by space
+    writing: returns the stage that reads deferred lineage again; starts Spark if necessary
+    engine: the engine that builds the index
+    declared: the persons declared for rows of sources
+    known: the subject indexes recorded for a version before
     """
 
     folder: RunFolder
     tables: LineageTables
-    versions: Mapping[str, Version]
+    versions: Mapping[Space, Version]
     writing: Callable[[], RunWriter]
     engine: str = "auto"
     declared: Sequence[DeclaredSubject] = ()
@@ -66,7 +68,7 @@ class LineageBuild:
     _stage: RunWriter | None = None
 
     def build(self, stages: Stages) -> None:
-        """Captures and indexes; nothing of it is visible yet. LineageError where it cannot be done."""
+        """Captures and indexes. Nothing is visible yet. Raises LineageError if it fails."""
         began = time.monotonic()
         self._refuse_changed()
         later = self.tables.pending
@@ -82,20 +84,22 @@ class LineageBuild:
             written.rows = sum(hop.rows for hop in self.hops) + sum(each.rows for each in self.prepared)
             written.bytes = sum(hop.bytes for hop in self.hops) + sum(each.bytes for each in self.prepared)
         if self.declared:
-            with stages.stage("noting whose rows are whose"):
+            with stages.stage("recording the persons of rows"):
                 self.subjects = index_sources(self.folder, self.declared, self.versions, self.known)
         self._refuse_changed()
         self.seconds["index"] = round(time.monotonic() - captured, 3)
 
     def _uses_spark(self) -> bool:
-        """Whether Spark makes the index: as asked for, or since it is large. It finds members in sources by itself."""
+        """Whether Spark builds the index: because it was requested, or because the index is large. Spark finds members
+        in sources by itself.
+        """
         return self.engine == "spark" or (self.engine == "auto" and self._count_rows() > MOST_FOR_DUCKDB)
 
     def _direct_spaces(self) -> list[Space]:
         return [space for space, rows in self.tables.rows.items() if rows.kind == "direct"]
 
     def lineage(self, report: Mapping[str, Any] | None) -> Lineage:
-        """What the catalog will hold of it."""
+        """The catalog records of the lineage."""
         run_id = self.folder.run_id
         return Lineage(
             run_id,
@@ -103,16 +107,14 @@ class LineageBuild:
             None,
             tuple(hop_record(hop, run_id, self.folder) for hop in self.hops),
             None if report is None else json.dumps(report),
-            tuple(
-                (space.partition(":")[2], count) for space, count in self.members.items() if space.startswith("group:")
-            ),
+            tuple((space.name, count) for space, count in self.members.items() if space.is_group),
             tuple(prepared_record(each, run_id, self.folder) for each in self.prepared),
             self.subjects,
             tuple(self._files()),
         )
 
     def _files(self) -> list[FileRecord]:
-        """The run's files; those of the commit as they were noted then."""
+        """The run's files. Those of the commit are as recorded then."""
         written = noted_before(self.folder, "data", "sources", SETTINGS)
         return noted_files(self.folder, known=written, without=None if self._is_lazy else self.folder.lineage)
 
@@ -121,12 +123,12 @@ class LineageBuild:
         return any(rows.kind == "lazy" and rows.direct is None for rows in self.tables.rows.values())
 
     def clear(self) -> None:
-        """Removes what the index was made from, except for what is only captured when asked for."""
+        """Removes the tables that the index was built from, except lineage that is captured on demand."""
         if not self._is_lazy:
             shutil.rmtree(self.folder.lineage, ignore_errors=True)
 
     def _refuse_changed(self) -> None:
-        """Tables that were deferred are only right as long as the sources are what the run read."""
+        """Raises an error if the sources have changed, because deferred lineage would be wrong."""
         if (
             all(rows.kind == "files" for rows in self.tables.rows.values())
             and not self.tables.workload.prepared_questions
@@ -138,8 +140,8 @@ class LineageBuild:
             for file in version.files:
                 if has_changed(file, self.folder.home.absolute(file.path)):
                     raise SourceError(
-                        f"source '{space.partition(':')[2]}' has changed since run '{self.folder.run_id}' read it: "
-                        f"file '{file.path}'; its lineage was left for later and cannot be captured any more",
+                        f"source '{space.name}' has changed since run '{self.folder.run_id}' read it: "
+                        f"file '{file.path}'; its lineage was to be captured later and cannot be captured any more",
                         hint="the outputs are kept; run the workflow again, or with --capture stage",
                     )
 
@@ -149,13 +151,13 @@ class LineageBuild:
         for space in spaces:
             writing.capture_deferred(space)
             if writing.tables[space].carrier != self.tables.rows[space].carrier:
-                raise AssertionError(f"the members of '{space}' are now found another way than the run had planned")
+                raise AssertionError(f"the members of '{space}' are now found in another way than the run planned")
         self.tables = replace(
             self.tables, rows={**self.tables.rows, **{space: writing.tables[space] for space in spaces}}
         )
 
     def _evaluate(self, stages: Stages) -> None:
-        """Has Spark evaluate what declared questions need of their rows, where DuckDB might mean something else."""
+        """Lets Spark evaluate the expressions of declared questions that may differ in DuckDB."""
         for question in self.tables.workload.prepared_questions:
             by_duckdb = question.alike is not None or (question.kind == "rows" and question.where is None)
             if question.kind == "witnesses" or (by_duckdb and not self._uses_spark()) or question.name in self.sides:
@@ -177,12 +179,14 @@ class LineageBuild:
             direct = self._direct_spaces()
             if not direct or not _is_duckdb(error):
                 raise
-            # DuckDB refuses what Spark has read, such as text that is no UTF-8: then Spark finds the pairs.
+            # DuckDB rejects data that Spark accepts, such as text that is not UTF-8. Then Spark computes the pairs.
             self._capture(direct, stages)
             self._finish()
 
     def _finish(self) -> None:
-        shutil.rmtree(self.folder.index, ignore_errors=True)  # of an earlier try: a complete index is never made again
+        shutil.rmtree(
+            self.folder.index, ignore_errors=True
+        )  # left by an earlier attempt; a complete index is never rebuilt
         self.folder.index.mkdir(parents=True)
         with self._open_engine() as engine:
             finisher = IndexBuilder(
@@ -204,24 +208,24 @@ class LineageBuild:
         return duckdb_index_engine(self.folder.temporary / "spill", self.folder.home, self.versions)
 
     def _rows(self) -> dict[Space, TableRows]:
-        """Where all tables are: what rides in a dataset's rows is in that dataset's files."""
+        """The locations of all tables. Members stored in a dataset's rows are in that dataset's files."""
         found = {}
         for space, rows in self.tables.rows.items():
             if rows.within is not None:
-                files = tuple(file.path for file in self.versions[f"step:{rows.within}"].files)
+                files = tuple(file.path for file in self.versions[step_space(rows.within)].files)
                 found[space] = replace(rows, files=files)
             else:
                 found[space] = rows
         return found
 
     def _count_rows(self) -> int:
+        """The number of rows that the index is built from: those of tables, and of sources that are scanned."""
         from lineage_service.store.versions import parquet_rows
 
-        """Rows that the index is made from: of tables, and of sources that are looked through."""
         tables = self.tables.rows.values()
         files = {file for rows in tables if rows.carrier is None and rows.within is None for file in rows.files}
         sources = {
-            f"source:{name}" for rows in tables if rows.direct and not rows.files for name in rows.direct.sources
+            source_space(name) for rows in tables if rows.direct and not rows.files for name in rows.direct.sources
         }
         read = sum(self.versions[source].rows for source in sources)
         return read + sum(parquet_rows(self.folder.home.absolute(file)) for file in files)
@@ -239,7 +243,7 @@ def _is_duckdb(error: Exception) -> bool:
 
 
 class _spark_engine:  # noqa: N801 (reads as a verb at its one use)
-    """Spark's index engine, whose temporary tables go when it is left."""
+    """Spark's index engine. Its temporary tables are dropped on exit."""
 
     def __init__(self, spark: SparkSession, folder: RunFolder) -> None:
         from lineage_service.spark.spark_index_engine import SparkIndexEngine
@@ -255,7 +259,7 @@ class _spark_engine:  # noqa: N801 (reads as a verb at its one use)
 
 
 def build_lineage(settling: LineageBuild, stages: Stages) -> LineageError | None:
-    """Settles; gives the reason instead of raising it where it cannot be done: the outputs are there all the same."""
+    """Builds the lineage. Returns an error instead of raising it, because the outputs are committed already."""
     try:
         settling.build(stages)
     except LineageError as error:

@@ -1,4 +1,4 @@
-"""What a run leaves in words: its report, and everything the catalog will hold of it."""
+"""The report of a run, and its catalog records."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lineage_catalog.records import (
 from lineage_service.capture.handles import Role, Space, Table, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.errors import Problem
-from lineage_service.index.index_builder import Hop, hops_between
+from lineage_service.index.hops import Hop, hops_between
 from lineage_service.index.prepared_files import PreparedFile
 from lineage_service.runs.column_records import RunColumns
 from lineage_service.runs.workflow_content import kept_content, kept_variables
 from lineage_service.runs.workflow_execution import Execution
 from lineage_service.spec.environment import has_mark, with_references
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource, OutputSpec, SourceSpec
+from lineage_service.spec.models import OutputSpec, SourceSpec
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.versions import Version, private_id
 
@@ -38,7 +38,7 @@ Pairs = dict[tuple[Space, Space], int | None]
 
 @dataclass(frozen=True, repr=False)
 class RunReport:
-    """What a run did, in the shape of the contract."""
+    """What a run did, in the documented format."""
 
     run_id: str
     workflow: str
@@ -51,7 +51,7 @@ class RunReport:
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Without the values of variables: a secret may be among them."""
+        """Omits the values of variables, which may be secrets."""
         outputs = ", ".join(f"{name} {facts.get('rows', 0)} rows" for name, facts in self.outputs.items())
         return f"<RunReport {self.run_id} of {self.workflow}, {self.status}: {outputs}>"
 
@@ -63,10 +63,10 @@ class RunReport:
 
 
 def run_report(
-    status: str, loaded: LoadedWorkflow, done: Execution, seconds: dict[str, float], folder: RunFolder
+    status: str, loaded: LoadedWorkflow, execution: Execution, seconds: dict[str, float], folder: RunFolder
 ) -> RunReport:
-    """What is known when the outputs are committed: which strategies, and no pairs yet."""
-    plan, sources, writing = done.plan, done.sources, done.writing
+    """The report at the commit of the outputs: with strategies, but without pairs."""
+    plan, sources, writing = execution.plan, execution.sources, execution.writing
     versions = {name: writing.versions[step] for name, step in plan.plan.outputs.items()}
     strategies = strategies_by_dataset(plan)
     captured = {
@@ -94,8 +94,9 @@ def run_report(
 
 
 def strategies_by_dataset(plan: InstrumentedPlan) -> dict[tuple[Space, Space], str]:
-    """Between each dataset and each source: the strategies of the breakers on the ways between, `none` where there are
-    none and ids just travel along."""
+    """For each dataset and source, the strategies of the breakers between them; `none` if there are none and ids are
+    passed along.
+    """
     strategies = {table.space: each.choice.strategy for each in plan.nodes if each.choice for table in each.tables}
     tables = {table.space: table for table in plan.tables()}
     found: dict[tuple[Space, Space], str] = {}
@@ -103,7 +104,7 @@ def strategies_by_dataset(plan: InstrumentedPlan) -> dict[tuple[Space, Space], s
         reached: dict[Space, set[str]] = {}
         _collect_strategies(step_space(each.node.step), set(), tables, strategies, reached)
         for space, met in reached.items():
-            if space.startswith("source:"):
+            if space.is_source:
                 found[step_space(each.node.step), space] = "+".join(sorted(met)) or "none"
     return found
 
@@ -115,7 +116,7 @@ def _collect_strategies(
     strategies: Mapping[Space, str],
     reached: dict[Space, set[str]],
 ) -> None:
-    """Every space behind one, with the strategies on the ways there; absence is no way."""
+    """Collects every space behind one, with the strategies on the ways there. Absence is ignored."""
     table = tables.get(space)
     for handle in table.handles if table is not None and table.everything is None else ():
         if handle.role is Role.ABSENCE:
@@ -129,7 +130,7 @@ def _collect_strategies(
 
 
 def indexed_report(report: RunReport, outputs: Mapping[str, str], hops: list[Hop], pairs: Pairs) -> RunReport:
-    """The report with the pairs that were indexed; `outputs` are the steps of the outputs."""
+    """The report with the indexed pairs. `outputs` are the steps of the outputs."""
     captured = {
         name: {
             source: {
@@ -155,30 +156,30 @@ def with_warnings(report: RunReport, warnings: Sequence[Problem]) -> RunReport:
 def run_commit(
     started: datetime,
     loaded: LoadedWorkflow,
-    done: Execution,
+    execution: Execution,
     report: RunReport,
     folder: RunFolder,
     capture: str,
     note: str | None = None,
 ) -> Commit:
-    """All that the catalog will hold of this run but its lineage, which follows; `note`: why that is incomplete."""
+    """All catalog records of this run except its lineage, which follows. `note` is the reason why lineage is
+    incomplete.
+    """
     run_id, workflow = folder.run_id, loaded.spec.name
-    plan, sources, writing = done.plan, done.sources, done.writing
+    plan, sources, writing = execution.plan, execution.sources, execution.writing
     datasets, versions = [], {}
     for name, source in sources.items():
-        declared = loaded.spec.sources[name]
-        kept_source = (loaded.kept or loaded).spec.sources[name]
-        body = "{}"
+        declared = loaded.spec.valid_sources[name]
+        kept_source = (loaded.kept or loaded).spec.valid_sources[name]
+        body = _declaration_json(kept_source, declared, folder=str(loaded.path.parent.absolute()))
         known = source.version
-        if not isinstance(declared, BrokenSource) and not isinstance(kept_source, BrokenSource):
-            body = _declaration_json(kept_source, declared, folder=str(loaded.path.parent.absolute()))
-            if has_mark(kept_source.reader_options):
-                known = replace(known, reading={})  # lines of the original are not told then
+        if has_mark(kept_source.reader_options):
+            known = replace(known, reading={})  # line numbers of the original file do not apply then
         version = known if report.status == "committed" else _version_of_failed_run(known, folder)
         datasets.append(DatasetRecord(run_id, workflow, name, "source", source_space(name), version.id, body))
         versions[version.id] = version
     kept = {**plan.plan.outputs, **{step: step for step in plan.plan.keep}, **{name: name for name in writing.failed}}
-    columns = _run_columns(done, kept)
+    columns = _run_columns(execution, kept)
     for name, step in kept.items():
         version = columns.version_with_pii_marks(name)
         output = loaded.spec.outputs.get(name)
@@ -189,7 +190,7 @@ def run_commit(
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
-    counted = _node_row_counts(done)
+    counted = _node_row_counts(execution)
     run = RunRecord(
         run_id,
         workflow,
@@ -224,36 +225,39 @@ def run_commit(
         tuple(datasets),
         (),
         columns.records(run_id),
-        done.subjects,
+        execution.subjects,
     )
 
 
 def _declaration_json(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: str) -> str:
-    """What the file says of a dataset, and from where its path counts. Values of the environment are references, except
-    in the path: where files are is needed to find them again."""
+    """The declaration of a dataset, and the folder that its path is relative to. Values of the environment are stored
+    as references, except in the path, which is needed to find the files again.
+    """
     body = json.loads(kept.model_dump_json(by_alias=True))
     if has_mark(body):
         body = {**with_references(body), "path": declared.path}
     return json.dumps({**body, **more})
 
 
-def _run_columns(done: Execution, kept: Mapping[str, str]) -> RunColumns:
-    """The columns of what a run read and wrote; rows that failed a check are rows of the step that was checked."""
-    plan, failed = done.plan.plan, done.writing.failed
+def _run_columns(execution: Execution, kept: Mapping[str, str]) -> RunColumns:
+    """The columns of a run's datasets. Rows that failed a check have the columns of the checked step."""
+    plan, failed = execution.plan.plan, execution.writing.failed
     steps = {name: failed[name].step if name in failed else step for name, step in kept.items()}
     nodes = {name: plan.steps.get(step) or plan.sources[step] for name, step in steps.items()}
-    versions = {name: source.version for name, source in done.sources.items()}
-    return RunColumns(plan, nodes, {**versions, **{name: done.writing.versions[step] for name, step in kept.items()}})
+    versions = {name: source.version for name, source in execution.sources.items()}
+    return RunColumns(
+        plan, nodes, {**versions, **{name: execution.writing.versions[step] for name, step in kept.items()}}
+    )
 
 
-def _node_row_counts(done: Execution) -> dict[str, int]:
-    """Rows of the nodes whose rows were written on the way, as they are or below a breaker; nobody counts others."""
-    written = done.writing.rows
-    counted = {name: source.version.rows for name, source in done.sources.items()}
-    for each in done.plan.nodes:
+def _node_row_counts(execution: Execution) -> dict[str, int]:
+    """Row counts of nodes whose rows were written, themselves or below a breaker. Other nodes are not counted."""
+    written = execution.writing.rows
+    counted = {name: source.version.rows for name, source in execution.sources.items()}
+    for each in execution.plan.nodes:
         node = each.node
         if each.is_dataset:
-            counted[node.id] = done.writing.versions[node.step].rows
+            counted[node.id] = execution.writing.versions[node.step].rows
         elif node.id in written:
             counted[node.id] = written[node.id]
         if len(node.inputs) == 1 and each.label_below in written:
@@ -262,7 +266,7 @@ def _node_row_counts(done: Execution) -> dict[str, int]:
 
 
 def _version_of_failed_run(version: Version, folder: RunFolder) -> Version:
-    """A copy of a source that lies with a failed run goes with it: no later run may find it by what was read."""
+    """A copy of a source in a failed run is removed with it, so later runs must not reuse it."""
     own = folder.home.relative(folder.path)
     if not any(Path(file.path).is_relative_to(own) for file in version.files):
         return version

@@ -1,4 +1,4 @@
-"""What the last committed run of a workflow says about sizes: rows per dataset, pairs per output and source."""
+"""Sizes of the last committed run of a workflow: rows per dataset, pairs per output and source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairCount:
-    """How many pairs (output row, source row) a run captured, and how."""
+    """The number of pairs (output row, source row) that a run captured, and how."""
 
     output: str
     source: str
@@ -30,10 +30,13 @@ class PairCount:
 class LastRun:
     """A committed run, as far as a plan is compared with it.
 
-    spaces: rows of each space that is a dataset (`source:orders`, `step:totals`) · outputs: rows by output name
-    steps: rows of steps, as they were counted on the way or follow from it · counted: rows of nodes, as counted
-    members: rows that breakers read · choices: how they were captured
-    prepared: rows and bytes of what was made for declared questions
+    spaces: rows of each space that is a dataset (`source:orders`, `step:totals`)
+    outputs: rows by output name
+    steps: rows of steps, counted or derived
+    counted: rows of nodes, as counted
+    members: rows that breakers read
+    choices: how breakers were captured
+    prepared: rows and bytes prepared for declared questions
     """
 
     run_id: str
@@ -53,11 +56,11 @@ class LastRun:
         return self.spaces.get(source_space(name))
 
     def step_rows(self, name: str) -> int | None:
-        """Rows of a step, where they are known: of an output or kept step, or counted on the way."""
+        """The rows of a step, if known: of an output or kept step, or counted during the run."""
         return self.spaces.get(step_space(name), self.steps.get(name))
 
     def differences(self, workflow_version: str, variables: Mapping[str, str]) -> tuple[str, ...]:
-        """What a reader must know before trusting the numbers beside a file of that version."""
+        """Differences that a reader must know before comparing the numbers with a file of that version."""
         run = f"the last run ({self.run_id})"
         if workflow_version != self.workflow_version:
             return (f"{run} was of another version of this workflow: its rows are shown for names that still exist",)
@@ -68,7 +71,7 @@ class LastRun:
 
 
 def last_run(reader: CatalogReader, workflow: str) -> LastRun | None:
-    """The latest committed run of a workflow; None where there is none."""
+    """The latest committed run of a workflow; None if there is none."""
     run = reader.latest_run(workflow)
     return None if run is None else read_run_sizes(reader, run)
 
@@ -102,10 +105,10 @@ def read_run_sizes(reader: CatalogReader, run: RunRecord) -> LastRun:
 
 
 def step_row_counts(content: Mapping[str, Any], counted: Mapping[str, int]) -> dict[str, int]:
-    """Rows of steps: as they were counted, and those that follow since a step gives one row for each it reads."""
+    """Rows of steps: as counted, and those that follow because a step keeps every row."""
     rows = dict(counted)
     one_to_one = [(step["name"], step["input"]) for step in content.get("steps", ()) if _keeps_every_row(step)]
-    for _ in one_to_one:  # so many passes are enough for a chain of all of them
+    for _ in one_to_one:  # one pass per step is enough for a chain of all steps
         for above, below in one_to_one:
             known = rows.get(above, rows.get(below))
             if known is not None:
@@ -114,12 +117,12 @@ def step_row_counts(content: Mapping[str, Any], counted: Mapping[str, int]) -> d
 
 
 def _keeps_every_row(step: Mapping[str, Any]) -> bool:
-    """Whether a step gives just one row for each that it reads."""
+    """Whether a step returns exactly one row for each input row."""
     return step["op"] in ("with_columns", "sort", "window") or (step["op"] == "project" and not step.get("distinct"))
 
 
 def last_sizes(reader: CatalogReader, workflow: str) -> Sizes:
-    """What the last run of a workflow says of the rows that its steps give and read."""
+    """The numbers of rows that the steps of a workflow's last run returned and read."""
     run = reader.latest_run(workflow)
     steps = reader.steps(run.id) if run is not None else []
     return Sizes(

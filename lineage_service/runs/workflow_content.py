@@ -1,4 +1,4 @@
-"""The workflow of a run as the catalog keeps it: with references to the environment, never with its values."""
+"""The workflow of a run as stored in the catalog: with references to the environment, never with its values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping
 
 from lineage_service.errors import RunError, StoreError
-from lineage_service.spec.environment import KEY, with_references, with_values
-from lineage_service.spec.loader import LoadedWorkflow, load_recorded_workflow
+from lineage_service.spec.environment import KEY, with_references
+from lineage_service.spec.loader import LoadedWorkflow, load_recorded_with_environment, load_recorded_workflow
 from lineage_service.store.home_key import HomeKey, existing_key, home_key
 from lineage_service.store.layout import HomeLayout
 
 
 def kept_content(home: HomeLayout, loaded: LoadedWorkflow) -> str:
-    """What the catalog holds of a workflow. Values of the environment are told by digests with the home's key."""
+    """The stored form of a workflow. Values of the environment are represented by digests with the home's key."""
     if loaded.kept is None:
         return loaded.spec.model_dump_json(by_alias=True)
     key = home_key(home)
@@ -23,7 +23,7 @@ def kept_content(home: HomeLayout, loaded: LoadedWorkflow) -> str:
 
 
 def kept_variables(loaded: LoadedWorkflow) -> dict[str, str]:
-    """The variables of a run as they may be told."""
+    """The variables of a run without secret values."""
     if loaded.kept is None:
         return dict(loaded.variables)
     found: dict[str, str] = with_references(dict(loaded.kept.variables))
@@ -31,13 +31,20 @@ def kept_variables(loaded: LoadedWorkflow) -> dict[str, str]:
 
 
 def load_run_workflow(home: HomeLayout, content: str | None, run_id: str) -> LoadedWorkflow:
-    """The workflow as a run has read it; RunError where the environment is no longer what it was."""
+    """The workflow as a run read it. Raises RunError if the environment has changed."""
     body = json.loads(content or "{}")
     digests = body.pop(KEY, None)
     if not digests:
         return load_recorded_workflow(content or "{}", f"run {run_id}")
     values = _same_values(home, digests, run_id)
-    return load_recorded_workflow(json.dumps(with_values(body, values)), f"run {run_id}")
+    return load_recorded_with_environment(body, values, f"run {run_id}")
+
+
+def refuse_changed_environment(home: HomeLayout, content: str | None, run_id: str) -> None:
+    """Raises RunError if a variable of the environment is not what it was when the run read it."""
+    digests = json.loads(content or "{}").get(KEY)
+    if digests:
+        _same_values(home, digests, run_id)
 
 
 def _same_values(home: HomeLayout, digests: Mapping[str, str], run_id: str) -> dict[str, str]:

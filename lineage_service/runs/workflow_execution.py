@@ -1,10 +1,10 @@
-"""A workflow executed on Spark, below a run's folder: sources opened, plan rehearsed and written, rows checked."""
+"""Executes a workflow on Spark in a run's folder: opens sources, rehearses and writes the plan, checks rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lineage_catalog.records import SubjectRecord
 
@@ -21,8 +21,8 @@ from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.build import build_plan
 from lineage_service.progress import Stages
 from lineage_service.runs.run_sizes import last_sizes
+from lineage_service.settings import RunOptions
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource
 from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.publications import Publication
@@ -30,26 +30,15 @@ from lineage_service.store.publications import Publication
 if TYPE_CHECKING:
     from lineage_service.spark.capture_columns import CaptureColumnNames
     from lineage_service.spark.checks import FailedCheck, RowCheck
-    from lineage_service.spark.open_sources import OpenSource
     from lineage_service.spark.relation import Relation
+    from lineage_service.spark.source_relation import OpenSource
+    from lineage_service.spark.spark_types import SparkSession
     from lineage_service.spark.staging import Rehearsal, RunWriter
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How a workflow is run: capture (None: as the file says), variables, where Spark is, and who makes the index."""
-
-    capture: str | None = None
-    vars: Mapping[str, str] = field(default_factory=dict)
-    master: str | None = None
-    remote: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    index_engine: str = "auto"
-
-
-@dataclass(frozen=True)
 class Execution:
-    """What an execution leaves: sources it read, the plan, what it wrote and where, checks that failed, warnings."""
+    """The result of an execution: the sources read, the plan, what was written and where, failed checks, warnings."""
 
     sources: Mapping[str, OpenSource]
     plan: InstrumentedPlan
@@ -57,7 +46,7 @@ class Execution:
     writing: RunWriter
     failed: Sequence[FailedCheck]
     warnings: Sequence[Problem]
-    subjects: tuple[SubjectRecord, ...] = ()  # whose rows are whose, where that had to be known before
+    subjects: tuple[SubjectRecord, ...] = ()  # subject indexes, if they were needed before the commit
 
 
 def execute_workflow(
@@ -72,8 +61,11 @@ def execute_workflow(
     *,
     failed_before: str | None = None,
 ) -> Execution:
-    """Runs everything that Spark does before the commit. `started` is called once Spark is there: its start is nobody's
-    time. `failed_before` is why an earlier try failed: nothing is then captured on the way that can be read again."""
+    """Does everything that needs Spark before the commit.
+
+    `started` is called when Spark is up; start-up is excluded from the timings. `failed_before` is the reason why an
+    earlier attempt failed. In that case, nothing is captured during the run that can be read again later.
+    """
     with stages.stage("starting Spark"):
         from lineage_service.spark.capture_columns import CaptureColumnNames
         from lineage_service.spark.checks import declared_checks, run_checks
@@ -140,9 +132,10 @@ def _rehearse_plan(
     *,
     forced: bool,
 ) -> tuple[InstrumentedPlan, dict[str, Relation], Rehearsal]:
-    """The plan as it will be captured, its sources' rows, and what rehearsing it has built.
+    """The plan as it will be captured, the rows of its sources, and what the rehearsal built.
 
-    Only Spark knows the types of keys: a breaker that these leave one way for is planned anew, with that.
+    Only Spark knows the types of keys. If these leave a breaker only one strategy, the plan is instrumented again with
+    it.
     """
     from lineage_service.spark.checks import analyse_checks
     from lineage_service.spark.group_capture import MustStage
@@ -178,49 +171,53 @@ def _rehearse_plan(
 
 
 def workload_positions(loaded: LoadedWorkflow) -> dict[str, Position]:
-    """Where the declared questions are in the file."""
+    """The positions of declared questions in the file."""
     queries = enumerate(loaded.spec.lineage.workload)
     return {query.name: loaded.marks.at("lineage", "workload", index) for index, query in queries}
 
 
 def refuse_forced(problems: Sequence[Problem]) -> None:
-    """WorkflowError for breakers that cannot be captured the way that was asked for."""
+    """Raises WorkflowError for breakers that cannot be captured in the requested way."""
     if problems:
         raise WorkflowError(problems)
 
 
-def reread_execution(done: Execution, folder: RunFolder) -> RunWriter:
-    """The stage that captures what an execution has left for later, its rows now with their ids."""
+def reread_execution(execution: Execution, folder: RunFolder) -> RunWriter:
+    """The stage that captures the deferred lineage of an execution, with row ids available now."""
     from lineage_service.spark.deferred_capture import reread_plan
 
-    return reread_plan(done.plan, done.sources, done.writing.versions, folder, done.names, done.writing.salt)
+    return reread_plan(
+        execution.plan, execution.sources, execution.writing.versions, folder, execution.names, execution.writing.salt
+    )
 
 
 def _count_stages(rehearsal: Rehearsal, checks: int, publications: Sequence[Publication]) -> int:
-    """Stages of a run: Spark and sources, what is written, checks, publications, index and commit."""
+    """The number of stages of a run: Spark and sources, writes, checks, publications, index and commit."""
     return 2 + len(rehearsal.writes) + bool(checks) + len(publications) + 2
 
 
-def _open_sources(spark: Any, loaded: LoadedWorkflow, folder: RunFolder, store: HomeStore) -> dict[str, OpenSource]:
+def _open_sources(
+    spark: SparkSession, loaded: LoadedWorkflow, folder: RunFolder, store: HomeStore
+) -> dict[str, OpenSource]:
     from lineage_service.spark.open_sources import SourceOpener
 
     opener = SourceOpener(spark, folder, loaded.path.parent, store.version_of, store.known_version)
     return {
         name: opener.open(name, source, loaded.marks.at("sources", name, "output" if source.output else "path"))
-        for name, source in loaded.spec.sources.items()
-        if not isinstance(source, BrokenSource)
+        for name, source in loaded.spec.valid_sources.items()
     }
 
 
 def _without_erased(
-    spark: Any, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, store: HomeStore
+    spark: SparkSession, loaded: LoadedWorkflow, sources: Mapping[str, OpenSource], folder: RunFolder, store: HomeStore
 ) -> tuple[dict[str, OpenSource], tuple[SubjectRecord, ...], list[Problem]]:
-    """The sources without the rows of persons who were erased and are to be dropped; whose the rows are, where that
-    was looked at; warnings. RunError where such a person must not be in the data again."""
+    """The sources without rows of erased persons that are to be dropped, the subject indexes if they were needed, and
+    warnings. Raises RunError if a source rejects erased persons.
+    """
     from lineage_service.spark.open_sources import SourceOpener
     from lineage_service.subjects.reappeared_persons import ErasedPersonCheck
 
-    specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
+    specs = loaded.spec.valid_sources
     versions = {name: source.version for name, source in sources.items()}
     returned = ErasedPersonCheck(folder, store.reader.subjects, store.reader.erased_hashes, loaded.marks)
     kept = returned.versions_to_read(specs, versions)
@@ -231,15 +228,15 @@ def _without_erased(
     return {**sources, **changed}, tuple(returned.records), returned.warnings
 
 
-def session_conf(done: Execution) -> dict[str, str]:
-    """The settings under which Spark evaluated the workflow's expressions."""
+def session_conf(execution: Execution) -> dict[str, str]:
+    """The Spark settings under which the workflow's expressions were evaluated."""
     from lineage_service.spark.spark_session import sql_conf
 
-    return sql_conf(done.writing.spark)
+    return sql_conf(execution.writing.spark)
 
 
 def recover_spark() -> None:
-    """Brings Spark back after a failure that it may not have survived."""
+    """Restarts Spark after a failure that it may not have survived."""
     from lineage_service.spark.spark_session import recover
 
     recover()

@@ -1,4 +1,4 @@
-"""A workflow as a picture before it is drawn: boxes and edges, with the rows of the last run. A value, no layout."""
+"""A workflow as a graph of boxes and edges, with the rows of the last run. A value without a layout."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ Flow = Literal["rows", "absence", "link"]
 class Box:
     """A source, a step or an output.
 
-    id: unique in the picture · lane: the workflow it is drawn with, empty where several share it
-    does: what the step does · place: where a source comes from, or an output is published to · rows: of the last run
+    id: unique in the picture
+    lane: the workflow it is drawn with; empty if several share it
+    does: what the step does
+    place: where a source comes from, or an output is published to
+    rows: rows of the last run
     """
 
     id: str
@@ -34,10 +37,12 @@ class Box:
 
 @dataclass(frozen=True)
 class PictureEdge:
-    """What flows from one box to another.
+    """A connection between two boxes.
 
-    flow: its rows · absence: only that none of them matches · link: the same rows, in another workflow
-    note: what else is to be said of it
+    flow: rows flow along it
+    absence: only the absence of a match matters
+    link: the same rows in another workflow
+    note: further text
     """
 
     start: str
@@ -49,10 +54,14 @@ class PictureEdge:
 
 @dataclass(frozen=True)
 class Picture:
-    """Boxes and edges, and what is said beside them.
+    """Boxes and edges with annotations.
 
-    lanes: workflows, in drawing order · subtitle: where the numbers come from · pairs: of outputs with sources
-    columns: per output, what its columns are computed from · warnings: of the file · notes: for who asked
+    lanes: workflows, in drawing order
+    subtitle: the origin of the numbers
+    pairs: pairs of outputs with sources
+    columns: per output, what its columns are computed from
+    warnings: warnings about the file
+    notes: messages for the user
     """
 
     title: str
@@ -72,21 +81,21 @@ class Picture:
         assert all(box.lane in self.lanes for box in self.boxes), "a box is in no lane"
 
     def readers_of(self, box: Box) -> tuple[str, ...]:
-        """Ids of the boxes it leads to, each once."""
+        """Distinct ids of the boxes it leads to."""
         return tuple(dict.fromkeys(edge.end for edge in self.edges if edge.start == box.id))
 
     def inputs_of(self, box: Box) -> tuple[str, ...]:
-        """Ids of the boxes that lead to it, each once."""
+        """Distinct ids of the boxes that lead to it."""
         return tuple(dict.fromkeys(edge.start for edge in self.edges if edge.end == box.id))
 
 
 def box_id(workflow: str, name: str) -> str:
-    """Sources and steps share their names, and no output has the name of another step: the name is enough."""
+    """The id of a box. Sources, steps and outputs of a workflow have different names, so the name is sufficient."""
     return f"{workflow}.{name}"
 
 
 def boxes_and_edges(content: Mapping[str, Any], run: LastRun | None) -> tuple[list[Box], list[PictureEdge]]:
-    """Those of one workflow, from its content as JSON (as a spec is dumped, and as the catalog keeps it)."""
+    """The boxes and edges of one workflow, from its content as JSON."""
     workflow: str = content["name"]
     outputs = {name: (output or {}).get("step") or name for name, output in content["outputs"].items()}
     published = {name: (output or {}).get("path") or "" for name, output in content["outputs"].items()}
@@ -121,12 +130,12 @@ def boxes_and_edges(content: Mapping[str, Any], run: LastRun | None) -> tuple[li
 
 
 def source_origin(source: Mapping[str, Any]) -> str:
-    """Where a source comes from, as its declaration says."""
+    """The origin of a source according to its declaration."""
     return f"output {source['output']}" if source.get("output") else source.get("path") or ""
 
 
 def absent_input(step: Mapping[str, Any]) -> int | None:
-    """Which input of the step influences by absence only: the right side of an anti join or difference."""
+    """The input of a step that influences only by absence: the right side of an anti join or difference."""
     return 1 if step["op"] == "difference" or (step["op"] == "join" and step.get("how") == "anti") else None
 
 
@@ -137,7 +146,7 @@ def workflow_picture(
     warnings: tuple[Problem, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> Picture:
-    """One workflow, with the sizes of its last run where there is one."""
+    """One workflow, with the sizes of its last run if there is one."""
     boxes, edges = boxes_and_edges(content, run)
     there = {box.name for box in boxes}
     return Picture(
@@ -154,5 +163,5 @@ def workflow_picture(
 
 
 def format_commit_time(committed_at: str) -> str:
-    """A run's time for people: to the minute."""
+    """The time of a run for display, to the minute."""
     return f"{committed_at[:16].replace('T', ' ')} UTC"

@@ -1,10 +1,11 @@
-"""One run of a workflow, as the table of contents of the project: load, build, open, instrument, rehearse, write,
-check, commit; then index, and commit the lineage. Nothing is visible before the first commit; whatever fails before it
-leaves nothing behind. Where the commit itself fails, nobody can be sure that it did: the files stay, and `gc` removes
-them if no catalog has the run. Whatever happens after the commit costs lineage at most, never the outputs.
+"""Runs a workflow: load, build, open, instrument, rehearse, write, check, commit; then index, and commit the lineage.
 
-A run whose rows fail an `error` check is kept under its id, so that those rows can be explained, and is not committed:
-no name without that id ever means it, nothing is published, and `gc` removes it.
+Nothing is visible before the first commit, and a failure before it leaves nothing behind. If the commit itself fails,
+its outcome is unknown: the files stay, and `gc` removes them if no catalog has the run. A failure after the commit can
+only lose lineage, never outputs.
+
+A run whose rows fail an `error` check is kept under its id, so that those rows can be explained, but is not committed.
+No name without that id refers to it, nothing is published, and `gc` removes it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lineage_catalog.records import Lineage, SubjectRecord
 from lineage_service.capture.handles import Space, Table, source_space, step_space
 from lineage_service.capture.instrument import InstrumentedPlan
 from lineage_service.capture.strategies import check_capture
-from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, Problem, StoreError
+from lineage_service.errors import CaptureSuspect, ChecksFailed, LineageInterrupted, NotFound, Problem, StoreError
 from lineage_service.progress import Stages, Tell
 from lineage_service.runs.failed_checks import failed_checks
 from lineage_service.runs.lineage_indexing import LineageBuild, build_lineage
@@ -29,15 +30,13 @@ from lineage_service.runs.run_report import RunReport, indexed_report, run_commi
 from lineage_service.runs.validation import checked_workflow
 from lineage_service.runs.workflow_execution import (
     Execution,
-    RunOptions,
     execute_workflow,
     recover_spark,
     reread_execution,
     session_conf,
 )
-from lineage_service.settings import command
+from lineage_service.settings import RunOptions, command
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenSource
 from lineage_service.store.home_key import home_key
 from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder, working_folder
@@ -59,24 +58,31 @@ if TYPE_CHECKING:
 
 
 def run_workflow(file: str | Path, options: RunOptions, store: HomeStore, tell: Tell) -> RunReport:
-    """Runs a workflow and commits it, unless persons are erased meanwhile."""
+    """Runs a workflow and commits it, unless persons are erased in the meantime."""
+    if not Path(file).exists():  # a misspelled file name must not create a home
+        raise NotFound(f"workflow file '{file}' does not exist")
+    store.prepare()
+    store.finish_publications()
     started, home = datetime.now(UTC), store.layout
     erasures = store.reader.erasures()
     capture = options.capture
-    loaded, _, warnings = checked_workflow(file, options.vars, store.version_of, capture=capture)
+    loaded, _, warnings = checked_workflow(
+        file, options.vars, store.version_of, sources=options.sources, capture=capture
+    )
     capture = capture or loaded.spec.lineage.capture
     check_capture(capture)
     targets = prepare_publications(loaded, home)
     if loaded.kept is not None or _subject_declarations(loaded):
-        home_key(home)  # where it is lost, this is told before anything is done
+        home_key(home)  # a lost key is reported before anything is done
     stages, clock = Stages(tell), _Clock()
     with working_folder(home) as folder, announce_publications(folder, targets) as publications:
-        done, lost = _execute_with_fallback(loaded, options, capture, folder, store, publications, stages, clock)
+        with loaded.hidden.in_errors():
+            done, lost = _execute_with_fallback(loaded, options, capture, folder, store, publications, stages, clock)
         tables = _save_lineage_tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
         report = run_report(status, loaded, done, clock.seconds, folder)
-        if capture == "off" or lost is not None:  # else they are noted with the lineage, after the commit
+        if capture == "off" or lost is not None:  # otherwise they are recorded with the lineage, after the commit
             done = replace(done, subjects=_subject_records(loaded, done, folder, store))
         unpublished: list[Problem] = []
         with stages.stage("committing"):
@@ -91,17 +97,17 @@ def run_workflow(file: str | Path, options: RunOptions, store: HomeStore, tell: 
                 folder.mark_committed()
                 unpublished = store.publish(folder.run_id)
         clock.lap("execute")
-        told = [*warnings, *done.warnings, *problems]
+        warnings_shown = [*warnings, *loaded.hidden.in_problems([*done.warnings, *problems])]
         if lost is not None:
-            told.append(_lineage_warning(lost, folder, again=done.plan.capture != "off"))
+            warnings_shown.append(_lineage_warning(lost, folder, again=done.plan.capture != "off"))
         elif capture != "off":
             report, lacking = _with_lineage(report, loaded, done, tables, folder, options, store, stages, clock)
-            told += lacking
+            warnings_shown += lacking
         if status == "failed":
-            raise ChecksFailed(told, report)
+            raise ChecksFailed(warnings_shown, report)
         if unpublished:
             raise StoreError(unpublished)
-    return with_warnings(report, told)
+    return with_warnings(report, warnings_shown)
 
 
 def _execute_with_fallback(
@@ -114,10 +120,10 @@ def _execute_with_fallback(
     stages: Stages,
     clock: _Clock,
 ) -> tuple[Execution, str | None]:
-    """What Spark did, and why lineage could not be captured on the way, where it could not.
+    """The execution, and the reason why lineage could not be captured during the run, if it could not.
 
-    Capture must not cost the user the outputs: where a job fails and what capture adds to it may be the reason, the
-    workflow is run with all lineage left for later, and else without any.
+    Capture must not make the outputs fail. If a job fails and capture may be the reason, the workflow is run again with
+    all lineage deferred, and if that fails, without lineage.
     """
     reason: str | None = None
     for wanted in (capture, capture, "off"):
@@ -132,26 +138,26 @@ def _execute_with_fallback(
             folder.clear()
             recover_spark()
             continue
-        # What could not ride along by our own choice is read again in the same command.
+        # Lineage that was deferred by our own choice is captured later in the same command.
         return done, None if capture == "auto" and wanted != "off" else reason
     raise AssertionError("the last try either succeeds or raises")
 
 
-# What a strategy rests on, and perhaps did not get.
+# What a strategy needs and may not have had.
 _NEEDS = {"inject": " (the list of a group's rows must fit into memory, and into one Spark row of 2 GiB)"}
 
 
 def _lineage_warning(reason: str, folder: RunFolder, *, again: bool) -> Problem:
     index = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     hint = f"capture it another way: {index}" if again else "run the workflow again, with --capture auto"
-    told = f"the outputs of run '{folder.run_id}' are committed, but its lineage is incomplete: {reason}"
-    return Problem(told, None, hint, "warning")
+    message = f"the outputs of run '{folder.run_id}' are committed, but its lineage is incomplete: {reason}"
+    return Problem(message, None, hint, "warning")
 
 
 def _with_lineage(
     report: RunReport,
     loaded: LoadedWorkflow,
-    done: Execution,
+    execution: Execution,
     tables: LineageTables,
     folder: RunFolder,
     options: RunOptions,
@@ -159,16 +165,16 @@ def _with_lineage(
     stages: Stages,
     clock: _Clock,
 ) -> tuple[RunReport, list[Problem]]:
-    """The report with the lineage that was indexed; and what was lost of it, and how to get it after all."""
+    """The report with the indexed lineage, or with a warning about missing lineage and how to recover it."""
     settling = LineageBuild(
-        folder, tables, _versions(done), lambda: reread_execution(done, folder), options.index_engine,
+        folder, tables, _versions(execution), lambda: reread_execution(execution, folder), options.index_engine,
         _subject_declarations(loaded), store.reader.subjects,
     )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
         error = build_lineage(settling, stages)
     except KeyboardInterrupt:
-        done.writing.cancel()
+        execution.writing.cancel()
         raise LineageInterrupted(
             f"interrupted; run '{folder.run_id}' and its outputs are committed, its lineage is not finished yet",
             hint=f"finish it: {again}",
@@ -178,7 +184,7 @@ def _with_lineage(
         reason = error.problems[0].message
         store.commit_lineage(Lineage(folder.run_id, "incomplete", reason))
         return report, [_lineage_warning(reason, folder, again=True)]
-    report = indexed_report(report, done.plan.plan.outputs, settling.hops, settling.pairs)
+    report = indexed_report(report, execution.plan.plan.outputs, settling.hops, settling.pairs)
     folder.sync()
     store.commit_lineage(settling.lineage(report.to_json()))
     settling.clear()
@@ -189,30 +195,35 @@ def _with_lineage(
     ]
 
 
-def _versions(done: Execution) -> dict[str, Version]:
+def _versions(execution: Execution) -> dict[Space, Version]:
     return {
-        **{step_space(step): version for step, version in done.writing.versions.items()},
-        **{source_space(name): source.version for name, source in done.sources.items()},
+        **{step_space(step): version for step, version in execution.writing.versions.items()},
+        **{source_space(name): source.version for name, source in execution.sources.items()},
     }
 
 
 def _subject_declarations(loaded: LoadedWorkflow) -> list[DeclaredSubject]:
-    """Whose the rows of the sources are, as the file says."""
-    specs = {name: spec for name, spec in loaded.spec.sources.items() if not isinstance(spec, BrokenSource)}
-    return [each for name, spec in specs.items() for each in declared_subjects(name, spec.subject)]
+    """The persons of the sources' rows, as declared in the file."""
+    return [each for name, spec in loaded.spec.valid_sources.items() for each in declared_subjects(name, spec.subject)]
 
 
 def _subject_records(
-    loaded: LoadedWorkflow, done: Execution, folder: RunFolder, store: HomeStore
+    loaded: LoadedWorkflow, execution: Execution, folder: RunFolder, store: HomeStore
 ) -> tuple[SubjectRecord, ...]:
     def known_subjects(version_id: str) -> list[SubjectRecord]:
-        return [*store.reader.subjects(version_id), *(each for each in done.subjects if each.version_id == version_id)]
+        return [
+            *store.reader.subjects(version_id),
+            *(each for each in execution.subjects if each.version_id == version_id),
+        ]
 
-    return (*done.subjects, *index_sources(folder, _subject_declarations(loaded), _versions(done), known_subjects))
+    return (
+        *execution.subjects,
+        *index_sources(folder, _subject_declarations(loaded), _versions(execution), known_subjects),
+    )
 
 
 class _Clock:
-    """Seconds per phase; what Spark needed to start is nobody's."""
+    """Seconds per phase. `restart` excludes the time that Spark needed to start."""
 
     def __init__(self) -> None:
         self.seconds = {"execute": 0.0, "capture": 0.0, "index": 0.0}
@@ -227,18 +238,18 @@ class _Clock:
         self._since = now
 
 
-def _save_lineage_tables(done: Execution, folder: RunFolder) -> LineageTables:
-    """The run's lineage tables, noted in its folder for whoever makes the index."""
-    plan, writing, names = done.plan, done.writing, done.names
+def _save_lineage_tables(execution: Execution, folder: RunFolder) -> LineageTables:
+    """Records the run's lineage tables in its folder, for building the index."""
+    plan, writing, names = execution.plan, execution.writing, execution.names
     tables = (*plan.tables(), *_failing_tables(plan, writing))
     rows: dict[Space, TableRows] = dict(writing.tables)
     for table in tables:
-        if table.space.startswith("step:"):
-            version = writing.versions[table.space.removeprefix("step:")]
+        if table.space.is_step:
+            version = writing.versions[table.space.name]
             handles = tuple(names.handles(len(table.handles)))
             rows[table.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
     workload = plan.workload
-    settings = session_conf(done)
+    settings = session_conf(execution)
     save_settings(folder, settings)
     conf = settings if _has_deferred_tables(rows) or workload.prepared_questions else {}
     noted = LineageTables(names.prefix, writing.salt, tables, rows, conf, workload)
@@ -253,7 +264,7 @@ def _has_deferred_tables(rows: Mapping[Space, TableRows]) -> bool:
 
 
 def _failing_tables(plan: InstrumentedPlan, writing: RunWriter) -> list[Table]:
-    """Rows that fail checks carry the handles of the rows they are."""
+    """Rows that fail checks have the handles of the original rows."""
     handles = {each.node.id: each.handles for each in plan.nodes}
     return [
         Table(step_space(name), handles[failing.step]) for name, failing in writing.failed.items() if failing.handles

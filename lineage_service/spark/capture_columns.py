@@ -1,4 +1,4 @@
-"""Columns of our own beside the user's: names that never clash, row ids from file positions, comparable keys."""
+"""Our own columns beside the user's: names without clashes, row ids from file positions, comparable keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lineage_service.plan.expressions import quote_identifier
 
 @dataclass(frozen=True)
 class CaptureColumnNames:
-    """Names for capture's columns, under a prefix that no column of the workflow begins with."""
+    """Names of capture's columns, with a prefix that no column of the workflow has."""
 
     prefix: str
 
@@ -58,7 +58,7 @@ class CaptureColumnNames:
         return f"{self.prefix}group"
 
     def bounds(self, frame: int) -> tuple[str, str]:
-        """Where a window's frame begins and ends."""
+        """The columns with the first and the last position of a window's frame."""
         return f"{self.prefix}lo{frame}", f"{self.prefix}hi{frame}"
 
     @property
@@ -68,6 +68,10 @@ class CaptureColumnNames:
     @property
     def row(self) -> str:
         return f"{self.prefix}row"
+
+    @property
+    def matched(self) -> str:
+        return f"{self.prefix}matched"
 
     @property
     def side(self) -> str:
@@ -95,7 +99,9 @@ def no_id() -> Column:
 
 
 def decision_tree(key: Column, boundaries: Sequence[tuple[Any, Column]]) -> Column:
-    """The value whose boundary is the largest not above `key`; boundaries ascend. Depth grows with the logarithm."""
+    """The value of the largest boundary that is not above `key`; boundaries ascend. The expression's depth is
+    logarithmic in their number.
+    """
     if len(boundaries) == 1:
         return boundaries[0][1]
     middle = len(boundaries) // 2
@@ -105,7 +111,9 @@ def decision_tree(key: Column, boundaries: Sequence[tuple[Any, Column]]) -> Colu
 
 
 def same_values(left: Sequence[Column], right: Sequence[Column], types: Sequence[DataType]) -> Column:
-    """Equality as grouping has it: null equals null, NaN equals NaN, at every level; maps by their entries."""
+    """Equality as in GROUP BY: null equals null and NaN equals NaN at every level; maps are compared by their
+    entries.
+    """
     condition = F.lit(True)
     for one, other, kind in zip(left, right, types, strict=True):
         if isinstance(kind, NullType):
@@ -115,7 +123,7 @@ def same_values(left: Sequence[Column], right: Sequence[Column], types: Sequence
 
 
 def comparable(column: Column, kind: DataType) -> Column:
-    """The column in a form that `<=>` takes: Spark groups maps, but compares only their sorted entries."""
+    """The column in a form that `<=>` accepts. Spark groups by maps, but compares only their sorted entries."""
     if not has_map(kind):
         return column
     if isinstance(kind, MapType):
@@ -147,7 +155,7 @@ _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def common_key_type(one: DataType, other: DataType) -> DataType | None:
-    """The type in which `=` compares the two, where that is beyond doubt: equal types, or two integers."""
+    """The type in which `=` compares two types, if that is certain: equal types, or two integers."""
     if one == other:
         return one
     if isinstance(one, _INTEGERS) and isinstance(other, _INTEGERS):
@@ -166,9 +174,10 @@ _DEFAULTS: dict[type[DataType], Any] = {
 
 
 def with_nullability(frame: DataFrame, before: StructType) -> DataFrame:
-    """Columns that could not be null before they were written, and so are not, say so again.
+    """Restores NOT NULL of columns that were not nullable before they were written.
 
-    Spark reads every column of a file as nullable; a result's own files would then differ from the base query's.
+    Spark reads every column of a file as nullable. Without this, the schema of an output would differ from that of the
+    plain query.
     """
     never_null = {field.name: field.dataType for field in before.fields if not field.nullable}
     columns = []

@@ -1,4 +1,4 @@
-"""Checks on the rows of steps and outputs. They never change the data; the rows that fail become a dataset."""
+"""Checks on the rows of steps and outputs. They do not change the data. Failing rows are written as a dataset."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from lineage_service.spark.parquet_types import unwritable_reason
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import RunWriter
 from lineage_service.spec.loader import LoadedWorkflow
-from lineage_service.spec.models import BrokenOutput, BrokenStep, CheckSpec
+from lineage_service.spec.models import BrokenOutput, BrokenStep
+from lineage_service.spec.step_models import CheckSpec
 
 NAMED = 10  # so many failing rows are named
 
 
 @dataclass(frozen=True)
 class RowCheck:
-    """A check of the file: on which step's rows, and under which name (an output's, or the step's) it was asked."""
+    """A check of the workflow file: the step whose rows it checks, and the name under which it is declared (an output's
+    or the step's).
+    """
 
     target: str
     step: str
@@ -42,7 +45,9 @@ class RowCheck:
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A check that some rows fail. `rids` are of the rows' dataset, or of the failing rows' own where it has none."""
+    """A check that some rows fail. `rids` are ids of the checked dataset, or of the dataset of failing rows if the
+    checked rows are no dataset.
+    """
 
     check: RowCheck
     count: int
@@ -62,7 +67,7 @@ def declared_checks(loaded: LoadedWorkflow) -> Iterator[RowCheck]:
 
 
 def analyse_checks(checks: Sequence[RowCheck], relations: Mapping[str, Relation], names: CaptureColumnNames) -> None:
-    """WorkflowError, before anything is written, for checks that Spark's analyser refuses."""
+    """Raises WorkflowError, before anything is written, for checks that Spark's analyser rejects."""
     problems: list[Problem] = []
     for check in checks:
         if check.step in relations:
@@ -82,7 +87,7 @@ def run_checks(
     names: CaptureColumnNames,
     taken: set[str],
 ) -> list[FailedCheck]:
-    """The checks that fail; their rows are written as one dataset per target, under a name that is not taken."""
+    """The failed checks. Failing rows are written as one dataset per target, under a name that is not `taken`."""
     failed: dict[str, list[tuple[RowCheck, DataFrame, int]]] = {}
     for check in checks:
         if check.step not in relations:
@@ -102,7 +107,7 @@ def run_checks(
 
 
 def count_failing(check: CheckSpec, relation: Relation, home: Path) -> int:
-    """How many rows fail a check."""
+    """The number of rows that fail a check."""
     with executing(None, "counting rows that fail a check", home):
         return _count(check, relation)
 
@@ -115,7 +120,7 @@ def _write_failing_rows(
     names: CaptureColumnNames,
     taken: set[str],
 ) -> Iterator[FailedCheck]:
-    """Writes the failing rows of one target, each with the check that it fails, and names some of them."""
+    """Writes the failing rows of one target, each with its failed check, and yields the checks with some row ids."""
     first = found[0][0]
     relation = relations[first.step]
     failing = _unused_name(f"{target}_failing", taken)
@@ -124,10 +129,10 @@ def _write_failing_rows(
     marked = [
         rows.select(
             *_writable(rows, relation.columns),
-            F.lit(told).alias(column),
+            F.lit(label).alias(column),
             *map(col, names.handles(relation.handles)),
         )
-        for told, rows in once.items()
+        for label, rows in once.items()
     ]
     union = marked[0]
     for other in marked[1:]:
@@ -141,7 +146,7 @@ def _write_failing_rows(
 
 
 def _writable(rows: DataFrame, columns: Sequence[str]) -> list[Column]:
-    """The columns, those that Parquet cannot hold as text: a check must not fail for want of a type."""
+    """The columns, with those that Parquet cannot store as text, so that a check does not fail because of a type."""
     kinds = [rows.schema[name].dataType for name in columns]
     return [
         col(name).cast("string").alias(name) if unwritable_reason(kind) else col(name)
@@ -158,7 +163,7 @@ def _unused_name(name: str, taken: set[str]) -> str:
 
 
 def _count(check: CheckSpec, relation: Relation) -> int:
-    """How many rows fail. Copies are counted by groups, which is cheaper than finding them."""
+    """The number of failing rows. Duplicates are counted by groups, which is cheaper than finding them."""
     if check.unique is None:
         return _failing_rows(check, relation, None).count()
     frame, keys = _rows_with_key(check.unique, relation)
@@ -172,7 +177,7 @@ def _count(check: CheckSpec, relation: Relation) -> int:
 def _failing_rows(check: CheckSpec, relation: Relation, copies: str | None) -> DataFrame:
     """The rows that fail. As in SQL, a predicate that is null does not fail, and null is not equal to null.
 
-    `copies` is a name for a column that is not in the rows.
+    `copies` is the name of a temporary column that the rows do not have.
     """
     frame = relation.frame
     if check.not_null is not None:
@@ -189,7 +194,7 @@ def _failing_rows(check: CheckSpec, relation: Relation, copies: str | None) -> D
 
 
 def _rows_with_key(names: Sequence[str], relation: Relation) -> tuple[DataFrame, list[Column]]:
-    """The rows that have the key, and the key's columns in a form that can be grouped by."""
+    """The rows whose key is not null, and the key's columns in a form that can be grouped."""
     frame = relation.frame
     for name in names:
         frame = frame.filter(col(name).isNotNull())

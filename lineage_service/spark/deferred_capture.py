@@ -1,7 +1,7 @@
-"""A committed run's plan lowered again over what that run read and wrote: to capture what was left for later.
+"""Lowers the plan of a committed run again, over what it read and wrote, to capture lineage that was deferred.
 
-Nothing is computed anew that the run has written: datasets are read from its versions, copies from its folder where
-they are still there. All else is read again from the sources, which must be what they were.
+Rows that the run wrote are not computed again: datasets are read from its versions, and materialised rows from its
+folder if they still exist. Everything else is read again from the sources, which must be unchanged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lineage_service.errors import Position
 from lineage_service.spark.capture_columns import CaptureColumnNames
 from lineage_service.spark.file_scan import read_files, rows_with_rids
 from lineage_service.spark.lowering import lower_plan
-from lineage_service.spark.open_sources import OpenSource
 from lineage_service.spark.relation import Relation
+from lineage_service.spark.source_relation import OpenSource
 from lineage_service.spark.staging import RunWriter
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.output_versions import version_of_folder
@@ -29,7 +29,7 @@ from lineage_service.store.versions import Version
 
 @dataclass
 class Rereading(RunWriter):
-    """A stage that writes nothing on its way."""
+    """A stage that writes nothing."""
 
     def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
         _ = position
@@ -39,7 +39,7 @@ class Rereading(RunWriter):
         return read_files(self.spark, [str(path) for path in sorted(copy.glob("*.parquet"))], schema=frame.schema)
 
     def _copy(self, label: str) -> Path | None:
-        """The copy that the run made, where it is still there."""
+        """The folder of materialised rows that the run wrote, if it still exists."""
         safe = self._safe_label(label)
         found = [path for path in self.folder.lineage.glob(f"*-{safe}") if path.name.partition("-")[2] == safe]
         return found[0] if len(found) == 1 and any(found[0].glob("*.parquet")) else None
@@ -49,7 +49,7 @@ class Rereading(RunWriter):
             super().table(space, frame, position)
 
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
-        """Written by the run."""
+        """Does nothing, because the run wrote this table."""
 
     def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         _ = space, handles
@@ -69,7 +69,7 @@ class Rereading(RunWriter):
         return self._with_positions(rows, copy)
 
     def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
-        """Written by the run."""
+        """Does nothing, because the run wrote this table."""
 
     def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         step = each.node.step
@@ -85,7 +85,9 @@ def reread_plan(
     names: CaptureColumnNames,
     salt: int,
 ) -> Rereading:
-    """The plan over what it read and wrote (`versions`, by step), every row with its id; nothing is computed yet."""
+    """The plan over what the run read and wrote (`versions`, by step), with ids for every row. Nothing is
+    computed yet.
+    """
     spark = next(iter(sources.values())).frame.sparkSession
     stage = Rereading(spark, names, folder, versions=dict(versions), salt=salt)
     relations = {

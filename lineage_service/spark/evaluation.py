@@ -1,7 +1,7 @@
-"""A committed run's plan evaluated once more, to look at what each step gets and gives.
+"""Evaluates the plan of a committed run again, to examine the input and output rows of each step.
 
-Nothing is written into the run: copies of rows below breakers are in a folder of the question, and go with it.
-Datasets are not computed anew for those who read them: they are what the run wrote.
+The run is not changed. Materialised rows are written to a temporary folder of the question. Datasets are not computed
+again for their readers, who get the rows that the run wrote.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from lineage_service.store.versions import Version
 
 @dataclass
 class Evaluation(RunWriter):
-    """What lowering leaves of a plan: rows of each node, members of each breaker's groups."""
+    """The result of lowering a plan for an evaluation: the rows of each node, and the members of each breaker's
+    groups.
+    """
 
     keeps_windows: bool = False
     temporary: Path = field(default_factory=Path)
@@ -70,14 +72,14 @@ class Evaluation(RunWriter):
         return dataset_relation(each, relation, self.versions[each.node.step], self.folder, self.names)
 
     def written_rows(self, version: Version, *, in_order: bool) -> Relation:
-        """A dataset of the run as its readers see it, whatever it was computed from."""
+        """A dataset of the run as its readers see it."""
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         frame = rows_with_rids(read_files(self.spark, paths), version, paths, self.names.handle(0))
         columns = tuple(column.name for column in version.columns)
         return Relation(frame.orderBy(self.names.handle(0)) if in_order else frame, columns, 1)
 
     def write_temporary(self, frame: DataFrame, label: str, what: str) -> DataFrame:
-        """Rows of our own, written once."""
+        """Writes temporary rows once and returns them read from there."""
         folder = self._new_folder(label)
         self._write(frame, folder, what, None)
         return read_files(self.spark, [str(path) for path in sorted(folder.glob("*.parquet"))], schema=frame.schema)
@@ -94,10 +96,11 @@ def evaluate_plan(
 
 @dataclass
 class RowProvenance:
-    """Which of the rows asked for stand behind the ids of each space.
+    """Determines which of the requested rows are behind the ids of each space.
 
-    asked: their rids, None for all · pairs: of datasets, (id, rid, role) as the index has them · start: where the rows
-    are read; None where pairs tell that too
+    asked: the rids of the requested rows; None for all
+    pairs: (id, rid, role) of datasets from the index
+    start: the dataset of the requested rows; None if the pairs determine that too
     """
 
     stage: Evaluation
@@ -117,7 +120,7 @@ class RowProvenance:
         return f"{self.stage.names.prefix}rid"
 
     def rows(self, frame: DataFrame, handles: Sequence[tuple[int, Handle]], kept: Sequence[str] = ()) -> DataFrame:
-        """(rid, kept…): the rows asked for behind each row of a frame, by the handles in these places."""
+        """(rid, kept…): the requested rows behind each row of a frame, by the handles at these places."""
         found: DataFrame | None = None
         for place, handle in handles:
             part = self._rows_behind_handle(frame, place, handle, kept)
@@ -142,7 +145,7 @@ class RowProvenance:
         return narrow.join(pairs, col(name) == col(self.id)).select(col(self.rid), *map(col, kept))
 
     def pairs_behind(self, space: Space) -> DataFrame | None:
-        """(id, rid) of a space; None where none of the rows asked for stand behind any id."""
+        """(id, rid) of a space; None if no requested row is behind any of its ids."""
         if space not in self._found:
             self._found[space] = self._pairs(space)
         return self._found[space]
@@ -164,7 +167,7 @@ class RowProvenance:
         return None
 
     def _pairs_of_frames(self, table: Table) -> DataFrame | None:
-        """The rows asked for behind a window's rows, by the intervals that these read."""
+        """The requested rows behind a window's rows, by the intervals that those read."""
         behind = self.pairs_behind(table.handles[0].space)
         if behind is None:
             return None
@@ -177,7 +180,7 @@ class RowProvenance:
             found = part if found is None else found.union(part)
         assert found is not None
         rows = found.select(col(names.group).alias(self.id), col(self.rid)).distinct()
-        step = table.space.partition(":")[2].partition(":")[0]
+        step = table.space.step_name
         return self.stage.write_temporary(rows, f"reach-{table.space}", f"rows behind step '{step}'")
 
     def _pairs_of_members(self, space: Space, handles: Sequence[Handle]) -> DataFrame | None:
@@ -191,6 +194,4 @@ class RowProvenance:
             return None
         rows = self.rows(members, numbered, [names.group])
         found = rows.select(col(names.group).alias(self.id), col(self.rid)).distinct()
-        return self.stage.write_temporary(
-            found, f"reach-{space}", f"rows behind step '{space.partition(':')[2].partition(':')[0]}'"
-        )
+        return self.stage.write_temporary(found, f"reach-{space}", f"rows behind step '{space.step_name}'")

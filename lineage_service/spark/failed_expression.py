@@ -1,8 +1,8 @@
-"""Which expression of the workflow a failed job failed in.
+"""Determines which expression of the workflow a Spark job failed in.
 
-A job fails while an output is written, often several steps behind the expression that cannot be evaluated. Spark's
-error quotes that expression; it is looked up among the expressions of the steps that the failing one reads. Literals
-of a quoted expression are left out, and so is everything that Spark says of values: they may be personal data.
+A job fails while an output is written, often several steps after the failing expression. Spark's error quotes the
+expression, which is searched for among the expressions of all steps below the failing one. Literals of the quoted
+expression and everything that Spark reports about values are left out, because they may be personal data.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from lineage_service.errors import LineageError, Position, Problem, RunError
 from lineage_service.plan.build import Plan
-from lineage_service.plan.expressions import (
-    Expression,
-    ExpressionError,
-    add_over_clauses,
-    shorten_text,
-    with_stars_expanded,
-)
+from lineage_service.plan.expressions import Expression, ExpressionError, shorten_text, with_stars_expanded
+from lineage_service.plan.from_sql.runtime_errors import recognised_error
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
+    Distinct,
+    Explode,
     Filter,
     Intersect,
     Join,
@@ -32,10 +29,12 @@ from lineage_service.plan.nodes import (
     Node,
     Project,
     Sort,
+    Source,
     Union,
     Window,
     WithColumns,
 )
+from lineage_service.plan.window_calls import add_over_clauses
 from lineage_service.spark.faults import data_error_reason, error_condition, is_spark_error, sql_state
 
 if TYPE_CHECKING:
@@ -46,9 +45,10 @@ _MOST = 5  # so many candidates are named
 
 @dataclass(frozen=True)
 class WorkflowExpression:
-    """An expression of the workflow: the step that has it, the part of the step, and the node it is evaluated in.
+    """An expression of the workflow: its step, the part of the step, and the node that evaluates it.
 
-    texts: what Spark may quote of it as a whole. expression: None for casts that nobody has written, as in a union.
+    texts: patterns of the texts that Spark may quote for the whole expression
+    expression: None for implicit casts, such as those in a union
     """
 
     step: str
@@ -64,7 +64,7 @@ class WorkflowExpression:
 
 @dataclass(frozen=True)
 class Quotation:
-    """What Spark quotes: the part of an expression that failed, and the whole where it is told."""
+    """What Spark quotes: the part of an expression that failed, and the whole expression if it is reported."""
 
     fragment: str
     whole: str | None
@@ -72,7 +72,7 @@ class Quotation:
 
 @contextmanager
 def locate_failed_expression(plan: Plan, checks: Sequence[RowCheck] = ()) -> Iterator[None]:
-    """Errors of running jobs inside it name the step and the expression that failed, where Spark's error tells."""
+    """Adds the step and the expression to errors of jobs inside the block, if Spark's error determines them."""
     try:
         yield
     except RunError as error:
@@ -88,7 +88,9 @@ def _error_with_location(error: RunError, plan: Plan, checks: Sequence[RowCheck]
         return None
     condition = error_condition(cause)
     quoted = _quotations(cause)
-    if not condition or not (quoted or is_data_error(cause)):
+    if recognised_error(str(cause)) is not None:
+        return None
+    if not condition or not (quoted or is_data_error(cause) or condition.partition(".")[0] in _FUNCTIONS):
         return None
     (problem,) = error.problems
     while_writing = problem.message.partition(" failed while running")[0]
@@ -103,28 +105,30 @@ def _error_with_location(error: RunError, plan: Plan, checks: Sequence[RowCheck]
         return None
     fragment = quoted[0].fragment if quoted else ""
     kind, hint = data_error_reason(cause)
-    told = f"failed while running: {kind}{_describe_fragment(fragment, found)}"
+    failure = f"failed while running: {kind}{_describe_fragment(fragment, found)}"
     if len(found) == 1:
         (place,) = found
-        message = f"{place} {told}"
+        message = f"{place} {failure}"
         if f"'{place.step}'" not in while_writing:
             message += f" (while writing {while_writing})"
         return RunError(Problem(message, place.position or problem.position, hint))
     named = "; ".join(f"{place}" + (f" ({place.position})" if place.position else "") for place in found[:_MOST])
     more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    message = f"{while_writing} {told}. Expressions that may be the one: {named}{more}"
+    message = f"{while_writing} {failure}. Expressions that may be the one: {named}{more}"
     return RunError(Problem(message, problem.position, hint))
 
 
 def is_data_error(error: Exception) -> bool:
-    """Whether values of the data are at fault, and not how the job was run: SQL's class 22, or the workflow's own."""
+    """Whether an error is caused by values of the data and not by how the job was run: SQL's class 22, or an error that
+    the workflow raises.
+    """
     return sql_state(error).startswith(("22", "23", "P0"))
 
 
-def _describe_fragment(fragment: str, found: Sequence[WorkflowExpression]) -> str:
-    """The part of the expression that failed, and the columns that it reads."""
+def _describe_fragment(fragment: str, expressions: Sequence[WorkflowExpression]) -> str:
+    """The failed part of the expression, and the columns that it reads."""
     if not fragment:
-        texts = {place.expression.text for place in found if place.expression is not None}
+        texts = {place.expression.text for place in expressions if place.expression is not None}
         fragment = texts.pop() if len(texts) == 1 else ""
     if not fragment:
         return ""
@@ -139,7 +143,7 @@ def _describe_fragment(fragment: str, found: Sequence[WorkflowExpression]) -> st
 
 
 def _without_literals(expression: Expression) -> str:
-    """The text with '…' for each text in it: a variable's value may have been pasted there."""
+    """The text with '…' in place of each text literal, which may contain the value of a variable."""
     pieces, end = [], 0
     for token in expression.tokens:
         if token.token_type.name.endswith("STRING"):
@@ -160,12 +164,12 @@ def _workflow_expressions(plan: Plan) -> Iterator[WorkflowExpression]:
         if isinstance(node, Union | Intersect | Difference):
             columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.schema.names))
             if columns:
-                yield WorkflowExpression(node.step, f"columns of unlike types: {columns}", node.id, node.position)
+                yield WorkflowExpression(node.step, f"columns of different types: {columns}", node.id, node.position)
         if isinstance(node, Join) and node.using:
             columns = ", ".join(f"'{name}'" for name in _of_unlike_types(node.inputs, node.using))
             if columns:
                 yield WorkflowExpression(
-                    node.step, f"`using` columns of unlike types: {columns}", node.id, node.position
+                    node.step, f"`using` columns of different types: {columns}", node.id, node.position
                 )
 
 
@@ -188,12 +192,14 @@ def _node_expressions(node: Node) -> Iterator[tuple[str, Expression]]:
             yield from ((f"measure '{named.name}'", named.expression) for named in node.measures)
         case Sort() | Limit():
             yield from (("`by`", key.expression) for key in node.by)
-        case _:
+        case Source() | Distinct() | Union() | Intersect() | Difference() | Explode():
             return
+        case _:
+            assert_never(node)
 
 
 def _text_patterns(node: Node, expression: Expression) -> Iterator[str]:
-    """What Spark is given of an expression, as patterns of the whole text."""
+    """Patterns of the texts that Spark may quote for a whole expression."""
     names = node.inputs[0].schema.names if len(node.inputs) == 1 else ()
     expanded = with_stars_expanded(expression, names) if names else expression.text
     yield re.escape(_collapse_whitespace(expanded))
@@ -223,7 +229,7 @@ def _check_expressions(checks: Sequence[RowCheck]) -> Iterator[WorkflowExpressio
 
 
 def _nodes_below(plan: Plan, position: Position | None) -> set[str] | None:
-    """The nodes that the failing step reads, itself among them; None where it is not known which failed."""
+    """The ids of the failing step's nodes and those below; None if it is unknown which step failed."""
     start = [node for node in plan.nodes() if position is not None and node.position == position]
     found: set[str] = set()
     while start:
@@ -255,7 +261,7 @@ def _quotations(error: Exception) -> list[Quotation]:
 
 
 def _whole_expression(summary: str) -> str | None:
-    """The expression that a summary shows, where it is on one line and not cut."""
+    """The expression that an error summary shows, if it is on one line and not truncated."""
     lines = [line for line in summary.splitlines() if line.strip()]
     if len(lines) != 3 or lines[1].startswith("...") or lines[1].endswith("..."):
         return None
@@ -281,6 +287,8 @@ def _quoted_expressions(places: Sequence[WorkflowExpression], quoted: Sequence[Q
 # Functions that fail without a quotation, by Spark's name for the error.
 _FUNCTIONS = {
     "CANNOT_PARSE_TIMESTAMP": r"(try_)?to_(date|timestamp\w*|unix_timestamp|time)|unix_timestamp|date|timestamp",
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION": r"date_format|(try_)?to_(date|timestamp\w*|unix_timestamp)|unix_timestamp"
+    r"|from_unixtime|from_(json|csv)|to_(json|csv)",
     "ARITHMETIC_OVERFLOW": r"sum|avg|mean|abs|negative|positive|factorial|sequence|round|bround|ceil\w*|floor",
     "NUMERIC_VALUE_OUT_OF_RANGE": r"sum|avg|mean|round|bround|to_number|ceil\w*|floor",
     "DATETIME_FIELD_OUT_OF_BOUNDS": r"make_\w+|date_\w+|add_months",
@@ -295,7 +303,7 @@ _FUNCTIONS = {
 
 
 def _suspects(places: Sequence[WorkflowExpression], condition: str, error: Exception) -> list[WorkflowExpression]:
-    """The expressions that can fail so where Spark quotes none: by the functions that they call."""
+    """The expressions that may have caused the error if Spark quotes none, by the functions that they call."""
     kind = condition.partition(".")[0]
     if kind in ("CAST_INVALID_INPUT", "CAST_OVERFLOW"):
         return [place for place in places if place.expression is None]

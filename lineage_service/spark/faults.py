@@ -1,7 +1,7 @@
-"""What Spark throws, in the user's words: the step's place and the reason, never a Java stack trace.
+"""Translates Spark's errors into messages with the position of the step and the reason, without Java stack traces.
 
-Messages of the analyser name columns, types and functions and are passed on. Messages of a running job may
-quote values of the data, which must not leak: of those only the kind is told.
+Messages of the analyser contain names of columns, types and functions, and are passed on. Messages of running jobs may
+quote values of the data, so only the kind of error is reported.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from lineage_service.errors import (
     StoreError,
     WorkflowError,
 )
+from lineage_service.plan.from_sql.runtime_errors import recognised_error
 
 # What failed and what to write instead, by Spark's name for the error.
 _KINDS = {
     "CAST_INVALID_INPUT": "a value cannot be cast; use try_cast where that is meant",
     "CAST_OVERFLOW": "a value is too large for the type it is cast to",
     "DIVIDE_BY_ZERO": "a division by zero; use try_divide or nullif where that is meant",
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION": "a datetime pattern or value that Spark has read in another way before "
+    "version 3; write 'yyyy' for the year, or use a pattern of Spark 3",
     "REMAINDER_BY_ZERO": "a division by zero",
     "ARITHMETIC_OVERFLOW": "a number is too large for its type; use try_add, try_multiply or a wider type",
     "NUMERIC_VALUE_OUT_OF_RANGE": "a number is too large for its decimal type",
@@ -67,12 +70,12 @@ _HINTS = {
 
 @contextmanager
 def analysing(position: Position | None, what: str) -> Iterator[None]:
-    """Errors while a step's DataFrame is built: nothing has run, and no data is in the message."""
+    """Translates errors of the analyser. No job runs in the block, so messages contain no data."""
     try:
         yield
     except PySparkException as error:
         message = _analysis_message(error)
-        hint = next((told for sign, told in _HINTS.items() if sign in message), None)
+        hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
         raise WorkflowError(Problem(f"{what}: {message}", position, hint)) from error
     except Exception as error:
         if not is_spark_error(error):
@@ -83,7 +86,7 @@ def analysing(position: Position | None, what: str) -> Iterator[None]:
 
 @contextmanager
 def executing(position: Position | None, what: str, home: Path) -> Iterator[None]:
-    """Errors while a job runs."""
+    """Translates errors of running jobs."""
     try:
         yield
     except LineageError:
@@ -107,6 +110,10 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
     own = re.search(re.escape(OWN_FAULT) + r"[A-Za-z ]+", text)
     if own:
         return RunError(Problem(f"{what}: {own[0].removeprefix(OWN_FAULT)}", position, "this is a bug; see --debug"))
+    more_rows = recognised_error(text)
+    if more_rows is not None:
+        instead = "make it an aggregate, such as max(…), or add ORDER BY and LIMIT 1"
+        return RunError(Problem(f"{what} failed while running: {more_rows}", position, instead))
     if "No space left on device" in text:
         return StoreError(f"cannot write to the home '{home}': the disk is full")
     if "Read-only file system" in text:
@@ -132,20 +139,22 @@ def _runtime_error(error: Exception, position: Position | None, what: str, home:
     )
     if "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
         named = _describe_file(file.group(1).rstrip(".,"), home) if file else "a file"
-        reason = next((told for sign, told in _UNREADABLE.items() if sign in text), "it is damaged or has changed")
+        reason = next(
+            (reported for sign, reported in _UNREADABLE.items() if sign in text), "it is damaged or has changed"
+        )
         return SourceError(Problem(f"{what}: cannot read {named}: {reason}", position))
     reason, hint = data_error_reason(error)
     if reason:
         return RunError(Problem(f"{what} failed while running: {reason}", position, hint))
     condition = error_condition(error)
-    told = f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})"
-    return CaptureSuspect(Problem(f"{what} failed while running: {told}", position, "see --debug"))
+    reported = f"Spark reports {condition}" if condition else f"Spark failed ({type(error).__name__})"
+    return CaptureSuspect(Problem(f"{what} failed while running: {reported}", position, "see --debug"))
 
 
 def data_error_reason(error: Exception) -> tuple[str, str | None]:
-    """What of the data made a job fail, without its values, and what to write instead; empty where that is not known.
+    """The property of the data that made a job fail, without values, and a hint; empty if unknown.
 
-    SQL's error classes 22 and 23 are the data's, whatever else Spark calls the error.
+    Errors of SQL's classes 22 and 23 are caused by data, whatever else Spark calls them.
     """
     condition, state = error_condition(error), sql_state(error)
     reason, _, instead = _KINDS.get(condition.partition(".")[0], "").partition("; ")
@@ -156,7 +165,7 @@ def data_error_reason(error: Exception) -> tuple[str, str | None]:
 
 
 def _cast_types(error: Exception) -> str:
-    """From which type to which a value could not be cast."""
+    """The types of a failed cast, from which and to which."""
     try:
         given = error.getMessageParameters()  # type: ignore[attr-defined]
     except Exception:  # errors that only Java knows have none
@@ -177,20 +186,22 @@ _TOO_LARGE = ("Cannot grow BufferHolder", "NegativeArraySizeException", "exceeds
 
 
 def _is_gone(error: Exception, text: str) -> bool:
-    """Whether the Java process that ran the job is no longer there to tell."""
+    """Whether the Java process of the job no longer runs."""
     gone = ("Connection refused", "Answer from Java side is empty", "Error while sending or receiving")
     return type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError") or any(sign in text for sign in gone)
 
 
 def _describe_file(uri: str, home: Path) -> str:
-    """A file as the user knows it: a copy in the home goes with the run that failed, so its source is told."""
+    """A file under the name that the user knows. For a copy in the home, which is removed with the failed run, that of
+    its source.
+    """
     path = Path(unquote(urlsplit(uri).path))
     parts = path.relative_to(home).parts if path.is_relative_to(home) else ()
     return f"the copy of source '{parts[3]}'" if parts[2:3] == ("sources",) else f"file '{path}'"
 
 
 def error_condition(error: Exception) -> str:
-    """Spark's name for the error: of the root cause where the job's own is only the frame around it."""
+    """Spark's name of the error; that of the root cause if the job's own error only wraps it."""
     text = str(error)
     found = re.findall(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", text)
     known = next((name for name in found if name.partition(".")[0] in _KINDS), None)
@@ -202,7 +213,7 @@ def error_condition(error: Exception) -> str:
 
 
 def _analysis_message(error: PySparkException) -> str:
-    """The first sentence(s) of the analyser's message, without the plan and the code it is followed by."""
+    """The first sentences of the analyser's message, without the plan and code that follow."""
     text = str(error).split("\n\nJVM stacktrace")[0]
     text = text.split(";\n")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,6 +1,6 @@
-"""Reading versions: rows with their rid, from file name and position in the file; no shuffle, no extra pass.
+"""Reads versions: rows with rids, computed from file name and position in the file, without shuffle or extra pass.
 
-Filters and columns are still pushed into the scan: the rid is computed above them from what the scan knows.
+Filters and columns are still pushed into the scan, because the rid is computed above it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lineage_service.errors import SourceError
 from lineage_service.spark.capture_columns import col, decision_tree
 from lineage_service.spark.faults import OWN_FAULT
-from lineage_service.spark.file_schema import schema_of_files
+from lineage_service.spark.file_schema import parse_schema_text, schema_of_files
 from lineage_service.spark.spark_session import local_frame
 from lineage_service.store.checksums import verify
 from lineage_service.store.patched_rids import AS, AT
@@ -32,7 +32,7 @@ MOST_BRANCHES = 128
 
 
 def escape_glob(path: str) -> str:
-    """A path as Spark's reader takes it literally: it would read these characters as a glob."""
+    """A path with glob characters escaped, so that Spark's reader takes it literally."""
     return "".join("\\" + char if char in "\\*?[]{}," else char for char in path)
 
 
@@ -44,7 +44,7 @@ def read_files(
     schema: StructType | str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Parquet files by exact name; partition columns are those of the folders below `base`."""
+    """Reads Parquet files by exact name. Partition columns come from the folders below `base`."""
     verify(*files)
     reader = spark.read.options(**dict(options or {}))
     if base is not None:
@@ -52,24 +52,25 @@ def read_files(
     if schema is None and not options and not _in_folders(files, base):
         schema = schema_of_files(files)
     if schema is not None:
-        reader = reader.schema(schema)
+        # Spark's reader refuses `name: TYPE`, which other parts of Spark accept in a schema.
+        reader = reader.schema(parse_schema_text(schema) if isinstance(schema, str) else schema)
     return reader.parquet(*[escape_glob(file) for file in files])
 
 
 def _in_folders(files: Sequence[str], base: str | None) -> bool:
-    """Whether names of folders may give columns of their own."""
+    """Whether folder names may define columns."""
     return base is not None and any("=" in file.removeprefix(base) for file in files)
 
 
 def with_row_index(schema: StructType, files: Sequence[str]) -> StructType:
-    """The schema with a column of positions, where they are all that a rid needs: of one file."""
+    """The schema with a column of row positions, if these are sufficient for rids: for a single file."""
     if len(files) != 1 or any(field.name.lower() == ROW_INDEX for field in schema.fields):
         return schema
     return StructType([*schema.fields, StructField(ROW_INDEX, LongType())])
 
 
 def in_utc(spark: SparkSession, text: str | None) -> str | None:
-    """A moment that a folder's name spells in the session's time zone, as one that means the same everywhere."""
+    """A timestamp in a folder name, which is in the session's time zone, as text with the same meaning everywhere."""
     if text is None:
         return None
     moment = F.to_utc_timestamp(F.lit(text).cast("timestamp"), F.current_timezone())
@@ -78,13 +79,15 @@ def in_utc(spark: SparkSession, text: str | None) -> str | None:
 
 
 def rows_with_rids(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
-    """The version's columns under the user's names, and its rids as column `name`."""
+    """The columns of a version under the user's names, with rids as column `name`."""
     placed = _with_positions(frame, version, paths, name)
     return placed if version.is_dense or version.is_patched else positions_to_rids(placed, version.rids, name)
 
 
 def apply_patch(frame: DataFrame, version: Version, absolute: Callable[[str], str], name: str) -> DataFrame:
-    """Rows of files whose positions are in column `name`: without those that went, with the rids that were given."""
+    """Removes the excluded rows of files whose positions are in column `name`, and replaces positions by
+    assigned rids.
+    """
     for file in version.files:
         if file.only is not None:
             given = _read_positions(frame, absolute(file.only), name, given=True)
@@ -97,7 +100,7 @@ def apply_patch(frame: DataFrame, version: Version, absolute: Callable[[str], st
 
 
 def _read_positions(frame: DataFrame, path: str, name: str, *, given: bool) -> DataFrame:
-    """A file of positions (and rids) under names that no other column has."""
+    """A file of positions (and rids) with column names that no other column has."""
     schema = ", ".join(f"{each} BIGINT" for each in ((AT, AS) if given else (AT,)))
     side = read_files(frame.sparkSession, [path], schema=schema)
     names = {AT: f"{name}_at", AS: f"{name}_as"}
@@ -107,7 +110,7 @@ def _read_positions(frame: DataFrame, path: str, name: str, *, given: bool) -> D
 def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], name: str) -> DataFrame:
     columns = [col(column.original).alias(column.name) for column in version.columns]
     if len(paths) == 1 and ROW_INDEX in frame.columns:
-        index = F.coalesce(col(ROW_INDEX), _raise_fault("Spark gives rows no positions"))
+        index = F.coalesce(col(ROW_INDEX), _raise_fault("Spark returned a row without its position"))
         return frame.select(*columns, _position_in_version(index, version).alias(name))
     metadata = frame.metadataColumn("_metadata")
     path, index = metadata.getField("file_path"), metadata.getField("row_index")
@@ -115,7 +118,7 @@ def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], na
         return frame.select(*columns, _position_in_version(index, version).alias(name))
     bases = dict(zip(_scan_names(frame, paths), (file.base for file in version.files), strict=True))
     # A file nobody knows must stop the run: a wrong rid is worse.
-    stop = _raise_fault("a file appeared in the scan that was not listed")
+    stop = _raise_fault("the scan read a file that was not listed")
     if len(bases) <= MOST_BRANCHES:
         leaves = [
             (scanned, F.when(path == F.lit(scanned), F.lit(first).cast("bigint")).otherwise(stop))
@@ -130,22 +133,24 @@ def _with_positions(frame: DataFrame, version: Version, paths: Sequence[str], na
 
 
 def _position_in_version(index: Column, version: Version) -> Column:
-    """Positions in a single file as positions in the version."""
+    """The position in a single file as position in the version."""
     base = version.files[0].base
     return index if base == 0 else index + F.lit(base).cast("bigint")
 
 
 def unread_rids() -> Column:
-    """In the place of rids that nobody reads: gone from every plan where that is so, else the end of the run."""
+    """A column in place of rids that must not be read. The optimiser removes it if nothing reads it; otherwise
+    evaluating it fails the run.
+    """
     return _raise_fault("ids of rows are read that were left out")
 
 
-def _raise_fault(told: str) -> Column:
-    return F.raise_error(F.lit(f"{OWN_FAULT}{told}")).cast("bigint")
+def _raise_fault(message: str) -> Column:
+    return F.raise_error(F.lit(f"{OWN_FAULT}{message}")).cast("bigint")
 
 
 def positions_to_rids(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
-    """The rows with column `name` turned from position to rid."""
+    """The rows with positions in column `name` replaced by rids."""
     position, kept = col(name), [col(each) for each in frame.columns if each != name]
     if len(rids.segments) <= MOST_BRANCHES:
         segments = [(start, F.lit(ahead).cast("bigint")) for start, ahead in rids.segments]
@@ -162,7 +167,7 @@ def positions_to_rids(frame: DataFrame, rids: RidMap, name: str) -> DataFrame:
 
 
 def _blocks(rids: RidMap, width: int, names: tuple[str, str, str]) -> dict[str, list[Any]]:
-    """Per block of `width` positions: how far rids run ahead before it, and the segments that begin in it."""
+    """For each block of `width` positions, the offset of rids before it and the segments that begin in it."""
     blocks = -(-rids.rows // width)
     inside: list[list[dict[str, int]]] = [[] for _ in range(blocks)]
     for start, ahead in rids.segments:
@@ -175,14 +180,14 @@ def _blocks(rids: RidMap, width: int, names: tuple[str, str, str]) -> dict[str, 
 
 
 def _arrow_frame(frame: DataFrame, columns: dict[str, list[Any]]) -> DataFrame:
-    """A small table of our own, handed over as Arrow: no job and no Python worker is needed for it."""
+    """A small table as DataFrame, passed as Arrow, which needs no job and no Python worker."""
     import pyarrow as pa
 
     return local_frame(frame.sparkSession, pa.table(columns))
 
 
 def _scan_names(frame: DataFrame, paths: Sequence[str]) -> list[str]:
-    """For each path the name under which the scan will report it, percent-encoded as Spark does it."""
+    """The name under which the scan reports each path, percent-encoded as in Spark."""
     reported: dict[str, str] = {}
     for uri in frame.inputFiles():
         plain = uri.removeprefix("file://") if uri.startswith("file:///") else uri.removeprefix("file:")

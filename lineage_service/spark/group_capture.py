@@ -1,7 +1,7 @@
-"""How a breaker's rows and members are got, by the strategy that capture/ chose for it.
+"""Captures the groups of breakers by the strategy that capture/ chose.
 
-An operator says what its groups are; which way they are captured is decided here and nowhere else. A strategy
-gives a `Captured`: the group's rows with their id, and the members of each group left where the index finds them.
+An operator defines its groups and does not depend on the strategy. The result has the groups' rows with their ids, and
+leaves the members where the index finds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType
 
-from lineage_service.capture.handles import Space, group_space
+from lineage_service.capture.handles import Space, group_space, side_space
 from lineage_service.capture.instrument import InstrumentedNode
 from lineage_service.capture.strategies import LATER
 from lineage_service.spark.capture_columns import CaptureColumnNames, col, field_types, no_id
@@ -26,7 +26,7 @@ UNHASHABLE = "a key has a type without a hash of its own"
 
 
 class MustStage(Exception):
-    """A breaker that can only be staged, as the types of its keys show, while another strategy was chosen for it."""
+    """A breaker can only be staged, because of the types of its keys, but another strategy was chosen."""
 
     def __init__(self, each: InstrumentedNode, reason: str) -> None:
         super().__init__(reason)
@@ -44,13 +44,15 @@ class GroupCapture(Protocol):
 
     @property
     def rows(self) -> DataFrame:
-        """The rows that were grouped, with their handles."""
+        """The grouped rows, with their handles."""
 
     def aggregate(self, measures: Sequence[Column]) -> DataFrame:
         """One row per group: keys, measures, and the group's id."""
 
     def leave(self, groups: DataFrame | None = None) -> None:
-        """Leaves the members' table; where it is joined for, only of these groups."""
+        """Writes the table of members or leaves it for later. If members are found by a join, only those of these
+        groups.
+        """
 
 
 def capture_groups(
@@ -61,7 +63,7 @@ def capture_groups(
     stage: Stage,
     names: CaptureColumnNames,
 ) -> GroupCapture:
-    """The rows below a breaker, grouped by these columns, captured the way that was chosen for it."""
+    """The rows below a breaker, grouped by these columns and captured by the chosen strategy."""
     assert each.choice is not None
     if each.is_direct:
         return _DirectGroups(each, below, tuple(keys), members, stage, names)
@@ -79,7 +81,9 @@ def capture_groups(
 def capture_window_rows(
     each: InstrumentedNode, computed: DataFrame, handles: int, stage: Stage, names: CaptureColumnNames
 ) -> DataFrame:
-    """A window's rows, each with its position in the order that its measures saw; rows and bounds are left there."""
+    """A window's rows, each with its position in the order in which measures were computed. Rows and bounds are written
+    with the stage.
+    """
     assert each.choice is not None
     if each.choice.is_pruned:
         return computed.withColumn(names.group, no_id())
@@ -95,7 +99,7 @@ def _with_hashes(
 
 @dataclass
 class _RowsByKey:
-    """Rows below a breaker, and the columns they are grouped by."""
+    """Rows below a breaker, and the columns by which they are grouped."""
 
     each: InstrumentedNode
     below: DataFrame
@@ -115,7 +119,7 @@ class _RowsByKey:
 
 @dataclass
 class HashedGroups(_RowsByKey):
-    """Groups whose ids are hashes of their keys: members need no join. Written once, or read again later."""
+    """Groups whose ids are hashes of their keys, so that members need no join. Written once, or read again later."""
 
     def __post_init__(self) -> None:
         self.later = self.each.choice is not None and self.each.choice.strategy in LATER
@@ -126,7 +130,7 @@ class HashedGroups(_RowsByKey):
         return _with_hashes(self.below, self.keys, field_types(self.below, self.keys), self.stage, self.names)
 
     def ids(self, frame: DataFrame, keys: Sequence[Column], types: Sequence[DataType]) -> Column:
-        """The ids of the groups that rows with these keys are in."""
+        """The ids of the groups of rows with these keys."""
         return key_hashes(frame, keys, types, self.stage.salt)[0]
 
     def aggregate(self, measures: Sequence[Column]) -> DataFrame:
@@ -151,7 +155,7 @@ class HashedGroups(_RowsByKey):
 
 @dataclass
 class _NumberedGroups:
-    """Groups of written rows whose ids are row numbers: for keys that have no hash of their own."""
+    """Groups of materialised rows whose ids are row numbers. Used for keys without a hash."""
 
     each: InstrumentedNode
     groups: Groups
@@ -171,7 +175,7 @@ class _NumberedGroups:
 
 @dataclass
 class _InjectedGroups(_RowsByKey):
-    """Groups whose members ride along in their rows, as a list: to the dataset that shows them, or written once."""
+    """Groups whose members are a list in their rows, up to the dataset that contains them, or written once."""
 
     def aggregate(self, measures: Sequence[Column]) -> DataFrame:
         names = self.names
@@ -192,7 +196,7 @@ class _InjectedGroups(_RowsByKey):
 
 @dataclass
 class _DirectGroups(_RowsByKey):
-    """Groups that are found again in the source by the key columns of the dataset that shows them."""
+    """Groups whose members are looked up in the sources, by the key columns of the dataset that contains the groups."""
 
     def aggregate(self, measures: Sequence[Column]) -> DataFrame:
         # The id is the row's own in that dataset, and known only there: here the column just keeps its place.
@@ -210,3 +214,13 @@ class _DirectGroups(_RowsByKey):
             return members_by_dataset_key(self.below, self.keys, dataset, shown, self.members, names)
 
         self.stage.defer_table(self.space, members, self.each)
+
+
+def leave_side_table(each: InstrumentedNode, ids: DataFrame, stage: Stage) -> None:
+    """Writes the table of the right side of an anti join or difference: all its rows are one group."""
+    assert each.choice is not None
+    space = side_space(each.node.id)
+    if each.choice.strategy in LATER:
+        stage.defer_table(space, lambda _: ids, each)
+    else:
+        stage.table(space, lambda: ids, each.node.position)

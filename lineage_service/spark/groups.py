@@ -1,4 +1,4 @@
-"""Groups of rows: how they are aggregated, which of a row's handles are members, and joins that find a row's group."""
+"""Groups of rows: aggregation, the handles that are members, and joins that find the group of a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lineage_service.spark.capture_columns import CaptureColumnNames, col, compa
 
 @dataclass(frozen=True)
 class Members:
-    """Which rows of a group are its members, and which of their handles count: all, or those of one side."""
+    """The rows of a group that are its members, and the handles that count: all, or those of one side."""
 
     places: tuple[int, ...]
     side: int | None = None
@@ -40,10 +40,10 @@ def aggregate_rows(
     names: CaptureColumnNames,
     first: str | None = None,
 ) -> DataFrame:
-    """One row per group: keys and measures; one row over nothing where there are no keys.
+    """One row per group: keys and measures; one row even over no input if there are no keys.
 
-    Spark 4.3 groups maps wrongly where a value is null: they are grouped by their sorted entries, and the group shows
-    the map of one of its rows (of that with the smallest `first`, where such a column is named).
+    Spark 4.3 groups maps incorrectly if a value is null. So they are grouped by their sorted entries, and the group has
+    the map of one of its rows (the one with the smallest `first`, if such a column is given).
     """
     maps = {key: kind for key, kind in zip(keys, field_types(rows, keys), strict=True) if has_map(kind)}
     if not maps:
@@ -61,10 +61,10 @@ def aggregate_rows(
 
 @dataclass(frozen=True)
 class Groups:
-    """Written rows with a number each, the columns they are grouped by, and the groups to which members are wanted.
+    """Materialised rows with a number each, the columns by which they are grouped, and the groups whose members are
+    needed.
 
-    A group's id is the smallest row number in it. The rows are on disk, so the ids are the same however often they are
-    computed.
+    The id of a group is its smallest row number. The rows are on disk, so the ids are always the same.
     """
 
     staged: DataFrame
@@ -79,7 +79,7 @@ class Groups:
         return aggregate_rows(self.staged, self.keys, [*measures, number], self.names, self.names.row)
 
     def restrict_to(self, groups: DataFrame) -> Groups:
-        """The same, with members only of these groups."""
+        """The same groups, with members of only these."""
         return Groups(self.staged, self.keys, self.members, self.names, groups)
 
     def table(self) -> DataFrame:
@@ -100,7 +100,7 @@ def members_by_dataset_key(
     members: Members,
     names: CaptureColumnNames,
 ) -> DataFrame:
-    """(group, handles…): rows below a breaker beside the row ids (handle 0) of the dataset that shows their keys."""
+    """(group, handles…): rows below a breaker with the row ids (handle 0) of the dataset that has their keys."""
     return members_by_key(below, keys, dataset, shown, names.handle(0), members, names)
 
 
@@ -113,7 +113,7 @@ def members_by_key(
     members: Members,
     names: CaptureColumnNames,
 ) -> DataFrame:
-    """(group, handles…): each row finds its group by its key, compared as grouping compares."""
+    """(group, handles…): the group of each row, found by key, compared as in GROUP BY."""
     found = [names.prefix + f"found{index}" for index in range(len(keys))]
     ids = groups.select(
         *[col(key).alias(name) for key, name in zip(group_keys, found, strict=True)], col(group_id).alias(names.group)

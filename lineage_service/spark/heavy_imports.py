@@ -1,4 +1,4 @@
-"""What the command line hides from imports while nothing needs Spark: pyspark wants it."""
+"""Imports that the command line disables until Spark is needed; pyspark needs them."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import sys
 
 
 def allow_heavy_imports() -> None:
-    """Ends the hiding; a no-op outside of the command line."""
+    """Enables these imports again. Does nothing outside of the command line."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "until_spark", False)]

@@ -1,6 +1,7 @@
-"""The Java that a local Spark will use, and why: JAVA_HOME, else `java` on PATH, else the one that pip brings.
+"""Finds the Java of a local Spark: that of JAVA_HOME, otherwise `java` on PATH, otherwise the one installed by pip.
 
-Spark's launcher passes a module that small runtimes lack; such a Java is used through a launcher of ours that drops it.
+Spark's launcher passes a module that small runtimes lack. Such a Java is started through our own launcher, which
+removes that argument.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java for Spark. `home` None: `java` on PATH, as it is. `refused` are those before it, each with its reason."""
+    """A Java for Spark. `home` is None for `java` on PATH. `refused`: the candidates before it, each with the
+    reason.
+    """
 
     home: Path | None
     version: str
@@ -62,7 +65,7 @@ class Java:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A Java that may do: its program, the folder above it where that is known, and how it came to be looked at."""
+    """A Java that may be used: its program, its home if known, and why it is a candidate."""
 
     program: Path
     home: Path | None
@@ -70,7 +73,7 @@ class _Candidate:
 
 
 def find_java() -> Java:
-    """The first Java that Spark can use. RunError with what was looked at where there is none."""
+    """The first Java that Spark can use. Raises RunError, which lists the candidates, if there is none."""
     absent: list[str] = []
     refused: list[str] = []
     for candidate in _candidates():
@@ -86,7 +89,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Makes a Spark that this process will start use the Java that was found, whatever JAVA_HOME was."""
+    """Makes this process start Spark with the Java that was found, regardless of JAVA_HOME."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
@@ -97,7 +100,7 @@ def use_java() -> Java:
 
 
 def java_warnings() -> list[Problem]:
-    """What a user should hear once Spark was started: a Java that was meant to be used and was not."""
+    """Warnings after Spark was started: a Java that the user configured and that was not used."""
     return [
         Problem(f"{reason}; {java.why} is used instead", severity="warning")
         for java in _in_use[-1:]
@@ -106,7 +109,7 @@ def java_warnings() -> list[Problem]:
 
 
 def _candidates() -> Iterator[_Candidate | str]:
-    """In the order of the contract; a text for what is not there at all."""
+    """The candidates in the order of the contract; a text for one that does not exist."""
     given = os.environ.get("JAVA_HOME")
     if given:
         yield _Candidate(Path(given) / "bin" / "java", Path(given), f"JAVA_HOME ({given})")
@@ -123,7 +126,7 @@ def _candidates() -> Iterator[_Candidate | str]:
 
 
 def _check_candidate(candidate: _Candidate) -> Java | str:
-    """The Java of a candidate, or why it cannot be used."""
+    """The Java of a candidate, or the reason why it cannot be used."""
     if not candidate.program.is_file():
         return f"there is no '{candidate.program}'"
     version = _version(candidate.program, f"--add-modules={UNNEEDED}")
@@ -139,7 +142,7 @@ def _check_candidate(candidate: _Candidate) -> Java | str:
 
 
 def _version(program: Path, *options: str) -> str | None:
-    """What a Java says of itself; None where it does not start with these options."""
+    """The version that a Java reports; None if it does not start with these options."""
     try:
         done = subprocess.run(
             [str(program), *options, "-version"],
@@ -157,7 +160,7 @@ def _version(program: Path, *options: str) -> str | None:
 
 
 def _major(version: str) -> int:
-    """17 of 17.0.15 and of 17-ea; 8 of 1.8.0_392."""
+    """The major version: 17 of 17.0.15 and of 17-ea; 8 of 1.8.0_392."""
     first, *more = re.findall(r"[0-9]+", version)
     return int(more[0]) if first == "1" and more else int(first)
 
@@ -165,7 +168,7 @@ def _major(version: str) -> int:
 def _home_with_launcher(candidate: _Candidate) -> Path | None:
     """A folder that works as JAVA_HOME, with our launcher in place of `java`.
 
-    It is kept in the user's cache; where that cannot be written to or run from, it is made for this process alone.
+    It is kept in the user's cache. If that is not writable or not executable, it is created for this process.
     """
     java = candidate.program.resolve()
     launcher = LAUNCHER.format(module=UNNEEDED, java=shlex.quote(str(java)))
@@ -191,7 +194,7 @@ def _launcher_folders() -> Iterator[Path]:
 
 
 def _is_launcher(home: Path, launcher: str) -> bool:
-    """Whether the launcher is there as it must be, and nobody else could have put it there."""
+    """Whether the launcher exists as it must be, and nobody else can have created it."""
     program = home / "bin" / "java"
     try:
         mine = all(path.stat().st_uid in (os.geteuid(), 0) for path in (home, program.parent, program))
@@ -201,7 +204,7 @@ def _is_launcher(home: Path, launcher: str) -> bool:
 
 
 def _make_home(home: Path, java: Path, launcher: str) -> None:
-    """Made beside its place and moved there whole; where another process was faster, its folder is as good."""
+    """Creates the folder beside its place and renames it. If another process was faster, its folder is used."""
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".new-", dir=home.parent))
     try:

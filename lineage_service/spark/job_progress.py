@@ -1,4 +1,4 @@
-"""How far Spark's running jobs are, asked for twice a second. Only for show: whatever fails here is passed over."""
+"""The progress of Spark's running jobs, polled twice a second. For display only, so errors are ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 0.5
 
 @contextmanager
 def report_job_progress(spark: SparkSession, tell: Tell) -> Iterator[None]:
-    """Tells how many tasks are done while the body runs."""
+    """Reports the number of finished tasks while the block runs."""
     if tell is silent:
         yield
         return
@@ -37,7 +37,7 @@ def report_job_progress(spark: SparkSession, tell: Tell) -> Iterator[None]:
 
 
 def _register_handler(spark: SparkSession, tell: Tell) -> Any:
-    """A remote session tells by itself; None for one in this process, which has to be asked."""
+    """Registers a progress handler with a remote session; None for a local session, which has to be polled."""
 
     def report_tasks(stages: Any, *_: object) -> None:
         known = list(stages or ())

@@ -1,8 +1,8 @@
-"""Hashes that stand for keys while lineage is captured: a row finds its group by them without a join.
+"""Hashes of keys during capture, by which a row finds its group without a join.
 
-Two hashes of 64 bits each: the first is the group's id, the second is compared wherever the first is equal, so that two
-keys with one id are noticed. Equality is that of grouping: null equals null at every level, NaN equals NaN, -0.0 equals
-0.0, maps by their entries. Both are salted, with a salt that is thrown away when the index is made.
+There are two hashes of 64 bits. The first is the group's id. The second is compared wherever the first is equal, so
+that a collision is detected. Equality is that of GROUP BY: null equals null at every level, NaN equals NaN, -0.0 equals
+0.0, maps are compared by their entries. Both hashes use a salt, which is removed when the index is made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHECK = 0x5BD1E995  # makes the second hash another one
 
 
 def is_hashable(kind: DataType) -> bool:
-    """Whether values of a type that are equal to grouping surely have equal hashes."""
+    """Whether equal values of a type (as in GROUP BY) always have equal hashes."""
     if isinstance(kind, StringType):
         return getattr(kind, "collation", "UTF8_BINARY") == "UTF8_BINARY"
     if isinstance(kind, ArrayType):
@@ -57,7 +57,7 @@ def is_hashable(kind: DataType) -> bool:
 
 
 def key_hashes(frame: DataFrame, keys: Sequence[Column], types: Sequence[DataType], salt: int) -> tuple[Column, Column]:
-    """The id of the group that a row of `frame` is in, and the hash that it is checked by."""
+    """The id of the group of each row of `frame`, and the second hash."""
     if any(has_map(kind) for kind in types):
         keys = [comparable(key, kind) for key, kind in zip(keys, types, strict=True)]
         types = [field.dataType for field in frame.select(*keys).schema.fields]
@@ -70,7 +70,9 @@ def _long(value: int) -> Column:
 
 
 def _parts(column: Column, kind: DataType, salt: int) -> list[Column]:
-    """What is hashed of a value. xxhash64 passes over nulls: each value is preceded by whether it is one."""
+    """The values that are hashed for a value. xxhash64 ignores nulls, so each value is preceded by whether it
+    is null.
+    """
     if isinstance(kind, NullType):
         return []
     if isinstance(kind, DoubleType | FloatType):

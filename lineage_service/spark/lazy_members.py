@@ -1,4 +1,4 @@
-"""Members of a breaker's groups, read again by Spark because somebody asks: only of the ids that are asked for."""
+"""Reads members of a breaker's groups again for a question: those of the requested ids only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ FEW = 200  # so many ids are spelled out, and can be pushed into the scan
 
 
 def write_pairs(stage: RunWriter, space: Space, column: str, ids: list[int] | None, near: str, folder: Path) -> None:
-    """Pairs (a, b) of a group's ids and a handle of its members (`h0`, `h1`, …), those whose `near` is one of `ids`."""
+    """Writes pairs (a, b) of group ids and one handle of their members (`h0`, `h1`, …), where column `near` has one of
+    `ids`.
+    """
     names = stage.names
     members = stage.pending[space](None)
     handle = names.handle(int(column[1:]))
@@ -28,7 +30,7 @@ def write_pairs(stage: RunWriter, space: Space, column: str, ids: list[int] | No
 
 
 def write_members(stage: RunWriter, space: Space, ids: list[int], folder: Path) -> None:
-    """Members (id, h0, h1, …) of these groups, as often as they are in them."""
+    """Writes the members (id, h0, h1, …) of these groups, including duplicates."""
     names = stage.names
     members = stage.pending[space](None)
     handles = [name for name in members.columns if name not in (names.group, names.check)]
@@ -39,7 +41,7 @@ def write_members(stage: RunWriter, space: Space, ids: list[int], folder: Path) 
 
 
 def _filter_by_ids(stage: RunWriter, rows: DataFrame, near: str, ids: list[int] | None) -> DataFrame:
-    """The rows whose `near` is one of the ids; None: all."""
+    """The rows whose column `near` has one of the ids; all rows for None."""
     if ids is None:
         return rows
     if len(ids) <= FEW:

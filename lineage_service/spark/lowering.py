@@ -1,21 +1,21 @@
-"""Instrumented plan to DataFrames: one function per operator. Only the public DataFrame API is used.
+"""Instrumented plan to DataFrames: one function per operator. Uses only the public DataFrame API.
 
-Each function gives the operator's rows with the handles that capture/ says they carry, and hands the lineage
-tables it leaves to the stage. The user's expressions go to Spark as they were written.
+Each function returns the operator's rows with the handles that capture/ determined, and passes lineage tables to the
+stage. The user's expressions are passed to Spark unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import MapType
 
-from lineage_service.capture.handles import concatenate_handles, merge_handles, side_space
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
-from lineage_service.capture.strategies import LATER
 from lineage_service.plan.expressions import Expression, SortKey, with_stars_expanded
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -23,10 +23,12 @@ from lineage_service.plan.nodes import (
     Distinct,
     Explode,
     Filter,
+    GroupLimit,
     Intersect,
     Join,
     Limit,
     NamedExpression,
+    OuterValues,
     Project,
     Sort,
     Source,
@@ -35,14 +37,15 @@ from lineage_service.plan.nodes import (
     WithColumns,
     keeps_order,
 )
-from lineage_service.spark.capture_columns import CaptureColumnNames, col, cols, no_id
+from lineage_service.spark.capture_columns import CaptureColumnNames, col, cols
 from lineage_service.spark.faults import analysing
-from lineage_service.spark.group_capture import capture_groups, capture_window_rows
+from lineage_service.spark.group_capture import capture_groups, capture_window_rows, leave_side_table
 from lineage_service.spark.groups import Members
 from lineage_service.spark.node_scheduler import schedule_nodes
 from lineage_service.spark.older_windows import partition_ids, rows_with_partitions
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.semi_join import lower_semi_join
+from lineage_service.spark.set_operations import lower_set_operation, lower_union
 from lineage_service.spark.staging import Rehearsal, Stage
 from lineage_service.spark.windows import measures_and_bounds, window_measures, window_spec
 
@@ -55,11 +58,11 @@ def lower_plan(
     rehearsed: Rehearsal | None = None,
     given: Mapping[str, Relation] | None = None,
 ) -> dict[str, Relation]:
-    """Each node's relation, inputs first, datasets and tables handed to the stage; all analysis errors at once.
+    """The relation of each node, inputs first. Datasets and tables are passed to the stage. Analysis errors of all
+    nodes are raised together.
 
-    `given` are relations of nodes that are there already, by id: nothing below them is looked at.
-
-    What a rehearsal has built without anything written below it is not built again: Spark analyses each DataFrame anew.
+    given: relations of nodes that exist already, by id; nodes below them are not lowered
+    rehearsed: what a rehearsal built above sources only is reused, because Spark would analyse it again
     """
 
     def relation_of(each: InstrumentedNode, inputs: list[Relation]) -> Relation:
@@ -107,9 +110,10 @@ def _lower_node(
             (below,) = inputs
             return Relation(below.frame.filter(expression_column(node.where, below)), below.columns, below.handles)
         case Project():
-            return _select_columns(
+            chosen = _select_columns(
                 inputs[0], {named.name: expression_column(named.expression, inputs[0]) for named in node.columns}, names
             )
+            return chosen if node.hint is None else replace(chosen, frame=chosen.frame.hint(node.hint))
         case WithColumns():
             return _with_columns(
                 inputs[0], {named.name: expression_column(named.expression, inputs[0]) for named in node.columns}, names
@@ -119,18 +123,23 @@ def _lower_node(
         case Sort():
             (below,) = inputs
             return Relation(below.frame.orderBy(*order_columns(node.by, below)), below.columns, below.handles)
+        case GroupLimit():
+            return _group_limit(node, inputs[0], names)
         case Limit():
             (below,) = inputs
             frame = below.frame.orderBy(*order_columns(node.by, below)) if node.by else below.frame
-            return Relation(frame.limit(node.n), below.columns, below.handles)
+            frame = frame.offset(node.offset) if node.offset else frame
+            return Relation(frame if node.n is None else frame.limit(node.n), below.columns, below.handles)
         case Aggregate():
             return _aggregate(each, node, inputs[0], stage, names)
+        case OuterValues():
+            return Relation(inputs[0].frame.select(*cols(inputs[0].columns)).distinct(), inputs[0].columns, 0)
         case Distinct():
             return _distinct(each, inputs[0], stage, names)
         case Union():
-            return _union(each, inputs, names)
+            return lower_union(each, inputs, names)
         case Intersect() | Difference():
-            return _set_operation(each, node, inputs, stage, names)
+            return lower_set_operation(each, node, inputs, stage, names)
         case Join(how="semi") if each.tables:
             return lower_semi_join(each, node, inputs[0], inputs[1], stage, names)
         case Join():
@@ -141,8 +150,17 @@ def _lower_node(
             assert_never(node)
 
 
+def _group_limit(node: GroupLimit, below: Relation, names: CaptureColumnNames) -> Relation:
+    order = order_columns(node.by, below) or [F.lit(1)]
+    place = F.row_number().over(Over.partitionBy(*map(col, node.per)).orderBy(*order))
+    numbered = below.frame.withColumn(names.row, place)
+    taken = numbered.filter(col(names.row) > node.offset)
+    taken = taken if node.last is None else taken.filter(col(names.row) <= node.last)
+    return Relation(taken.drop(names.row), below.columns, below.handles)
+
+
 def sort_again(node: Sort, relation: Relation) -> Relation:
-    """Rows that a step has put in order, in that order again."""
+    """Sorts rows again in the order that a step defines."""
     return Relation(relation.frame.orderBy(*order_columns(node.by, relation)), relation.columns, relation.handles)
 
 
@@ -161,13 +179,13 @@ def _sort_column(column: Column, key: SortKey) -> Column:
 
 
 def _select_columns(below: Relation, columns: Mapping[str, Column], names: CaptureColumnNames) -> Relation:
-    """These columns instead of all of the user's; handles go along."""
+    """The relation with these columns instead of the user's columns. Handles are kept."""
     chosen = [column.alias(name) for name, column in columns.items()]
     return Relation(below.frame.select(*chosen, *cols(names.handles(below.handles))), tuple(columns), below.handles)
 
 
 def _with_columns(below: Relation, new: Mapping[str, Column], names: CaptureColumnNames) -> Relation:
-    """New columns in the place of those of the same name, or behind all."""
+    """The relation with new columns, in place of those of the same name or at the end."""
     columns = {name: col(name) for name in below.columns}
     for name, column in new.items():
         old = next((each for each in columns if each.lower() == name.lower()), None)
@@ -220,7 +238,7 @@ def _aggregate(
 
 
 def _plain_column(key: NamedExpression, below: Relation) -> str | None:
-    """The column a key is, where it is one; its values then need not be computed."""
+    """The column that a key consists of; None if its values must be computed."""
     refs = key.expression.columns
     if len(refs) != 1 or len(refs[0].parts) != 1 or len(key.expression.tokens) != 1:
         return None
@@ -228,7 +246,7 @@ def _plain_column(key: NamedExpression, below: Relation) -> str | None:
 
 
 def _columns_read_by(measures: Sequence[NamedExpression], below: Relation) -> set[str]:
-    """The columns the measures read: what else there is need not be written."""
+    """The columns that the measures read. Others need not be written."""
     read = {word for measure in measures for word in measure.expression.words}
     expanded = any(
         with_stars_expanded(measure.expression, below.columns) != measure.expression.text for measure in measures
@@ -245,108 +263,6 @@ def _distinct(each: InstrumentedNode, below: Relation, stage: Stage, names: Capt
     return Relation(rows, below.columns, 1)
 
 
-def _align_branch(
-    relation: Relation, columns: Sequence[str], filled: Sequence[int | None], names: CaptureColumnNames
-) -> DataFrame:
-    """A branch under the first branch's column names and order, its handles in the merged places."""
-    own = {name.lower(): name for name in relation.columns}
-    handles = [no_id() if index is None else col(names.handle(index)) for index in filled]
-    return relation.frame.select(
-        *[col(own[name.lower()]).alias(name) for name in columns],
-        *[handle.alias(names.handle(place)) for place, handle in enumerate(handles)],
-    )
-
-
-def _union(each: InstrumentedNode, inputs: list[Relation], names: CaptureColumnNames) -> Relation:
-    merge = merge_handles([below.handles for below in each.inputs])
-    columns = inputs[0].columns
-    frames = [
-        _align_branch(below, columns, filled, names) for below, filled in zip(inputs, merge.branches, strict=True)
-    ]
-    frame = frames[0]
-    for other in frames[1:]:
-        frame = frame.unionByName(other)
-    # Unions of unions that are read under other names end in an invalid plan (Spark 4.3's RemoveRedundantAliases),
-    # unless something stands between; a filter that keeps all is gone from the plan that runs.
-    return Relation(frame.filter(F.lit(True)), columns, len(merge.handles))
-
-
-def _set_operation(
-    each: InstrumentedNode,
-    node: Intersect | Difference,
-    inputs: list[Relation],
-    stage: Stage,
-    names: CaptureColumnNames,
-) -> Relation:
-    """Intersect and difference: both sides' rows in one place, grouped by value, counted by side."""
-    columns = inputs[0].columns
-    branches = [below.handles for below in each.inputs]
-    merge = concatenate_handles(branches) if isinstance(node, Intersect) else merge_handles(branches)
-    sides = [
-        _align_branch(below, columns, filled, names).withColumn(names.side, F.lit(side))
-        for side, (below, filled) in enumerate(zip(inputs, merge.branches, strict=True))
-    ]
-    if not each.tables:
-        return Relation(_plain_set_operation(node, sides[0].drop(names.side), sides[1].drop(names.side)), columns, 0)
-    both = sides[0].unionByName(sides[1])
-    members = Members.all(len(merge.handles))
-    if isinstance(node, Difference):
-        members = Members(tuple(merge.branches[0].index(index) for index in range(inputs[0].handles)), side=0)
-    groups = capture_groups(each, both, columns, members, stage, names)
-    of_left, of_right = (F.count_if(col(names.side) == side) for side in (0, 1))
-    if isinstance(node, Intersect):
-        copies = F.least(of_left, of_right)
-    elif node.all:
-        copies = of_left - of_right
-    else:
-        copies = F.when(of_right == 0, of_left).otherwise(0)
-    counted = groups.aggregate([copies.alias(names.copies)]).filter(col(names.copies) > 0)
-    groups.leave(counted)
-    if isinstance(node, Difference):
-        _difference_side(each, groups.rows, merge.branches[1], inputs[1], stage, names)
-    rows = counted.select(
-        *cols(columns),
-        col(names.group).alias(names.handle(0)),
-        *([F.lit(0).cast("bigint").alias(names.handle(1))] if isinstance(node, Difference) else []),
-        col(names.copies),
-    )
-    if node.all:
-        rows = rows.withColumn(names.copies, F.explode(F.sequence(F.lit(1).cast("bigint"), col(names.copies))))
-    return Relation(rows.select(*cols(columns), *cols(names.handles(len(each.carried)))), columns, len(each.carried))
-
-
-def _plain_set_operation(node: Intersect | Difference, left: DataFrame, right: DataFrame) -> DataFrame:
-    if isinstance(node, Intersect):
-        return left.intersectAll(right) if node.all else left.intersect(right)
-    return left.exceptAll(right) if node.all else left.subtract(right)
-
-
-def _difference_side(
-    each: InstrumentedNode,
-    rows: DataFrame,
-    branch: Sequence[int | None],
-    right: Relation,
-    stage: Stage,
-    names: CaptureColumnNames,
-) -> None:
-    """The rows of the right side, where they are not all of a dataset: as one group."""
-    if each.tables[1].everything is not None:
-        return
-    places = Members(tuple(branch.index(index) for index in range(right.handles)), side=1)
-    one = F.lit(0).cast("bigint").alias(names.group)
-    ids = places.select_rows(rows, names).select(one, *places.numbered_handles(names))
-    _leave_side(each, ids, stage)
-
-
-def _leave_side(each: InstrumentedNode, ids: DataFrame, stage: Stage) -> None:
-    assert each.choice is not None
-    space = side_space(each.node.id)
-    if each.choice.strategy in LATER:
-        stage.defer_table(space, lambda _: ids, each)
-    else:
-        stage.table(space, lambda: ids, each.node.position)
-
-
 _SPARK_HOW = {"inner": "inner", "left": "left", "right": "right", "full": "full_outer", "semi": "left_semi",
               "anti": "left_anti", "cross": "cross"}  # fmt: skip
 
@@ -354,9 +270,12 @@ _SPARK_HOW = {"inner": "inner", "left": "left", "right": "right", "full": "full_
 def _join(
     each: InstrumentedNode, node: Join, left: Relation, right: Relation, stage: Stage, names: CaptureColumnNames
 ) -> Relation:
+    traces_absence = node.absence and bool(each.tables)
+    matched = [F.lit(True).alias(names.matched)] if traces_absence else []
     moved = right.frame.select(
         *cols(right.columns),
         *[col(names.handle(index)).alias(names.handle(left.handles + index)) for index in range(right.handles)],
+        *matched,
     )
     one, other = left.frame.alias("left"), moved.alias("right")
     how = _SPARK_HOW[node.how]
@@ -368,9 +287,7 @@ def _join(
         joined = one.join(other, F.expr(node.on.text), how)
     if node.how in ("semi", "anti"):
         absence = [F.lit(0).cast("bigint").alias(names.handle(left.handles))] if each.tables else []
-        if each.tables and each.tables[0].everything is None:
-            ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
-            _leave_side(each, ids, stage)
+        _leave_right_side(each, right, stage, names)
         columns = node.schema.names
         kept = joined.select(*cols(columns, "left"), *cols(names.handles(left.handles), "left"), *absence)
         return Relation(kept, columns, left.handles + len(absence))
@@ -382,10 +299,24 @@ def _join(
         for name in columns
     ]
     handles = names.handles(left.handles + right.handles)
+    absence = []
+    if traces_absence:
+        _leave_right_side(each, right, stage, names)
+        unmatched = F.when(col(names.matched).isNull(), F.lit(0).cast("bigint"))
+        absence = [unmatched.alias(names.handle(len(handles)))]
     frame = joined.select(
-        *[column.alias(name) for column, name in zip(chosen, columns, strict=True)], *[col(h).alias(h) for h in handles]
+        *[column.alias(name) for column, name in zip(chosen, columns, strict=True)],
+        *[col(h).alias(h) for h in handles],
+        *absence,
     )
-    return Relation(frame, columns, len(handles))
+    return Relation(frame, columns, len(handles) + len(absence))
+
+
+def _leave_right_side(each: InstrumentedNode, right: Relation, stage: Stage, names: CaptureColumnNames) -> None:
+    """Leaves the rows of a right side whose absence of a match counts, unless they are all of a dataset."""
+    if each.tables and each.tables[0].everything is None:
+        ids = right.frame.select(F.lit(0).cast("bigint").alias(names.group), *cols(names.handles(right.handles)))
+        leave_side_table(each, ids, stage)
 
 
 def _window(each: InstrumentedNode, node: Window, below: Relation, stage: Stage, names: CaptureColumnNames) -> Relation:
@@ -397,7 +328,8 @@ def _window(each: InstrumentedNode, node: Window, below: Relation, stage: Stage,
     frame, measures, bounds = measures_and_bounds(node, below, names)
     computed = _with_columns(Relation(frame, below.columns, below.handles), {**measures, **bounds}, names)
     columns = tuple(name for name in computed.columns if name not in bounds)
-    rows = capture_window_rows(each, computed.frame, below.handles, stage, names)
+    members = next(table for table in each.tables if not table.frames)
+    rows = capture_window_rows(each, computed.frame, len(members.handles), stage, names)
     handles = cols(names.handles(below.handles))
     place = col(names.group).alias(names.handle(below.handles))
     # A dataset's rows are written with the bounds, where they need no copy of their own.
@@ -411,7 +343,7 @@ def _window(each: InstrumentedNode, node: Window, below: Relation, stage: Stage,
 def _older_window(
     each: InstrumentedNode, node: Window, below: Relation, stage: Stage, names: CaptureColumnNames
 ) -> Relation:
-    """A window of a run that an earlier version made."""
+    """A window as captured by an earlier version."""
     spec, over = window_spec(node, below, names)
     numbered, ids = partition_ids(over, node.partition_by, stage, names)
     measures = window_measures(node, spec)

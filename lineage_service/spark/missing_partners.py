@@ -1,4 +1,6 @@
-"""Where the partners were lost of rows that found none: the other side of a join is looked at with its steps let go."""
+"""Determines where the partners of unmatched rows were lost, by evaluating the other side of a join with
+relaxed steps.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def plain_lowering(plan: Plan, sources: Mapping[str, Relation], stage: Evaluatio
 def partner_rows(
     edge: PathEdge, number: int, relaxed: RelaxedSide, ended: DataFrame, reach: RowProvenance, lowered: Lowered
 ) -> DataFrame:
-    """(edge, rid, k): those of the rows that ended at an edge which find a partner, the `number`-th time."""
+    """(edge, rid, k): the rows that ended at an edge and find a partner on the relaxed side with this `number`."""
     node, stage = edge.node, reach.stage
     incoming, other = stage.read[edge.below.node.id], lowered(relaxed.node)
     sides = ("left", "right") if edge.place == 0 else ("right", "left")

@@ -1,4 +1,4 @@
-"""Nodes in the order of their inputs, independent ones side by side: Spark fills its cores with several jobs."""
+"""Lowers nodes in the order of their inputs, independent ones concurrently, so that Spark uses all its cores."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def schedule_nodes(
     relation_of: Callable[[InstrumentedNode, list[Relation]], Relation],
     cancel: Callable[[], None],
 ) -> dict[str, Relation]:
-    """Each node's relation by its id. What the analyser refuses is collected over all nodes; other errors stop.
+    """The relation of each node by id. Analysis errors are collected over all nodes; other errors stop the execution.
 
-    `cancel` ends the jobs that are still running when one fails, or when the user interrupts.
+    `cancel` ends running jobs if one fails or the user interrupts.
     """
     done: dict[str, Relation] = {}
     waiting, there = list(nodes), {each.node.id for each in nodes}

@@ -1,6 +1,6 @@
-"""Windows of runs that an earlier version made: each row has its partition as a handle, and all of it as peers.
+"""Windows captured by an earlier version: each row has a handle to its partition, whose rows are all its peers.
 
-Only for reading such a run again, to capture what it left for later: the pairs must be those that it would have kept.
+Needed only to read such a run again for deferred capture, whose pairs must be those that the run would have stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from lineage_service.spark.staging import Stage
 def partition_ids(
     below: Relation, keys: Sequence[str], stage: Stage, names: CaptureColumnNames
 ) -> tuple[Relation, dict[str, Column]]:
-    """The ids of a window's partitions as columns over its input: hashes of the keys, else the smallest row number."""
+    """The input of a window, and the ids of its partitions as columns over it: hashes of the keys, otherwise the
+    smallest row number.
+    """
     types = field_types(below.frame, keys)
     if all(map(is_hashable, types)):
         group, check = key_hashes(below.frame, [col(key) for key in keys], types, stage.salt)
@@ -41,7 +43,7 @@ def rows_with_partitions(
     stage: Stage,
     names: CaptureColumnNames,
 ) -> DataFrame:
-    """A window's rows, with the ids of their partitions; the partitions' members are left."""
+    """A window's rows with the ids of their partitions. The members of partitions are passed to the stage."""
     assert each.choice is not None
     space, handles = group_space(each.node.id), names.handles(below.handles)
     if each.choice.strategy in LATER:

@@ -1,11 +1,13 @@
-"""Sources of a workflow as versions and relations: read in place, from a snapshot, or another workflow's output."""
+"""Opens the sources of a workflow as versions and relations: in place, from a snapshot, or another workflow's
+output.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -13,20 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import DataType, StructField, StructType
 
+from lineage_service.equivalence.spark_settings import REBASE
+from lineage_service.equivalence.stored_values import is_read_alike
 from lineage_service.errors import LineageError, NotFound, Position, Problem, SourceError, StoreError
 from lineage_service.plan.expressions import quote_identifier
-from lineage_service.plan.schema import Column, Schema
-from lineage_service.spark.capture_columns import CaptureColumnNames, col
+from lineage_service.plan.schema import Column
 from lineage_service.spark.faults import analysing, executing
-from lineage_service.spark.file_scan import apply_patch, in_utc, read_files, rows_with_rids, unread_rids, with_row_index
-from lineage_service.spark.relation import Relation
+from lineage_service.spark.file_scan import in_utc, read_files
 from lineage_service.spark.snapshot import open_text, records_per_file, refuse_bad_records, write_snapshot
+from lineage_service.spark.source_relation import OpenSource
 from lineage_service.spec.models import SourceSpec
-from lineage_service.store.engine_agreement import is_read_alike
+from lineage_service.store.formats.format_registry import format_of_source
+from lineage_service.store.formats.parquet_format import refuse_mixed_types
 from lineage_service.store.layout import RunFolder, translate_disk_errors
-from lineage_service.store.listing import Listing, listing
+from lineage_service.store.listing import Listing
 from lineage_service.store.output_versions import version_of_folder
-from lineage_service.store.schema_without_spark import apply_renames, refuse_mixed_types
+from lineage_service.store.schema_without_spark import apply_renames
 from lineage_service.store.versions import (
     FileState,
     Footer,
@@ -35,95 +39,10 @@ from lineage_service.store.versions import (
     VersionColumn,
     VersionFile,
     file_state,
-    has_changed,
     is_as_written,
     parquet_footer,
     version_id,
 )
-
-# Settings that make Spark count the days of before 1582 by the old calendar, reading or writing.
-REBASE = tuple(f"spark.sql.parquet.datetimeRebaseModeIn{way}" for way in ("Read", "Write"))
-
-
-@dataclass(frozen=True)
-class OpenSource:
-    """A source ready to be read: its version, and its files as Spark sees them (partition columns included).
-
-    `alike` are the columns of which every engine reads the same values; `options` are the reader's. A patched version
-    is read in `parts`: the files it shares with the version before, and each file of rows that came.
-    """
-
-    name: str
-    version: Version
-    paths: tuple[str, ...]
-    frame: DataFrame
-    position: Position | None
-    alike: frozenset[str] = frozenset()
-    options: Mapping[str, str] = field(default_factory=dict)
-    parts: tuple[OpenSource, ...] = ()
-    absolute: Callable[[str], str] = str
-
-    @property
-    def schema(self) -> Schema:
-        return Schema(
-            tuple(Column(each.name, each.type, each.name in self.alike, each.pii) for each in self.version.columns)
-        )
-
-    def relation(
-        self, names: CaptureColumnNames, *, captured: bool, placed: bool = True, pruned: bool = False
-    ) -> Relation:
-        """The rows, with their rid as the one handle where lineage is captured; not `placed`, a handle that nobody
-        may read; `pruned`, one that is null, since nobody will ask for these rows."""
-        columns = tuple(column.name for column in self.version.columns)
-        if self.parts:
-            return self._patched_rows(names, columns, captured=captured, pruned=pruned)
-        if captured and placed and not pruned:
-            return Relation(
-                rows_with_rids(self._frame_with_positions(), self.version, self.paths, names.handle(0)), columns, 1
-            )
-        handle = F.lit(None).cast("bigint") if pruned else unread_rids()
-        handles = [handle.alias(names.handle(0))] if captured else []
-        shown = [col(column.original).alias(column.name) for column in self.version.columns]
-        return Relation(self.frame.select(*shown, *handles), columns, len(handles))
-
-    def _patched_rows(
-        self, names: CaptureColumnNames, columns: tuple[str, ...], *, captured: bool, pruned: bool
-    ) -> Relation:
-        """Which rows count is known by their ids: they are read whether or not anybody else does."""
-        handle = names.handle(0)
-        frames = [
-            apply_patch(
-                rows_with_rids(part._frame_with_positions(), part.version, part.paths, handle),
-                part.version,
-                self.absolute,
-                handle,
-            )
-            for part in self.parts
-        ]
-        frame = frames[0].select(*map(col, columns), col(handle))
-        for other in frames[1:]:
-            frame = frame.union(other.select(*map(col, columns), col(handle)))
-        if pruned:
-            frame = frame.withColumn(handle, F.lit(None).cast("bigint"))
-        return Relation(frame if captured else frame.drop(handle), columns, int(captured))
-
-    def _frame_with_positions(self) -> DataFrame:
-        """The rows with their positions, where those can be asked for; a folder's name is better not read twice."""
-        if any(column.partition is not None for column in self.version.columns):
-            return self.frame
-        schema = with_row_index(self.frame.schema, self.paths)
-        if schema == self.frame.schema:
-            return self.frame
-        return read_files(self.frame.sparkSession, self.paths, schema=schema, options=self.options)
-
-    def refuse_changed(self) -> None:
-        """SourceError where a file is no longer what it was when the run began."""
-        if self.version.kind != "source":
-            return
-        for file, path in zip(self.version.files, self.paths, strict=True):
-            if has_changed(file, path):
-                message = f"source '{self.name}' changed while the run was reading it: file '{path}'"
-                raise SourceError(Problem(message, self.position, "run again when it is complete"))
 
 
 def _no_version(name: str) -> Version:
@@ -132,8 +51,9 @@ def _no_version(name: str) -> Version:
 
 @dataclass(frozen=True)
 class SourceOpener:
-    """Opens the sources of one run. `version_of` finds a dataset's version, `known` a version by its id; neither is
-    needed to open again what a run has read or written."""
+    """Opens the sources of one run. `version_of` finds the version of a dataset name, `known` a version by id. Neither
+    is needed to reopen what a run read or wrote.
+    """
 
     spark: SparkSession
     folder: RunFolder
@@ -148,38 +68,38 @@ class SourceOpener:
             raise type(error)([_locate_problem(problem, name, position) for problem in error.problems]) from error
 
     def reopen(self, name: str, source: SourceSpec, version: Version) -> OpenSource:
-        """A source as a run has read it."""
+        """Opens a source as a run read it."""
         if source.output is not None:
             return self._open_output(name, source, version, None)
-        is_parquet = source.file_format == "parquet"
-        return self._open_from_home(name, version, None, source if is_parquet else None)
+        is_copy = format_of_source(source).is_read_in_place
+        return self._open_from_home(name, version, None, source if is_copy else None)
 
     def reopen_dataset(self, name: str, version: Version) -> OpenSource:
-        """A dataset that a run has written."""
+        """Opens a dataset that a run wrote."""
         return self._open_from_home(name, version, None)
 
     def _open(self, name: str, source: SourceSpec, position: Position | None) -> OpenSource:
         if source.output is not None:
             return self._open_output(name, source, self.version_of(source.output), position)
-        found = listing(str(source.path), self.workflow_folder)
+        form = format_of_source(source)
+        found = form.list_files(str(source.path), self.workflow_folder)
         states = [file_state(path) for path in found.files]
         reading = json.dumps(
             [source.file_format, source.reader_options, source.schema_, source.rename, source.snapshot]
         )
         identity = version_id("source", states, reading)
-        if source.file_format == "parquet" and not source.snapshot:
+        if form.is_read_in_place and not source.snapshot:
             return self._open_in_place(name, source, found, states, identity, position)
         version = self.known(identity)
         if version is not None and not self._has_files(version):
             # The catalog never changes a version: a new copy of one that was lost is a version of its own.
             identity, version = version_id("source", states, f"{reading} {self.folder.run_id}"), None
         if version is None:
-            make = self._copy_parquet if source.file_format == "parquet" else self._take_snapshot
+            make = self._copy_parquet if form.is_read_in_place else self._take_snapshot
             version = make(name, source, found, states, identity, position)
             if [file_state(path) for path in found.files] != states:
                 raise SourceError(f"source '{name}' changed while it was copied", hint="run again when it is complete")
-        is_copy = source.file_format == "parquet"
-        return self._open_from_home(name, version, position, source if is_copy else None)
+        return self._open_from_home(name, version, position, source if form.is_read_in_place else None)
 
     def _has_files(self, version: Version) -> bool:
         return all(is_as_written(file, self._path(file)) for file in version.files)
@@ -198,45 +118,49 @@ class SourceOpener:
         self,
         name: str,
         source: SourceSpec,
-        found: Listing,
+        listed_files: Listing,
         states: Sequence[FileState],
         identity: str,
         position: Position | None,
     ) -> OpenSource:
-        footers = [parquet_footer(path) for path in found.files]
-        frame, columns = self._open_parquet(name, source, found, footers, position)
-        files = _files(found, states, footers, columns, frame)
+        footers = [parquet_footer(path) for path in listed_files.files]
+        frame, columns = self._open_parquet(name, source, listed_files, footers, position)
+        files = _files(listed_files, states, footers, columns, frame)
         version = Version(identity, "source", files, columns)
         alike = self._engine_safe_columns(source, columns, footers)
-        return OpenSource(name, version, found.files, frame, position, alike, source.reader_options)
+        return OpenSource(name, version, listed_files.files, frame, position, alike, source.reader_options)
 
     def _open_parquet(
-        self, name: str, source: SourceSpec, found: Listing, footers: Sequence[Footer], position: Position | None
+        self, name: str, source: SourceSpec, listed_files: Listing, footers: Sequence[Footer], position: Position | None
     ) -> tuple[DataFrame, tuple[VersionColumn, ...]]:
-        """Parquet files as Spark sees them, and their columns under the user's names."""
-        refuse_mixed_types(found.files, footers)
+        """Parquet files as Spark reads them, and their columns under the user's names."""
+        refuse_mixed_types(listed_files.files, footers)
         with analysing(position, f"source '{name}'"):
             frame = read_files(
-                self.spark, found.files, base=found.base, schema=source.schema_, options=source.reader_options
+                self.spark,
+                listed_files.files,
+                base=listed_files.base,
+                schema=source.schema_,
+                options=source.reader_options,
             )
-            return frame, _rename_columns(_columns(frame, found), source)
+            return frame, _rename_columns(_columns(frame, listed_files), source)
 
     def _copy_parquet(
         self,
         name: str,
         source: SourceSpec,
-        found: Listing,
+        listed_files: Listing,
         originals: Sequence[FileState],
         identity: str,
         position: Position | None,
     ) -> Version:
-        """Parquet files copied as they are: the same rows in the same order, so the same rids."""
-        footers = [parquet_footer(path) for path in found.files]
-        frame, columns = self._open_parquet(name, source, found, footers, position)
+        """Copies Parquet files byte by byte: same rows, same order, so same rids."""
+        footers = [parquet_footer(path) for path in listed_files.files]
+        frame, columns = self._open_parquet(name, source, listed_files, footers, position)
         target, states = self.folder.snapshot(name), []
         with translate_disk_errors(self.folder.home.path):
-            for number, path in enumerate(found.files):
-                folders = [part for part in Path(path).relative_to(found.base).parts[:-1] if "=" in part]
+            for number, path in enumerate(listed_files.files):
+                folders = [part for part in Path(path).relative_to(listed_files.base).parts[:-1] if "=" in part]
                 copy = target.joinpath(*folders, f"part-{number:05d}.parquet")
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
@@ -244,7 +168,7 @@ class SourceOpener:
         return Version(
             identity,
             "snapshot",
-            _files(found, states, footers, columns, frame),
+            _files(listed_files, states, footers, columns, frame),
             columns,
             origins=_origins(originals, [footer.rows for footer in footers]),
             reading=_reader_settings(source),
@@ -254,7 +178,7 @@ class SourceOpener:
         self,
         name: str,
         source: SourceSpec,
-        found: Listing,
+        listed_files: Listing,
         originals: Sequence[FileState],
         identity: str,
         position: Position | None,
@@ -262,9 +186,9 @@ class SourceOpener:
         records = open_text(
             self.spark,
             name,
-            str(source.file_format),
-            found.files,
-            found.base,
+            format_of_source(source).declaration.reader_name,
+            listed_files.files,
+            listed_files.base,
             source.schema_,
             source.reader_options,
             position,
@@ -277,7 +201,7 @@ class SourceOpener:
             counts = records_per_file(records, written, self.folder.home.spill)
         types = [(column, records.frame.schema[column].dataType.simpleString()) for column in records.columns]
         version = version_of_folder(target, types, self.folder, kind="snapshot")
-        rows = [counts.get(path, 0) for path in found.files]
+        rows = [counts.get(path, 0) for path in listed_files.files]
         return replace(
             version,
             id=identity,
@@ -321,7 +245,9 @@ class SourceOpener:
     def _open_parts(
         self, name: str, version: Version, position: Position | None, copied: SourceSpec | None
     ) -> OpenSource:
-        """A version that shares files with another: those, and each file of rows that came, are read apart."""
+        """Opens a version that shares files with another. The shared files and each file of added rows are read
+        separately.
+        """
         shared = replace(version, files=tuple(_unpatched_file(file) for file in version.files if file.only is None))
         came = [replace(version, files=(_unpatched_file(file),)) for file in version.files if file.only is not None]
         opened = [self._open_files(name, shared, position, copied)] if shared.files else []
@@ -352,8 +278,9 @@ class SourceOpener:
 
 
 def _with_partition_types(schema: StructType, version: Version) -> StructType:
-    """The schema with the types that columns of folders had to the run: Spark guesses them from the names of the
-    folders that it is given, which may be other ones by now."""
+    """The schema with the types that partition columns had in the run. Spark infers them from the folder names, which
+    may have changed.
+    """
     types = {each.partition.lower(): each.type for each in version.columns if each.partition is not None}
     return StructType(
         [
@@ -366,7 +293,9 @@ def _with_partition_types(schema: StructType, version: Version) -> StructType:
 
 
 def _known_schema(version: Version) -> str | None:
-    """The columns of what we wrote, so that no file is asked; None where a type is too long to be spelled out."""
+    """The schema of files that we wrote, so that no file has to be read; None if a type is too long to be stored as
+    text.
+    """
     stored = [each for each in version.columns if each.stored is not None]
     if version.kind == "source" or not stored or any("more fields" in each.type for each in stored):
         return None
@@ -374,7 +303,7 @@ def _known_schema(version: Version) -> str | None:
 
 
 def _with_partition_values(part: OpenSource) -> OpenSource:
-    """Rows that came lie in no folders: what those would say of them is written into the catalog."""
+    """Adds partition values from the catalog to added rows, which are in no partition folders."""
     frame, (file,) = part.frame, part.version.files
     for column in part.version.columns:
         if column.partition is not None:
@@ -387,16 +316,16 @@ def _unpatched_file(file: VersionFile) -> VersionFile:
 
 
 def _partition_root(version: Version, paths: Sequence[str]) -> str | None:
-    """The folder above the partition folders of a copy; None where there are none."""
+    """The folder above the partition folders of a copy; None if there are none."""
     partitions = version.files[0].partitions if version.files else {}
     if not all(f"{name}=" in paths[0] for name in partitions):
         return None  # rows that came, beside the folders
     return str(Path(paths[0]).parents[len(partitions)]) if partitions else None
 
 
-def _columns(frame: DataFrame, found: Listing) -> tuple[VersionColumn, ...]:
-    """The columns as Spark sees them; where files and folders both have one, the folders' value counts."""
-    folders = {name.lower(): name for name in found.partitions}
+def _columns(frame: DataFrame, listed_files: Listing) -> tuple[VersionColumn, ...]:
+    """The columns as Spark reads them. If a column is in files and folders, the folders' value counts."""
+    folders = {name.lower(): name for name in listed_files.partitions}
     columns = []
     for each in frame.schema.fields:
         folder = folders.get(each.name.lower())
@@ -406,18 +335,18 @@ def _columns(frame: DataFrame, found: Listing) -> tuple[VersionColumn, ...]:
 
 
 def _files(
-    found: Listing,
+    listed_files: Listing,
     states: Sequence[FileState],
     footers: Sequence[Footer],
     columns: Sequence[VersionColumn],
     frame: DataFrame,
 ) -> tuple[VersionFile, ...]:
-    """The files of a version, in the order of its positions; `states` tell where they are."""
+    """The files of a version, in the order of positions, with their states."""
     stored = [column.stored for column in columns if column.stored is not None]
     moments = {column.partition for column in columns if column.partition and column.type == "timestamp"}
     files, base = [], 0
-    for path, state, footer in zip(found.files, states, footers, strict=True):
-        values, odd = found.partition_values(path), footer.is_odd(stored)
+    for path, state, footer in zip(listed_files.files, states, footers, strict=True):
+        values, odd = listed_files.partition_values(path), footer.is_odd(stored)
         values |= {name: in_utc(frame.sparkSession, value) for name, value in values.items() if name in moments}
         files.append(
             VersionFile(
@@ -437,7 +366,7 @@ def _files(
 
 
 def _origins(states: Sequence[FileState], rows: Sequence[int]) -> tuple[OriginalFile, ...]:
-    """The original files of a snapshot; `rows` are the records that Spark read from each."""
+    """The original files of a snapshot. `rows` are the numbers of records that Spark read from each."""
     bases = accumulate(rows, initial=0)
     return tuple(
         OriginalFile(state.path, state.size, state.mtime_ns, state.fingerprint, count, base, state.real)
@@ -451,11 +380,13 @@ def _reader_settings(source: SourceSpec) -> dict[str, str]:
 
 
 def _rename_columns(columns: Sequence[VersionColumn], source: SourceSpec) -> tuple[VersionColumn, ...]:
-    """The columns under the user's names. SourceError where there is none to rename, or two get one name."""
+    """The columns under the user's names. Raises SourceError if a column to rename does not exist or two get the same
+    name.
+    """
     schema = apply_renames([Column(column.name) for column in columns], source.rename)
     return tuple(replace(column, name=name) for column, name in zip(columns, schema.names, strict=True))
 
 
 def _locate_problem(problem: Problem, name: str, position: Position | None) -> Problem:
-    told = problem.message if f"'{name}'" in problem.message else f"source '{name}': {problem.message}"
-    return replace(problem, message=told, position=problem.position or position)
+    message = problem.message if f"'{name}'" in problem.message else f"source '{name}': {problem.message}"
+    return replace(problem, message=message, position=problem.position or position)

@@ -1,4 +1,4 @@
-"""Types of Spark that Parquet cannot hold."""
+"""Spark types that Parquet cannot store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType
 
 
 def unwritable_reason(kind: DataType) -> str | None:
-    """Why a column of this type cannot be written as Parquet; None where it can."""
+    """The reason why a column of this type cannot be written as Parquet; None if it can."""
     if isinstance(kind, CalendarIntervalType):
         return "a calendar interval has no Parquet type"
     if isinstance(kind, ArrayType):

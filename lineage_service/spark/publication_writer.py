@@ -1,4 +1,4 @@
-"""Writing the clean copy of an output: the user's columns, in the output's order."""
+"""Writes the published copy of an output: the user's columns, in the output's order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Spark's part of a refresh: which rows of a dataset are touched, and those rows computed anew with their lineage.
+"""Spark's part of a refresh: finds the touched rows of a dataset and computes them again, with their lineage.
 
-A dataset is computed from the datasets next below it, whose rows before and after the change are known. Only the rows
-that are touched are asked for; Spark pushes that down to the scans as far as the plan allows.
+A dataset is computed from the nearest datasets below it, whose rows before and after the change are known. Only touched
+rows are requested. Spark pushes that filter down to the scans as far as the plan allows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from lineage_service.spark.group_capture import MustStage
 from lineage_service.spark.lowering import lower_plan
 from lineage_service.spark.relation import Relation
 from lineage_service.spark.staging import Rehearsal, RunWriter, new_salt
-from lineage_service.spark.touched_rows import AllRowsTouched, Touch, TouchedRowFinder, comparable_columns, is_row_wise
+from lineage_service.spark.touched_rows import TouchedRowFinder
+from lineage_service.spark.touches import AllRowsTouched, Touch, comparable_columns, is_row_wise, restrict_rows
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.lineage_tables import TableRows
 from lineage_service.store.versions import Version
@@ -33,25 +34,25 @@ from lineage_service.store.versions import Version
 
 @dataclass(frozen=True)
 class Leaf:
-    """A dataset that is read, before and after the change, each row with its rid; the rids that went, and that came.
+    """A dataset that is read, before and after the change, with rids; and the rids of removed and added rows.
 
-    A row that was changed went and came. Neither is given where nothing changed.
+    A changed row is in both. Both are None if nothing changed. `lost`: removed rows can no longer be read.
     """
 
     before: Relation
     after: Relation
-    gone: DataFrame | None = None
-    came: DataFrame | None = None
-    lost: bool = False  # rows that went can no longer be read
+    removed_rids: DataFrame | None = None
+    added_rids: DataFrame | None = None
+    lost: bool = False  # rows that were removed can no longer be read
 
     @property
     def is_changed(self) -> bool:
-        return self.gone is not None or self.came is not None
+        return self.removed_rids is not None or self.added_rids is not None
 
 
 @dataclass(frozen=True)
 class TouchedRowFiles:
-    """Touched rows of a dataset, as files: ids of the seed's rows (column k0), or values of columns (k0, k1, …)."""
+    """Touched rows of a dataset, as files of ids of the seed's rows (column k0) or of column values (k0, k1, …)."""
 
     seed: Space | None
     columns: tuple[str, ...]
@@ -60,8 +61,12 @@ class TouchedRowFiles:
 
 @dataclass(frozen=True)
 class RecomputedRows:
-    """A dataset's touched rows, computed anew: which they are (None: all of them, for `reason`), the rows as a version
-    of their own, the lineage tables that came with them."""
+    """The recomputed rows of a dataset.
+
+    meant: the touched rows; None if all rows are recomputed, for `reason`
+    version: the rows as a version of their own
+    tables: their lineage tables
+    """
 
     meant: tuple[TouchedRowFiles, ...] | None
     reason: str | None
@@ -72,7 +77,7 @@ class RecomputedRows:
 
 @dataclass
 class TouchedRowWriter(RunWriter):
-    """A stage that writes only those rows of a dataset that are meant."""
+    """A stage that writes only the touched rows of a dataset."""
 
     keeps_windows: bool = False
     restrict: Callable[[InstrumentedNode, Relation], Relation] = lambda _, relation: relation
@@ -83,10 +88,10 @@ class TouchedRowWriter(RunWriter):
 
 @dataclass
 class Recomputation:
-    """The datasets of one plan brought up to date, one after the other, those below first.
+    """Recomputes the datasets of one plan, one after the other, inputs first.
 
-    leaves: what was read or has been brought up to date already, by node · old_rows: rows of a step before, and the
-    rids of those that come from rows of a leaf which went
+    leaves: datasets that were read or recomputed already, by node
+    old_rows: rows of a step before the change, and the rids of those that derive from removed rows of a leaf
     """
 
     spark: SparkSession
@@ -101,7 +106,7 @@ class Recomputation:
     _number: int = 0
 
     def recompute(self, step: str) -> RecomputedRows | None:
-        """The touched rows of a step; None where none are."""
+        """The touched rows of a step; None if there are none."""
         node = self.plan.steps[step]
         while True:
             try:
@@ -111,7 +116,7 @@ class Recomputation:
                 self._instrumented = None
 
     def current_rows(self, node: Node) -> Relation:
-        """The rows of a node as they are now; of a dataset that was brought up to date, those."""
+        """The rows of a node after the change."""
         if node.id in self.leaves:
             return self.leaves[node.id].after
         given = {name: leaf.after for name, leaf in self.leaves.items()}
@@ -134,13 +139,11 @@ class Recomputation:
         try:
             touches = [self._write_touch(touch, each) for touch in touching.touches_of(node)]
         except AllRowsTouched as everything:
-            return self._compute_rows(nodes, each, None, str(everything), touching)
+            return self._compute_rows(nodes, each, None, str(everything))
         found = [(touch, meant) for touch, meant in touches if meant is not None]
         if not found:
             return None
-        return self._compute_rows(
-            nodes, each, [touch for touch, _ in found], None, touching, [meant for _, meant in found]
-        )
+        return self._compute_rows(nodes, each, [touch for touch, _ in found], None, [meant for _, meant in found])
 
     def _compute_rows(
         self,
@@ -148,13 +151,12 @@ class Recomputation:
         each: InstrumentedNode,
         touches: Sequence[Touch] | None,
         reason: str | None,
-        touching: TouchedRowFinder,
         meant: Sequence[TouchedRowFiles] = (),
     ) -> RecomputedRows:
         def restrict(_: InstrumentedNode, relation: Relation) -> Relation:
             if touches is None:
                 return relation
-            frame = touching.restrict_rows(relation, each.carried, touches)
+            frame = restrict_rows(relation, each.carried, touches, self.names)
             return Relation(frame, relation.columns, relation.handles)
 
         stage = TouchedRowWriter(
@@ -170,8 +172,8 @@ class Recomputation:
         rows = {space: found for space, found in stage.tables.items() if space in spaces}
         handles = tuple(self.names.handles(len(each.carried)))
         rows[own.space] = TableRows("files", tuple(file.path for file in version.files), None, handles)
-        told = None if touches is None else tuple(meant)
-        return RecomputedRows(told, reason, version, (own, *tables), rows)
+        touched = None if touches is None else tuple(meant)
+        return RecomputedRows(touched, reason, version, (own, *tables), rows)
 
     def _lower_nodes(
         self, nodes: Sequence[InstrumentedNode], given: Mapping[str, Relation], stage: Rehearsal | RunWriter
@@ -180,13 +182,13 @@ class Recomputation:
         return lower_plan(plan, {}, stage, self.names, given=given)
 
     def _plan(self) -> InstrumentedPlan:
-        """Few rows are expected, so that members ride along wherever they can."""
+        """The instrumented plan. Few rows are expected, so members are injected wherever possible."""
         if self._instrumented is None:
             self._instrumented = instrument(replace(self.plan, workload=()), "inject", chosen=self._chosen)
         return self._instrumented
 
     def _nodes_below(self, node: Node) -> list[InstrumentedNode]:
-        """The nodes from a dataset down to those that are there already."""
+        """The nodes from a dataset down to the leaves."""
         wanted, pending = set[str](), [node]
         while pending:
             each = pending.pop()
@@ -198,14 +200,14 @@ class Recomputation:
         return [each for each in self._plan().nodes if each.node.id in wanted]
 
     def _changed_rows(self, name: str) -> Relation | None:
-        """Rows of a leaf that changed, as they were and as they are."""
+        """The changed rows of a leaf, before and after."""
         leaf = self.leaves[name]
         if not leaf.is_changed:
             return None
-        gone = None if leaf.lost else leaf.gone
+        removed = None if leaf.lost else leaf.removed_rids
         parts = [
             relation.frame.join(F.broadcast(rids), self.names.handle(0), "left_semi")
-            for relation, rids in ((leaf.before, gone), (leaf.after, leaf.came))
+            for relation, rids in ((leaf.before, removed), (leaf.after, leaf.added_rids))
             if rids is not None
         ] or [leaf.after.frame.filter("false")]
         columns = [*leaf.after.columns, self.names.handle(0)]
@@ -215,12 +217,14 @@ class Recomputation:
         return Relation(frame, leaf.after.columns, 1)
 
     def _unreadable_rids(self, name: str) -> DataFrame | None:
-        """The rids of rows of a leaf that went and can no longer be read."""
+        """The rids of removed rows of a leaf that can no longer be read."""
         leaf = self.leaves.get(name)
-        return leaf.gone if leaf is not None and leaf.lost else None
+        return leaf.removed_rids if leaf is not None and leaf.lost else None
 
     def _rows_before_and_after(self, node: Node, nodes: Sequence[InstrumentedNode]) -> Callable[[Node], Relation]:
-        """Gives the rows of nodes below a dataset, before and after; nothing is computed until somebody asks."""
+        """Returns a function that gives the rows of a node below a dataset, before and after. Nothing is lowered until
+        it is called.
+        """
         built: dict[bool, dict[str, Relation]] = {}
 
         def lower_state(after: bool) -> dict[str, Relation]:
@@ -247,12 +251,16 @@ class Recomputation:
         return not isinstance(node, Source) and any(self._is_changed(below) for below in node.inputs)
 
     def _write_touch(self, touch: Touch, each: InstrumentedNode) -> tuple[Touch, TouchedRowFiles | None]:
-        """Touched rows of a dataset as files; None where there are none. Everything where nothing tells them."""
+        """Writes the touched rows of a dataset to files; None if there are none. Raises AllRowsTouched if they cannot
+        be identified.
+        """
         by_rows = touch.seed is not None and is_row_wise(each.carried)
         shown = {name.lower() for name in each.node.schema.names}
         columns = () if by_rows else tuple(name for name in comparable_columns(touch) if name.lower() in shown)
         if not by_rows and not columns:
-            raise AllRowsTouched(f"the rows of '{each.node.step}' that are touched show nothing that tells them")
+            raise AllRowsTouched(
+                f"the rows of '{each.node.step}' that are touched cannot be identified by their columns"
+            )
         names = [self.names.row] if by_rows else columns
         frame = touch.frame.select(*[col(name).alias(f"k{index}") for index, name in enumerate(names)]).distinct()
         folder = self.folder.temporary / f"touched-{self._number}"

@@ -1,4 +1,4 @@
-"""A relation while it is lowered: a DataFrame of the user's columns, with handles behind them."""
+"""A relation during lowering: a DataFrame of the user's columns, followed by handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lineage_service.spark.capture_columns import field_types
 
 @dataclass(frozen=True)
 class Relation:
-    """`columns` are the user's, in order; behind them stand `handles` id columns, numbered from 0."""
+    """`columns` are the user's columns, in order. They are followed by `handles` id columns, numbered from 0."""
 
     frame: DataFrame
     columns: tuple[str, ...]

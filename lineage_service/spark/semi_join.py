@@ -1,6 +1,6 @@
-"""Semi join under capture: the left row keeps its handles and gains one to the right rows that match it.
+"""Semi join under capture: the left row keeps its handles and gets a handle to the right rows that match it.
 
-Where `on` compares keys, the right rows are kept once per key. Else the matching pairs themselves are kept.
+If `on` compares keys, the right rows are stored once per key. Otherwise the matching pairs are stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lower_semi_join(
 
 
 def _key_types(keyed: EquiCondition, left: Relation, right: Relation) -> list[DataType] | None:
-    """The type each key is compared in; None where Spark might convert one side in a way that merges keys."""
+    """The type in which each key is compared; None if Spark might convert one side in a way that merges keys."""
     lefts = left.frame.alias("left").select(*[F.expr(key) for key, _ in keyed.keys]).schema
     rights = right.frame.alias("right").select(*[F.expr(key) for _, key in keyed.keys]).schema
     types = [

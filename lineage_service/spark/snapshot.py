@@ -1,4 +1,6 @@
-"""CSV and JSON have no stable positions: their records are first written to the home, in file order."""
+"""Snapshots of CSV and JSON files. They have no stable positions, so their records are first written to the home, in
+file order.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from lineage_service.errors import Position, Problem, SourceError, WorkflowError
 from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.faults import analysing
 from lineage_service.spark.file_scan import escape_glob, read_files
+from lineage_service.spark.file_schema import parse_schema_text
 from lineage_service.store.duckdb_engine import column, file_literal, open_duckdb
 
 
 @dataclass(frozen=True)
 class TextRecords:
-    """Records of CSV or JSON files. Where `strict`, column `bad` holds what did not fit the schema."""
+    """Records of CSV or JSON files. If `strict`, column `bad` contains what did not match the schema."""
 
     frame: DataFrame
     names: CaptureColumnNames
@@ -44,7 +47,7 @@ def open_text(
     options: Mapping[str, str],
     position: Position | None,
 ) -> TextRecords:
-    """The records of the files; a record that does not fit the schema is marked, unless the user allows it."""
+    """The records of the files. A record that does not match the schema is marked, unless the user allows it."""
     modes = [value.upper() for key, value in options.items() if key.lower() == "mode"]
     mode = modes[0] if modes else "FAILFAST"
     if mode == "DROPMALFORMED":
@@ -52,7 +55,7 @@ def open_text(
             Problem(
                 f"source '{source}': mode DROPMALFORMED would shift the positions of the records behind a dropped one",
                 position,
-                "leave `mode` away to have bad records reported, or use PERMISSIVE to keep them with nulls",
+                "leave out `mode` to have bad records reported, or use PERMISSIVE to keep them with nulls",
             )
         )
     paths = [escape_glob(file) for file in files]
@@ -62,13 +65,13 @@ def open_text(
         rest = {"enforceSchema": "false", **rest}
     with analysing(position, f"source '{source}'"):
         reader = spark.read.options(**rest).option("basePath", base).format(format)
-        declared = _parse_schema(schema) if schema is not None else reader.load(paths).schema
+        declared = parse_schema_text(schema) if schema is not None else reader.load(paths).schema
         if not declared.fields:
             raise SourceError(
                 Problem(
                     f"source '{source}' has no columns: its files are empty",
                     position,
-                    "say what columns there will be: `schema: a INT, b STRING`",
+                    "declare the columns: `schema: a INT, b STRING`",
                 )
             )
         names = CaptureColumnNames.apart_from(declared.names)
@@ -81,13 +84,10 @@ def open_text(
         return TextRecords(marked.schema(wanted).load(paths), names, strict)
 
 
-def _parse_schema(ddl: str) -> StructType:
-    parsed = StructType.fromDDL(ddl)
-    return parsed if isinstance(parsed, StructType) else StructType().add("value", parsed)
-
-
 def write_snapshot(records: TextRecords, folder: Path) -> None:
-    """The records in order of file and of position in it; Spark itself starts with the largest file."""
+    """Writes the records in the order of files and of positions in them. Spark itself would start with the largest
+    file.
+    """
     frame, prefix = records.frame, records.names.prefix
     metadata = frame.metadataColumn("_metadata")
     # Names are percent-encoded in the scan, and their order is that of the plain names.
@@ -104,7 +104,7 @@ def write_snapshot(records: TextRecords, folder: Path) -> None:
 
 
 def records_per_file(records: TextRecords, written: Sequence[str], spill: Path) -> dict[str, int]:
-    """How many records each original file gave; those that gave none are not named."""
+    """The number of records of each original file; files without records are left out."""
     if not written:
         return {}
     path = column(f"{records.names.prefix}path")
@@ -116,14 +116,14 @@ def records_per_file(records: TextRecords, written: Sequence[str], spill: Path) 
 
 
 def _local_path(uri: str) -> str:
-    """The path in a decoded `file:` URI, which Spark writes with one slash or three."""
+    """The path of a decoded `file:` URI, which Spark writes with one slash or three."""
     return uri.removeprefix("file://") if uri.startswith("file:///") else uri.removeprefix("file:")
 
 
 def refuse_bad_records(
     spark: SparkSession, records: TextRecords, written: Sequence[str], source: str, position: Position | None
 ) -> None:
-    """SourceError naming file and record of those that do not fit; the records themselves are not quoted."""
+    """Raises SourceError with file and number of records that do not match the schema. The records are not quoted."""
     if not records.strict:
         return
     prefix = records.names.prefix
@@ -147,7 +147,7 @@ def refuse_bad_records(
                 f"source '{source}': file '{_local_path(file)}', record {record} does not fit the columns: "
                 f"a value of another type, or a wrong number of columns{_without_value(typed, flags)}",
                 position,
-                "mend the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",
+                "correct the file, or read such records with nulls: `options: {mode: PERMISSIVE}`",
             )
             for file, record, *flags in found
         ]
@@ -155,6 +155,6 @@ def refuse_bad_records(
 
 
 def _without_value(typed: Sequence[tuple[str, DataType]], flags: Sequence[bool]) -> str:
-    """The columns of a bad record that got no value: the one that does not fit is among them."""
+    """The columns of a bad record that have no value. The one that does not match is among them."""
     named = [f"'{name}' ({kind.simpleString()})" for (name, kind), empty in zip(typed, flags, strict=True) if empty]
     return f"; look at column {join_names(named)}" if named else ""

@@ -1,4 +1,4 @@
-"""The index engine for what is too large for one process: Spark sorts and writes, in files of bounded size."""
+"""The index engine for lineage that is too large for one process: Spark sorts and writes files of limited size."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.handles import Space
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.errors import RunError
 from lineage_service.spark.capture_columns import col
 from lineage_service.spark.faults import executing
 from lineage_service.spark.file_scan import read_files, rows_with_rids
 from lineage_service.store.layout import HomeLayout
 from lineage_service.store.lineage_tables import TableRows, bound_name
-from lineage_service.store.version_scan import duckdb_type
 from lineage_service.store.versions import Version, VersionFile, parquet_rows
 
 SORTED = {"parquet.writer.version": "PARQUET_2_0", "compression": "zstd", "parquet.enable.dictionary": "false",
@@ -27,7 +27,7 @@ SORTED = {"parquet.writer.version": "PARQUET_2_0", "compression": "zstd", "parqu
 
 @dataclass
 class SparkIndexEngine:
-    """Views are temporary views of the session, kept tables are Parquet files below `folder`."""
+    """Views are temporary views of the session. Kept tables are Parquet files below `folder`."""
 
     spark: SparkSession
     home: HomeLayout

@@ -1,4 +1,4 @@
-"""A Spark session: the caller's own if there is one, else one with settings that suit a single machine."""
+"""The Spark session: the caller's if there is one, otherwise one with settings for a single machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULTS = {
 def spark_session(
     master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """An open session. RunError where Spark cannot be started, or a given setting comes too late."""
+    """An open session. Raises RunError if Spark cannot be started, or if a setting can no longer be applied."""
     given = dict(conf or {})
     if master and remote:
         raise LineageError("give --master or --remote, not both")
@@ -64,7 +64,7 @@ def spark_session(
     except (PySparkException, RuntimeError, OSError, ImportError) as error:
         raise RunError(
             f"Spark could not be started: {str(error).splitlines()[0]}",
-            hint="`smoke-lineage doctor --spark` tells which Java it would use, and tries it",
+            hint="`smoke-lineage doctor --spark` shows which Java is used, and starts it",
         ) from error
     if not remote:
         session.sparkContext.setLogLevel(os.environ.get("SMOKE_SPARK_LOG", "OFF"))
@@ -76,7 +76,7 @@ ZONE = "spark.sql.session.timeZone"
 
 
 def sql_conf(spark: SparkSession) -> dict[str, str]:
-    """The settings of a session that expressions may depend on: those that were made, and the time zone."""
+    """The settings of a session that expressions may depend on: those that were set, and the time zone."""
     made = {
         key: value
         for key, value in spark.conf.getAll.items()
@@ -86,7 +86,7 @@ def sql_conf(spark: SparkSession) -> dict[str, str]:
 
 
 def session_under(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A session beside the given one, with these settings; the caller's own keeps its."""
+    """A second session with these settings; the caller's session keeps its own."""
     beside = spark.newSession()
     for key, value in conf.items():
         if beside.conf.isModifiable(key):
@@ -95,8 +95,9 @@ def session_under(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 
 def local_frame(spark: SparkSession, table: Any) -> DataFrame:
-    """A small Arrow table of ours as a DataFrame. Making one makes its session the active one, which is the caller's
-    affair: so one is made in the session that was, too."""
+    """A small Arrow table as a DataFrame. Creating one makes its session the active one, so the caller's session is
+    made active again.
+    """
     before = _active_session()
     frame = spark.createDataFrame(table)
     if before is not None and before is not spark:
@@ -105,7 +106,7 @@ def local_frame(spark: SparkSession, table: Any) -> DataFrame:
 
 
 def recover() -> None:
-    """After a failure that Spark may not have survived: a session that no longer works is not met again."""
+    """Discards a session that no longer works after a failure, so that the next call starts another."""
     active = _active_session() if _is_java_alive() else None
     try:
         if active is not None:
@@ -118,7 +119,7 @@ def recover() -> None:
 
 
 def _discard_java() -> None:
-    """The Java process of the sessions so far, ended and forgotten; the next session starts another."""
+    """Ends the Java process of the sessions so far. The next session starts another."""
     gateway: Any = SparkContext._gateway
     with suppress(Exception):
         gateway.shutdown()
@@ -139,7 +140,7 @@ def _is_java_alive() -> bool:
 
 
 def try_spark() -> int:
-    """Starts Spark and has it count: the rows counted. A session that was there before is left open."""
+    """Starts Spark and counts some rows with it; returns their number. A session that existed before stays open."""
     already = _active_session()
     session = spark_session()
     try:
@@ -152,12 +153,12 @@ def try_spark() -> int:
 
 
 def _has_jvm() -> bool:
-    """Whether Spark's Java is running already: started earlier by this process, or by `spark-submit`."""
+    """Whether Spark's Java is running already, started by this process or by `spark-submit`."""
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _active_session() -> SparkSession | None:
-    """The caller's session, also where another thread has made it."""
+    """The caller's session, including one created by another thread."""
     try:
         return SparkSession.active()
     except (PySparkException, OSError):
@@ -165,7 +166,7 @@ def _active_session() -> SparkSession | None:
 
 
 def _silence_query_logs() -> None:
-    """PySpark writes failed queries to standard error, with values of the data; the exception says it all."""
+    """Silences PySpark's log of failed queries, which contains values of the data. The exception is sufficient."""
     if not os.environ.get("SMOKE_SPARK_LOG"):
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).disabled = True
@@ -181,7 +182,7 @@ def _set(session: SparkSession, key: str, value: str) -> None:
 
 
 def _driver_memory() -> dict[str, str]:
-    """Half of the machine for the driver, which is also the executor on one machine; at most 8 GiB."""
+    """Half of the machine's memory for the driver, which is also the executor on a single machine; at most 8 GiB."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
@@ -191,7 +192,7 @@ def _driver_memory() -> dict[str, str]:
 
 
 class _quiet_start:  # noqa: N801 (reads as a verb at its one use)
-    """Sends what the JVM writes to standard error while it starts to nowhere; a failure is told by exception."""
+    """Discards what the JVM writes to standard error while it starts. A failure raises an exception."""
 
     def __enter__(self) -> None:
         self._kept: int | None = None

@@ -1,4 +1,4 @@
-"""Where lowered relations are written: for real, or not at all when only the analysis is wanted."""
+"""Stages: where lowering writes rows and tables; a rehearsal writes nothing and only analyses."""
 
 from __future__ import annotations
 
@@ -40,45 +40,48 @@ def new_salt() -> int:
 
 
 class Stage(Protocol):
-    """What lowering needs written on its way, and what it leaves for later."""
+    """What lowering writes on its way, and what it leaves for later."""
 
     @property
     def salt(self) -> int:
-        """What hashes of keys are salted with."""
+        """The salt of key hashes."""
 
     def write_once(self, label: str, frame: DataFrame, position: Position | None) -> DataFrame:
-        """The same rows, computed once and read from there."""
+        """Writes rows once and returns them read from there."""
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
-        """A lineage table: ids and handles; built only where it is written."""
+        """Writes a lineage table of ids and handles. `frame` is called only if the table is written."""
 
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
-        """A lineage table that the rows written once under that label are: group, check and these handles."""
+        """Registers a lineage table that consists of columns of materialised rows: group, check and these handles."""
 
     def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
-        """Groups with the list of their members (column `group`), written once; read back with their id there."""
+        """Writes groups with the list of their members (column `group`), and returns them with their ids in its
+        place.
+        """
 
     def write_window_rows(self, each: InstrumentedNode, rows: DataFrame, handles: int) -> DataFrame:
-        """A window's rows with the bounds of what they read, written once in their order; read back with their
-        positions (column `group`)."""
+        """Writes a window's rows in their order, with the bounds of what they read, and returns them with their
+        positions (column `group`).
+        """
 
     def note_carried_table(self, space: Space, dataset: str, handles: int) -> None:
-        """A lineage table that rides in the rows of a dataset, as a list in its first handle."""
+        """Registers a lineage table that is stored in the rows of a dataset, as a list in its first handle."""
 
     def defer_table(self, space: Space, members: Later, each: InstrumentedNode) -> None:
-        """A lineage table that is not written now. `members` gives it, from the rows of the dataset that carries it."""
+        """Leaves a lineage table for later. `members` computes it from the rows of the dataset that carries it."""
 
     def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
-        """A dataset's rows, kept; readers see them with their rid as the one handle."""
+        """Writes a dataset's rows and returns them with their rid as the only handle."""
 
     def cancel(self) -> None:
-        """Ends what is still being written."""
+        """Cancels running writes."""
 
 
 class Rehearsal:
-    """Writes nothing: building every DataFrame finds what Spark's analyser finds, before any job runs.
+    """Writes nothing. Building every DataFrame finds all analysis errors before any job runs.
 
-    What it has built above nothing but sources is what the real thing would build, and is handed on to it.
+    What it builds above sources only is reused by the second lowering.
     """
 
     def __init__(self, names: CaptureColumnNames, salt: int) -> None:
@@ -90,7 +93,7 @@ class Rehearsal:
         self._here = threading.local()  # nodes are lowered side by side, each in one thread
 
     def record_node(self, each: InstrumentedNode, relation: Relation) -> None:
-        """Takes note of a node's rows, as they are before they are written as a dataset or a copy."""
+        """Records a node's rows before they are written as a dataset or materialised."""
         wrote, self._here.wrote = getattr(self._here, "wrote", False), False
         left, self._here.left = getattr(self._here, "left", []), []
         below = all(inner.node.id in self._built and inner.materialised is None for inner in each.inputs)
@@ -99,7 +102,7 @@ class Rehearsal:
             self._left[each.node.id] = left
 
     def replay_node(self, each: InstrumentedNode, stage: Stage) -> Relation | None:
-        """A node's rows as they were built, what it leaves for later left with the stage; None where it was not so."""
+        """A node's rows as recorded, after passing what it leaves for later to `stage`; None if it was not recorded."""
         for leave in self._left.get(each.node.id, ()):
             leave(stage)
         return self._built.get(each.node.id)
@@ -116,7 +119,7 @@ class Rehearsal:
         self.writes.append(space)
 
     def same_rows(self, space: Space, label: str, handles: Sequence[str], where: str | None = None) -> None:
-        """Written already."""
+        """Does nothing, because the rows were registered."""
 
     def groups(self, each: InstrumentedNode, space: Space, rows: DataFrame, handles: int) -> DataFrame:
         _ = space, handles
@@ -146,12 +149,12 @@ class Rehearsal:
         return Relation(relation.frame.select(*columns, *handles), relation.columns, len(handles))
 
     def cancel(self) -> None:
-        """Nothing is being written."""
+        """Does nothing, because nothing is written."""
 
 
 @dataclass(frozen=True)
 class FailingRows:
-    """Rows that fail checks of a step: how many handles each carries, the step's own."""
+    """Rows that fail checks of a step, and the number of the step's handles that each has."""
 
     step: str
     handles: int
@@ -159,7 +162,7 @@ class FailingRows:
 
 @dataclass
 class RunWriter:
-    """Writes below the run's folder and remembers what it wrote, and what is left for later."""
+    """Writes below the run's folder, and records what it wrote and what is left for later."""
 
     spark: SparkSession
     names: CaptureColumnNames
@@ -186,7 +189,7 @@ class RunWriter:
 
     def table(self, space: Space, frame: Callable[[], DataFrame], position: Position | None) -> None:
         folder, rows = self._new_folder(space), frame()
-        self._write(rows, folder, f"lineage of step '{space.partition(':')[2].partition(':')[0]}'", position)
+        self._write(rows, folder, f"lineage of step '{space.step_name}'", position)
         check = self.names.check if self.names.check in rows.columns else None
         handles = [name for name in rows.columns if name not in (self.names.group, check)]
         self.tables[space] = TableRows("files", self._files(folder), self.names.group, tuple(handles), check)
@@ -228,7 +231,7 @@ class RunWriter:
         return self._with_positions(rows, folder)
 
     def _with_positions(self, rows: DataFrame, folder: Path) -> DataFrame:
-        """Rows that were written to a folder, each with its position there."""
+        """The rows of a folder, with their positions."""
         version = version_of_folder(folder, [(name, "") for name in rows.columns], self.folder)
         paths = [self.folder.home.absolute(file.path) for file in version.files]
         frame = read_files(self.spark, paths, schema=rows.schema)
@@ -248,18 +251,18 @@ class RunWriter:
         self.pending[space] = members
 
     def capture_deferred(self, space: Space) -> None:
-        """Reads again what was left for later, and writes it as a table."""
+        """Reads a deferred table again and writes it."""
         rows, members = self.tables[space], self.pending[space]
         dataset = self.dataset_rows(rows.carrier).frame if rows.carrier is not None else None
         self.table(space, lambda: members(dataset), None)
         self.tables[space] = replace(self.tables[space], carrier=rows.carrier)
 
     def write_question_rows(self, question: DeclaredQuestion, columns: Sequence[str]) -> TableRows:
-        """Rows as a declared question sees them, written as a table of ids and values."""
+        """Writes rows for a declared question as a table of ids and values."""
         from lineage_service.spark.workload_rows import question_rows
 
-        step = question.far[0].partition(":")[2]
-        relation = self.sources[step] if question.far[0].startswith("source:") else self.dataset_rows(step)
+        step = question.far[0].name
+        relation = self.sources[step] if question.far[0].is_source else self.dataset_rows(step)
         folder, rows = self._new_folder(f"side-{question.name}"), question_rows(question, relation, columns, self.names)
         self._write(rows, folder, f"rows for '{question.name}'", None)
         values = [name for name in rows.columns if name != self.names.group]
@@ -274,7 +277,7 @@ class RunWriter:
         return self.dataset_rows(step) if each.read else relation
 
     def dataset_rows(self, step: str) -> Relation:
-        """A dataset's rows as its readers see them; opened once somebody reads them."""
+        """A dataset's rows as its readers see them. Opened with the first call."""
         if step not in self.relations:
             each, relation = self._written[step]
             self.relations[step] = dataset_relation(each, relation, self.versions[step], self.folder, self.names)
@@ -284,9 +287,9 @@ class RunWriter:
         return step in self.versions
 
     def write_failing_rows(self, name: str, step: str, relation: Relation, position: Position | None) -> DataFrame:
-        """Rows that fail checks of a step, kept as a dataset; read back with the ids they are named by.
+        """Writes rows that fail checks of a step as a dataset, and returns them with their ids.
 
-        Those are the step's own where it is a dataset, else their own.
+        Those are the step's row ids if it is a dataset, otherwise their own.
         """
         folder = self.folder.dataset(name)
         frame = relation.frame
@@ -308,7 +311,7 @@ class RunWriter:
             self.spark.interruptAll()
 
     def _new_folder(self, label: str) -> Path:
-        """A folder that is not there yet, also where an earlier try was cut short."""
+        """A folder that does not exist yet, even after an attempt that was interrupted."""
         paths = (self.folder.lineage / f"{number}-{self._safe_label(label)}" for number in self._numbers)
         return next(path for path in paths if not path.exists())
 
@@ -321,7 +324,9 @@ class RunWriter:
     def _write(
         self, frame: DataFrame, folder: Path, what: str, position: Position | None, kept: int | None = None
     ) -> int:
-        """Writes rows; those that are `kept`, with so many handles, small, others fast."""
+        """Writes rows and returns their number. Rows that are `kept`, with this number of handles, are compressed well,
+        others fast.
+        """
         ours = [name for name in frame.columns if name.startswith(self.names.prefix)]
         options = {f"parquet.enable.dictionary#{name}": "false" for name in ours}
         options |= {"compression": "none"} if kept is None else {"parquet.writer.version": "PARQUET_2_0"}
@@ -333,14 +338,14 @@ class RunWriter:
 
 
 def count_frames(each: InstrumentedNode) -> int:
-    """How many intervals a window's rows have bounds of."""
+    """The number of intervals whose bounds a window's rows have."""
     return next(table.frames for table in each.tables if table.frames)
 
 
 def dataset_relation(
     each: InstrumentedNode, relation: Relation, version: Version, folder: RunFolder, names: CaptureColumnNames
 ) -> Relation:
-    """A dataset's rows as its readers see them, read from its files; `relation` is what was written."""
+    """A dataset's rows as its readers see them, read from its files. `relation` is what was written."""
     if version.is_patched:
         return _patched_relation(each, relation, version, folder, names)
     paths = [folder.home.absolute(file.path) for file in version.files]
@@ -357,7 +362,7 @@ def dataset_relation(
 def _patched_relation(
     each: InstrumentedNode, relation: Relation, version: Version, folder: RunFolder, names: CaptureColumnNames
 ) -> Relation:
-    """A dataset that a refresh has made shares files with the one before; what order it had is not kept."""
+    """A dataset that a refresh made, which shares files with an earlier version. Its order is not kept."""
     from lineage_service.spark.open_sources import SourceOpener
 
     opener = SourceOpener(relation.frame.sparkSession, folder)
@@ -366,7 +371,7 @@ def _patched_relation(
 
 
 def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:
-    """WorkflowError before the run for a column that Parquet cannot hold: its rows could not be written once."""
+    """Raises WorkflowError before the run for a column that Parquet cannot store."""
     for each in schema.fields:
         reason = unwritable_reason(each.dataType)
         if reason:
@@ -375,6 +380,6 @@ def _refuse_unwritable(schema: StructType, label: str, position: Position | None
                 Problem(
                     f"step '{step}': column '{each.name}' cannot be written to Parquet: {reason}",
                     position,
-                    "turn it into another type before this step",
+                    "cast it to another type before this step",
                 )
             )

@@ -1,9 +1,10 @@
-"""Which rows of a step a change of its inputs may touch: never too few. One function per operator.
+"""Finds the rows of a step that a change of its inputs may touch: possibly too many, never too few. One function per
+operator.
 
-Forward lineage does not name them all: a row may appear because its partner went, or a group because it shrank. So
-from the sources up each operator says which of its rows, before or after the change, can differ or have other rows
-behind them: as values of some of its columns, or as rids of the dataset rows that they come from (a *seed*). A breaker
-turns touched rows into touched keys; what else those groups hold is recomputed in full, not looked for here.
+Forward lineage does not contain them all: a row may appear because its partner was removed, or a group because it
+shrank. So, from the sources up, each operator determines which of its rows, before or after the change, may differ or
+derive from other rows. They are identified by values of some columns, or by rids of the dataset rows that they come
+from (a *seed*). A breaker turns touched rows into touched keys, whose groups are recomputed as a whole.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 from typing import assert_never
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from lineage_service.capture.handles import Handle, Role, Space, is_dataset
+from lineage_service.capture.handles import Space
 from lineage_service.capture.instrument import InstrumentedNode
 from lineage_service.capture.stability import WRITTEN, Stability, stability
 from lineage_service.plan.conjuncts import plain_name
@@ -44,34 +44,20 @@ from lineage_service.plan.nodes import (
 )
 from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.relation import Relation
-
-
-class AllRowsTouched(Exception):
-    """Nobody can say which rows are touched: all may be. Carries the reason."""
-
-
-@dataclass(frozen=True)
-class Touch:
-    """Touched rows of a step, as far as known: values of `columns`, and where they come from rows of one dataset, the
-    `seed`, those rows' ids (column `row` of our names)."""
-
-    frame: DataFrame
-    columns: tuple[str, ...]
-    seed: Space | None = None
-    lost: bool = False  # rows that went and can no longer be read: only their ids are known
-
-    def knows(self, columns: set[str]) -> bool:
-        return columns <= {name.lower() for name in self.columns}
+from lineage_service.spark.touches import AllRowsTouched, Touch, is_row_wise, restrict_rows
 
 
 @dataclass
 class TouchedRowFinder:
     """The touched rows of a plan's nodes.
 
-    nodes: with what capture adds · leaves: touched rows of the datasets that are read, before and after, by node, each
-    with its rid as the one handle; None where nothing changed · either: a node's rows before and after, with handles
-    lost: rids of rows of leaves that went and can no longer be read · top: the dataset that is brought up to date
-    old_rows: its rows before, and the rids of those that come from a leaf's rows which went
+    nodes: the instrumented nodes
+    leaves: changed rows of the datasets that are read, before and after, by node, each with its rid as the only handle;
+    None if nothing changed
+    either: returns a node's rows before and after, with handles
+    lost: rids of removed rows of leaves that can no longer be read
+    top: the dataset that is recomputed
+    old_rows: its rows before, and the rids of those that derive from removed rows of a leaf
     """
 
     nodes: Mapping[str, InstrumentedNode]
@@ -85,7 +71,7 @@ class TouchedRowFinder:
     _stable: dict[str, Stability] = field(default_factory=dict)
 
     def touches_of(self, node: Node) -> list[Touch]:
-        """The touched rows of a node; none where nothing below it changed. Everything where they cannot be told."""
+        """The touched rows of a node; none if nothing changed. Raises AllRowsTouched if they cannot be identified."""
         if node.id not in self._touches:
             self._touches[node.id] = (
                 self._touches_of_leaf(node) if node.id in self.leaves else self._touches_of_operator(node)
@@ -124,7 +110,7 @@ class TouchedRowFinder:
             case Sort():
                 return self.touches_of(node.input)
             case Limit():
-                reason = f"step '{node.step}' takes a number of rows: any change may let others in"
+                reason = f"step '{node.step}' is a limit: any change may bring in other rows"
                 return self._all_if_any(self.touches_of(node.input), reason)
             case Project():
                 return [self._project_touch(each, node.columns, ()) for each in self.touches_of(node.input)]
@@ -157,7 +143,7 @@ class TouchedRowFinder:
                 assert_never(node)
 
     def _all_if_any(self, touches: Sequence[Touch], reason: str) -> list[Touch]:
-        """Nothing, where nothing is touched after all; else everything."""
+        """No touches if there are none; otherwise raises AllRowsTouched."""
         if any(not touch.frame.isEmpty() for touch in touches):
             raise AllRowsTouched(reason)
         return []
@@ -165,13 +151,13 @@ class TouchedRowFinder:
     # --- row by row -------------------------------------------------------------------------------------------
 
     def _filter_touch(self, touch: Touch, where: Expression) -> Touch:
-        """Where the predicate can be evaluated it leaves rows out; else all of them stay touched."""
+        """Applies the predicate if its columns are known; otherwise all rows stay touched."""
         if not touch.knows(_columns_read(where, touch.columns)) or not where.repeatable:
             return touch
         return replace(touch, frame=touch.frame.filter(_expr(where, touch.columns)))
 
     def _project_touch(self, touch: Touch, columns: Sequence[NamedExpression], kept: Sequence[str]) -> Touch:
-        """The columns that can be computed from what is known; `kept` are those that stay unless replaced."""
+        """The columns that can be computed from known ones. `kept` are those that stay unless replaced."""
         new = {
             named.name: _expr(named.expression, touch.columns)
             for named in columns
@@ -185,12 +171,12 @@ class TouchedRowFinder:
         return replace(touch, frame=touch.frame.select(*values, *self._seed(touch)), columns=(*stay, *new))
 
     def _explode_touch(self, touch: Touch, node: Explode) -> Touch:
-        """What the elements are is not worth knowing."""
+        """The touch without the column of elements, whose values are not determined."""
         stay = tuple(name for name in touch.columns if name.lower() != node.alias.lower())
         return replace(touch, frame=touch.frame.select(*map(col, stay), *self._seed(touch)), columns=stay)
 
     def _rename_branch(self, touch: Touch, node: Node) -> Touch:
-        """A branch under the names that the first one gives its columns."""
+        """A branch's touch under the column names of the first branch."""
         own = {name.lower(): name for name in touch.columns}
         known = tuple(name for name in node.schema.names if name.lower() in own)
         values = [col(own[name.lower()]).alias(name) for name in known]
@@ -221,32 +207,35 @@ class TouchedRowFinder:
         return Touch(touch.frame.select(*map(col, chosen)).distinct(), chosen)
 
     def _groups_of_unreadable_rows(self, touch: Touch, node: Node, keys: Mapping[str, Expression]) -> Touch:
-        """Groups that rows were in which can no longer be read. A row that goes takes along just what it was part of:
-        else this touch had not come so far. So a group that the dataset showed is told by its lineage; one that it did
-        not show, and that is there now, may be shown from now on."""
-        gone = AllRowsTouched(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
+        """The groups of removed rows that can no longer be read.
+
+        A removed row removes only what it was part of, because otherwise this touch would not have come so far. A group
+        that the dataset contained is found by its lineage. A group that exists now and was not contained before may be
+        contained from now on.
+        """
+        unreadable = _unreadable(touch, node)
         shown = column_names_above(self.top, node, tuple(keys))
         hides = any(isinstance(each, Filter) for each in _nodes_above_breaker(self.top, node))
         if shown is None or not isinstance(node, Aggregate | Distinct | Window) or touch.seed is None:
-            raise gone
+            raise unreadable
         if hides and isinstance(node, Window):
-            raise gone  # a row that was not shown may have shifted another of its partition
+            raise unreadable  # a row that was not shown may have shifted another of its partition
         then, rids = self.old_rows(touch.seed)
         handle = self.names.handle(0)
         old = then.frame.select(col(handle), *[col(name).alias(key) for name, key in zip(shown, keys, strict=True)])
-        told = old.filter("false") if rids is None else old.join(F.broadcast(rids), handle, "left_semi")
-        found = told.select(*map(col, keys))
+        shown_rows = old.filter("false") if rids is None else old.join(F.broadcast(rids), handle, "left_semi")
+        found = shown_rows.select(*map(col, keys))
         if hides:
             found = found.union(self._hidden_groups(node, keys, old))
         return Touch(found.distinct(), tuple(keys))
 
     def _hidden_groups(self, node: Node, keys: Mapping[str, Expression], old: DataFrame) -> DataFrame:
-        """Keys of groups that are there now and were not shown before."""
+        """The keys of groups that exist now and were not in the dataset before."""
         (below,) = node.inputs
         stable = self._stability(below)
         read = {name for expression in keys.values() for name in _columns_read(expression, below.schema.names)}
         if stable.reason is not None or read & stable.shaky:
-            raise AllRowsTouched(f"groups of step '{node.step}' that were not shown cannot be told")
+            raise AllRowsTouched(f"groups of step '{node.step}' that were not in the dataset cannot be determined")
         rows = self.either(below)
         now = rows.frame.select(*[_expr(each, rows.columns).alias(name) for name, each in keys.items()]).distinct()
         then = old.select(*[col(name).alias(f"{self.names.prefix}then{index}") for index, name in enumerate(keys)])
@@ -254,19 +243,19 @@ class TouchedRowFinder:
         return now.join(then.distinct(), reduce(and_, same), "left_anti")
 
     def _look_up_columns(self, touch: Touch, node: Node, wanted: set[str]) -> Touch:
-        """The touched rows with these columns known: looked up among the node's rows, before and after."""
+        """The touch with these columns known. They are looked up among the node's rows, before and after."""
         if touch.lost:
-            raise AllRowsTouched(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
+            raise _unreadable(touch, node)
         if touch.knows(wanted):
             return touch
         stable = self._stability(node)
         if stable.reason is not None:
-            raise AllRowsTouched(f"{stable.reason}, and step '{node.step}' has to be looked through for touched rows")
+            raise AllRowsTouched(f"{stable.reason}, and step '{node.step}' has to be searched for touched rows")
         shaky = wanted & stable.shaky
         if shaky:
             raise AllRowsTouched(f"a key above step '{node.step}' reads '{min(shaky)}', whose last bits may differ")
         rows = self.either(node)
-        found = self.restrict_rows(rows, self.nodes[node.id].handles, [touch])
+        found = restrict_rows(rows, self.nodes[node.id].handles, [touch], self.names)
         # What may differ in its last bits from what was written tells nothing.
         steady = tuple(name for name in rows.columns if name.lower() not in stable.shaky)
         return Touch(found.select(*map(col, steady)), steady)
@@ -280,8 +269,7 @@ class TouchedRowFinder:
     # --- joins ------------------------------------------------------------------------------------------------
 
     def _join_touches(self, node: Join) -> list[Touch]:
-        """Touched rows of a side touch what they are joined with. Where one side's rows also appear alone, or only if
-        they have a partner, a touched partner touches them: they are looked up by the condition."""
+        """Touched rows touch the rows that they are joined with, or by whose match those appear or disappear."""
         lefts, rights = self.touches_of(node.left), self.touches_of(node.right)
         found: list[Touch] = []
         if node.how in ("inner", "cross"):
@@ -295,8 +283,9 @@ class TouchedRowFinder:
         return found
 
     def _touch_of_join_side(self, touch: Touch, node: Join, *, alone: bool = False) -> Touch:
-        """One side's touched rows as rows of the join. A column of `using` may be the other side's, where rows of a
-        side appear alone under a full or right join; a value that both have is as good from either."""
+        """One side's touched rows as rows of the join. If rows of a side may appear alone (full or right join), a
+        `using` column may have the other side's value; a value that both sides have can be taken from either.
+        """
         shown = _lower(node.schema.names)
         hidden = _lower(node.using) if alone and node.how in ("right", "full") else set()
         hidden |= {name.lower() for name in node.using if not _has_same_type(node, name, name)}
@@ -310,7 +299,7 @@ class TouchedRowFinder:
         return replace(touch, frame=touch.frame.select(*values, *self._seed(touch)), columns=tuple(known))
 
     def _equal_columns(self, touch: Touch, node: Join) -> list[tuple[str, str]]:
-        """Columns of the touched side, each with the other side's column that must equal it."""
+        """Columns of the touched side, each with the column of the other side that must be equal."""
         if node.equi_condition is None:
             return []
         shown = {name.lower(): name for name in node.schema.names}
@@ -327,9 +316,9 @@ class TouchedRowFinder:
         return pairs
 
     def _partners(self, node: Join, touch: Touch, *, of_left: bool) -> Touch:
-        """The rows of one side, before and after, that a touched row of the other matches."""
+        """The rows of one side, before and after, that match a touched row of the other."""
         if touch.lost:
-            raise AllRowsTouched(f"rows of '{str(touch.seed).partition(':')[2]}' that went can no longer be read")
+            raise _unreadable(touch, node)
         side, other = (node.left, node.right) if of_left else (node.right, node.left)
         stable = self._stability(node)
         if stable.reason is not None:
@@ -355,7 +344,7 @@ class TouchedRowFinder:
         return Touch(found.select(*columns, col(self.names.handle(0)).alias(self.names.row)), steady, handles[0].space)
 
     def _has_first_handle(self, node: Node) -> bool:
-        """Whether every row of a node has an id in its first handle: rows of a union or an outer join may not."""
+        """Whether every row of a node has an id in its first handle. Rows of a union or an outer join may not."""
         if node.id in self.leaves:
             return True
         match node:
@@ -363,46 +352,20 @@ class TouchedRowFinder:
                 return self._has_first_handle(node.input)
             case Join(how="inner" | "cross" | "left"):
                 return self._has_first_handle(node.left)
-            case _:
+            case (
+                Join() | Source() | Aggregate() | Distinct() | Union() | Intersect() | Difference() | Window() | Limit()
+            ):
                 return False
+            case _:
+                assert_never(node)
 
-    # --- rows that a touch means ------------------------------------------------------------------------------
 
-    def restrict_rows(self, rows: Relation, handles: Sequence[Handle], touches: Sequence[Touch]) -> DataFrame:
-        """Those of the rows that the touches mean: by their seed's ids, or by what is known of them."""
-        conditions = [self._match_conditions(handles, touch, number) for number, touch in enumerate(touches)]
-        if len(conditions) == 1 and len(conditions[0]) == 1:
-            ((looked, condition),) = conditions[0]
-            return rows.frame.join(looked, condition, "left_semi")
-        frame, flags = rows.frame, []
-        for number, (looked, condition) in enumerate(each for found in conditions for each in found):
-            flag = f"{self.names.prefix}meant{number}"
-            frame = frame.join(looked.withColumn(flag, F.lit(True)), condition, "left")
-            flags.append(col(flag).isNotNull())
-        return frame.filter(reduce(or_, flags)).select(*map(col, rows.frame.columns))
-
-    def _match_conditions(self, handles: Sequence[Handle], touch: Touch, number: int) -> list[tuple[DataFrame, Column]]:
-        """What rows are compared with, and how; several ways where a seed's rows are in several handles."""
-        prefix = f"{self.names.prefix}t{number}_"
-        places = [index for index, handle in enumerate(handles) if handle.space == touch.seed]
-        if touch.seed is not None and places:
-            found = []
-            for place in places:
-                name = f"{prefix}{place}"
-                seeds = touch.frame.select(col(self.names.row).alias(name)).distinct()
-                found.append((F.broadcast(seeds), col(self.names.handle(place)) == col(name)))
-            return found
-        known = comparable_columns(touch)
-        if not known:
-            raise AllRowsTouched("touched rows are known by nothing that can be compared")
-        renamed = {name: f"{prefix}{index}" for index, name in enumerate(known)}
-        looked = touch.frame.select(*[col(name).alias(new) for name, new in renamed.items()]).distinct()
-        same = [col(name).eqNullSafe(col(new)) for name, new in renamed.items()]
-        return [(F.broadcast(looked), reduce(and_, same))]
+def _unreadable(touch: Touch, node: Node) -> AllRowsTouched:
+    return AllRowsTouched(f"removed rows of '{touch.seed.name if touch.seed else node.step}' can no longer be read")
 
 
 def _nodes_above_breaker(node: Node, breaker: Node) -> list[Node]:
-    """The nodes from one down to a breaker, as far as each has one input."""
+    """The nodes from `node` down to a breaker, as long as each has one input."""
     found = []
     while node.id != breaker.id and len(node.inputs) == 1:
         found.append(node)
@@ -410,31 +373,14 @@ def _nodes_above_breaker(node: Node, breaker: Node) -> list[Node]:
     return found
 
 
-def comparable_columns(touch: Touch) -> tuple[str, ...]:
-    """The known columns that can be compared for equality, everywhere alike."""
-    kinds = {each.name: each.dataType for each in touch.frame.schema.fields}
-    return tuple(name for name in touch.columns if _comparable(kinds[name]))
-
-
-def _comparable(kind: DataType) -> bool:
-    if isinstance(kind, MapType | VariantType | ArrayType | StructType):
-        return False
-    return "collate" not in kind.simpleString().lower()
-
-
 def _has_same_type(node: Join, left: str, right: str) -> bool:
-    """Whether two columns that a join compares are surely of one type: then equal values are the same value."""
+    """Whether two columns that a join compares certainly have the same type. Then equal values are identical."""
     kinds = [schema.find(name) for schema, name in ((node.left.schema, left), (node.right.schema, right))]
     return all(kind is not None and kind.type is not None for kind in kinds) and len({k.type for k in kinds if k}) == 1
 
 
-def is_row_wise(handles: Sequence[Handle]) -> bool:
-    """Whether a row is known by the rows of datasets that it carries: no group stands behind it."""
-    return bool(handles) and all(each.role is Role.OWN and is_dataset(each.space) for each in handles)
-
-
 def _column_of_reference(ref: ColumnRef) -> str:
-    """The column that a name in `on` means, without its side."""
+    """The column that a name in `on` refers to, without its side."""
     parts = ref.parts
     return (parts[1] if len(parts) > 1 and parts[0] in ("left", "right") else parts[0]).lower()
 
@@ -444,7 +390,7 @@ def _lower(names: Sequence[str]) -> set[str]:
 
 
 def _columns_read(expression: Expression, columns: Sequence[str]) -> set[str]:
-    """The columns that an expression reads, in lower case; behind a star all."""
+    """The columns that an expression reads, in lower case; all columns for a star."""
     if with_stars_expanded(expression, ("all",)) != expression.text:
         return {*_lower(columns), "*"}  # what a star stands for is only known where all columns are
     return {ref.parts[0].lower() for ref in expression.columns}

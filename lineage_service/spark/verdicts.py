@@ -1,7 +1,7 @@
-"""Rows that come into a step and do not go out: for each of the rows asked for, whether it passes, and if not why.
+"""Determines for requested rows that reach a step whether they pass it and, if not, why.
 
-A verdict is (edge, rid, passed, marks, n). Of a row asked for that comes in more than once, one that passes is enough.
-`marks` has a bit for each of the edge's reasons (capture/drop_reasons.py), `n` is the place in an order where there is
+A verdict is (edge, rid, passed, marks, n). If several rows derive from a requested row, it passes if one of them does.
+`marks` has a bit for each reason of the edge (capture/drop_reasons.py); `n` is the position in an order, if there is
 one.
 """
 
@@ -21,7 +21,7 @@ from lineage_service.capture.handles import Handle, step_space
 from lineage_service.capture.nondeterminism import Nondeterminism
 from lineage_service.capture.row_paths import PathEdge
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.nodes import Difference, Explode, Filter, Intersect, Join, Limit, Window
+from lineage_service.plan.nodes import Difference, Explode, Filter, GroupLimit, Intersect, Join, Limit, Window
 from lineage_service.spark.capture_columns import col, field_types, same_values
 from lineage_service.spark.evaluation import Evaluation, RowProvenance
 from lineage_service.spark.lowering import expression_column, order_columns
@@ -32,10 +32,10 @@ Numbered = Sequence[tuple[int, Handle]]
 
 @dataclass
 class Verdicts:
-    """Makes the verdicts of edges. `below` says what is left to chance of the rows that each reads.
+    """Computes the verdicts of edges. `below` describes the nondeterminism of the rows that each edge reads.
 
-    guarded: of the conditions of a predicate, one is only evaluated where those before it do not fail, as Spark does
-    where it evaluates the predicate. Else all are, so that several may be told.
+    guarded: a condition of a predicate is evaluated only if those before it do not fail, as in Spark; otherwise all
+    conditions are evaluated, so that several reasons can be reported
     """
 
     stage: Evaluation
@@ -64,7 +64,9 @@ class Verdicts:
         )
 
     def _passing_rows(self, edge: PathEdge) -> DataFrame | None:
-        """Rows that pass, where that is read off what the step gives; None where the verdicts have said it."""
+        """The rows that pass, if these are determined from the step's output; None if the verdicts contain that
+        already.
+        """
         if edge.witness is not None:
             pairs = self.reach.pairs_behind(step_space(edge.witness))
             if pairs is None:
@@ -105,7 +107,7 @@ class Verdicts:
         return _with_verdict_columns(below.frame, size > 0, F.when(values.isNull(), 1).otherwise(2))
 
     def _set_operation_verdicts(self, edge: PathEdge, below: Relation) -> DataFrame:
-        """A row passes where the step gives one of the same values."""
+        """A row passes if the step's output contains a row with the same values."""
         given = self.stage.computed[edge.node.id]
         types = field_types(given.frame, given.columns)
         own = {name.lower(): name for name in below.columns}
@@ -142,22 +144,29 @@ def _null_id() -> Column:
 
 
 def _own_handles(edge: PathEdge) -> Numbered:
-    """The handles of a step's rows that were those of one input."""
+    """The handles of a step's rows that come from one input."""
     carried = list(enumerate(edge.each.carried))
     if not isinstance(edge.node, Join):
         return carried
-    left = len(edge.each.inputs[0].handles)
-    return carried[:left] if edge.place == 0 else carried[left:]
+    left, right = (len(each.handles) for each in edge.each.inputs)
+    return carried[:left] if edge.place == 0 else carried[left : left + right]
 
 
 def is_order_total(node: Limit | Window, below: Relation) -> bool:
-    """Whether the order of a limit or window leaves nothing open: no two rows with the same place where it counts."""
+    """Whether the order of a limit or window has no ties that affect the result."""
+    if isinstance(node, GroupLimit):
+        return False  # not looked at group by group
     if isinstance(node, Limit):
         keys = limit_order(node)
-        if not keys or node.n == 0:
-            return node.n == 0 or below.frame.limit(node.n + 1).count() <= node.n
+        if node.n == 0 or (node.last is None and not node.offset):
+            return True
+        if not keys:
+            return not node.offset and node.n is not None and below.frame.limit(node.n + 1).count() <= node.n
         places = below.frame.select(F.rank().over(Over.orderBy(*order_columns(keys, below))).alias("place"))
-        return places.filter(col("place") <= node.n).limit(node.n + 1).count() <= node.n
+        # No rows that are equal in the order are on both sides of where it is cut.
+        return all(
+            places.filter(col("place") <= cut).limit(cut + 1).count() <= cut for cut in (node.offset, node.last) if cut
+        )
     if not node.order_by:
         return False
     partition = [col(name).alias(f"p{index}") for index, name in enumerate(node.partition_by)]
@@ -167,5 +176,5 @@ def is_order_total(node: Limit | Window, below: Relation) -> bool:
 
 
 def all_verdicts(verdicts: Verdicts, edges: Sequence[tuple[PathEdge, Nondeterminism]]) -> DataFrame:
-    """The verdicts of several edges in one."""
+    """The union of the verdicts of several edges."""
     return reduce(lambda one, other: one.unionByName(other), [verdicts.of(edge, below) for edge, below in edges])

@@ -1,7 +1,7 @@
-"""A window's measures, and beside them the bounds of what each row's measures read, taken in the same pass.
+"""A window's measures, with the bounds of the rows that each row's measures read, computed in the same pass.
 
-Spark evaluates all functions over one partitioning and order in one operator. So a row's number there is its place in
-the very order that gave the measures their values, also among rows that are equal in it.
+Spark evaluates all functions over one partitioning and order in one operator. So a row's number is its position in
+exactly the order in which the measures were computed, even among ties.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from lineage_service.capture.window_reads import Interval, Point, window_reads
-from lineage_service.plan.expressions import SortKey, add_over_clauses, quote_identifier, with_stars_expanded
+from lineage_service.plan.expressions import SortKey, quote_identifier, with_stars_expanded
 from lineage_service.plan.nodes import Window
+from lineage_service.plan.window_calls import add_over_clauses
 from lineage_service.spark.capture_columns import CaptureColumnNames, col
 from lineage_service.spark.relation import Relation
 
@@ -23,10 +24,10 @@ ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 
 
 def window_spec(node: Window, below: Relation, names: CaptureColumnNames) -> tuple[str, Relation]:
-    """PARTITION BY and ORDER BY of a step, and the input that they are over.
+    """PARTITION BY and ORDER BY of a step, and its input.
 
-    Keys that may have another value when evaluated again, as `rand()`, become columns of it: Spark would evaluate them
-    once per function, and each function would see an order of its own.
+    Keys that may differ when they are evaluated again, such as `rand()`, become columns of the input. Otherwise Spark
+    would evaluate them once per function, and each function would have another order.
     """
     columns: list[Column] = []
     keys: list[str] = []
@@ -50,8 +51,9 @@ def window_measures(node: Window, spec: str) -> dict[str, Column]:
 def measures_and_bounds(
     node: Window, below: Relation, names: CaptureColumnNames
 ) -> tuple[DataFrame, Mapping[str, Column], Mapping[str, Column]]:
-    """The input with what is computed over it; the measures, and the bounds (as distances from the row, null where
-    nothing is read) as columns over that."""
+    """The input with computed columns, and over it the measures and the bounds, as distances from the row (null if
+    nothing is read).
+    """
     spec, below = window_spec(node, below, names)
     intervals = window_reads(node)
     counts = _BoundColumns(names, spec)
@@ -71,7 +73,7 @@ def measures_and_bounds(
 
 
 class _BoundColumns:
-    """Numbers that bounds are made of; only those that some bound needs are computed."""
+    """Columns from which bounds are computed. Only those that some bound needs are added."""
 
     def __init__(self, names: CaptureColumnNames, spec: str) -> None:
         self.names, self.spec = names, spec
@@ -83,7 +85,7 @@ class _BoundColumns:
         return {name: F.expr(text) for name, text in self._first.items()}
 
     def bounds(self, each: Interval) -> tuple[str, str]:
-        """The first and the last position in the partition, from 1 on."""
+        """The first and the last position in the partition, counted from 1."""
         if each.lo.call is not None:
             return self._bounds_ignoring_nulls(each.lo.call.name, *each.lo.call.arguments)
         if each.lo.kind == "first_read":
@@ -116,7 +118,9 @@ class _BoundColumns:
         return f"({self.row} + CAST({offset} AS BIGINT))"
 
     def _bounds_ignoring_nulls(self, name: str, value: str, offset: str) -> tuple[str, str]:
-        """From the row that is taken to the one beside this one; where none is found, all that were looked at."""
+        """From the row that a function returns to the row next to this one; if it returns none, all rows that it
+        examined.
+        """
         taken = f"{name}(CASE WHEN ({value}) IS NOT NULL THEN {self.row} END, {offset}) IGNORE NULLS OVER ({self.spec})"
         found = self._second_pass_column(taken)
         back = f"({offset}) > 0" if name == "lag" else f"({offset}) < 0"

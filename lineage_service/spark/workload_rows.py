@@ -1,4 +1,4 @@
-"""Rows of a dataset as a declared question sees them: its expressions evaluated by Spark, each row with its id."""
+"""Rows of a dataset for a declared question: its expressions evaluated by Spark, each row with its id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lineage_service.spark.relation import Relation
 def question_rows(
     question: DeclaredQuestion, relation: Relation, columns: Sequence[str], names: CaptureColumnNames
 ) -> DataFrame:
-    """(id, c0, c1, …) of the rows that the question's predicate takes: `columns`, or its values."""
+    """(id, c0, c1, …) of the rows that the question's predicate selects: `columns`, or its values."""
     frame = relation.frame
     if question.where is not None:
         frame = frame.where(F.expr(question.where))
@@ -42,7 +42,7 @@ _PLAIN = (BooleanType, NumericType, DateType, TimestampType, TimestampNTZType, S
 
 
 def _preparation_problems(question: DeclaredQuestion, types: Mapping[str, DataType]) -> Iterator[str]:
-    """Why groups cannot be prepared: the engine that keeps them compares and adds up plain values only."""
+    """Reasons why groups cannot be prepared: the engine that stores them compares and sums only plain values."""
     for name, text in question.keys:
         if question.kind == "groups" and not _is_plain(types[text]):
             yield f"'{name}' is {types[text].simpleString()}, which groups cannot be prepared by"
@@ -61,15 +61,15 @@ def _is_plain(kind: DataType) -> bool:
 def analyse_workload(
     workload: Workload, relations: Mapping[Space, Relation], names: CaptureColumnNames, at: Mapping[str, Position]
 ) -> None:
-    """WorkflowError, before anything is written, for declared questions that Spark's analyser refuses."""
+    """Raises WorkflowError, before anything is written, for declared questions that Spark's analyser rejects."""
     problems: list[Problem] = []
     for question in workload.prepared_questions:
         relation = relations.get(question.far[0])
         if relation is None or not relation.handles:
             continue
-        told = f"workload '{question.name}'"
+        what = f"workload '{question.name}'"
         try:
-            with analysing(at.get(question.name), told):
+            with analysing(at.get(question.name), what):
                 schema = question_rows(question, relation, (), names).schema
                 measures = [F.expr(each.text).alias(f"m{n}") for n, each in enumerate(question.measures)]
                 if measures:
@@ -77,7 +77,7 @@ def analyse_workload(
             reasons = [reason for each in schema.fields if (reason := unwritable_reason(each.dataType))]
             reasons += _preparation_problems(question, {text: each.dataType for text, each in zip(
                 question.values, schema.fields[1:], strict=True)})  # fmt: skip
-            problems += [Problem(f"{told}: {reason}", at.get(question.name)) for reason in reasons]
+            problems += [Problem(f"{what}: {reason}", at.get(question.name)) for reason in reasons]
         except WorkflowError as error:
             problems += error.problems
     if problems:

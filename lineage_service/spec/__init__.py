@@ -1,1 +1,1 @@
-"""Layer 1: a workflow file -> its spec, with the place of everything and all problems at once."""
+"""Layer 1: a workflow file to its spec, with the position of every part and all problems at once."""

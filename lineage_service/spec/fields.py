@@ -1,4 +1,4 @@
-"""The types of single fields: names, texts, flags, lists and mappings of columns, and how each is refused."""
+"""The types of single fields: names, texts, flags, lists and mappings of columns, with their validators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from lineage_service.spec.yaml_tree import SourceFloat
+from lineage_service.spec.yaml_scalars import SourceFloat
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 RESERVED = "_rid"
@@ -34,19 +34,19 @@ _COLUMNS_SCHEMA = {"type": "array", "items": _SCALAR_SCHEMA}
 
 
 class ClosedModel(BaseModel):
-    """Unknown keys are refused, and a made value never changes."""
+    """A frozen model that refuses unknown keys."""
 
     # Validators are built on first use: an import then costs a third, and most files use few of the steps.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def validation_error(message: str) -> PydanticCustomError:
-    """A validator's refusal in our own words; `{}` in it are text."""
+    """A validator's error with our own message; `{}` in it is literal text."""
     return PydanticCustomError("refused", "{message}", {"message": message})
 
 
 def as_text(value: Any) -> Any:
-    """A YAML scalar as the text it was written as (true and false in SQL's spelling); anything else unchanged."""
+    """A YAML scalar as the text as which it was written (true and false as in SQL); anything else unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, SourceFloat):

@@ -1,9 +1,10 @@
-"""Words of SQL, pandas, dbt and other tools, and what is written here instead: hints for unknown keys and ops."""
+"""Words of SQL, pandas, dbt and other tools, with what to write here instead: hints for unknown keys and ops."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from lineage_service.spec.file_formats import FORMAT_NAMES, format_declaration
 from lineage_service.spec.reader_options import KNOWN
 
 _COLUMNS = "select fields cols column exprs expressions projection derive mutate compute values"
@@ -182,17 +183,18 @@ _OPS = _hints_by_word(
     ("unnest flatten flatmap flat_map", _key_hint("explode")),
     ("derive mutate compute with_column withcolumn map add_column add_columns extend", _key_hint("with_columns")),
     ("over rank row_number analytic", _key_hint("window")),
-    ("sql query", "SQL steps are not there yet; write the query as steps"),
+    ("query spark_sql", "write `op: sql` with the query under `query`, or the name of a .sql file under `file`"),
     ("pivot unpivot melt", "there is no such step; a pivot is an aggregate with one measure per value"),
 )
 _VALUES = {"outer": "full", "full_outer": "full", "fullouter": "full", "left_outer": "left", "leftouter": "left",
            "right_outer": "right", "rightouter": "right", "left_semi": "semi", "leftsemi": "semi", "left_anti": "anti",
-           "leftanti": "anti", "warning": "warn", "fatal": "error", "jsonl": "json", "ndjson": "json", "tsv": "csv",
-           "none": "off", "eager": "inject", "deferred": "defer"}  # fmt: skip
+           "leftanti": "anti", "warning": "warn", "fatal": "error", "none": "off", "eager": "inject",
+           "deferred": "defer",
+           **{other: name for name in FORMAT_NAMES for other in format_declaration(name).other_names}}  # fmt: skip
 
 
 def hint_for_key(word: str, *kinds: str) -> str | None:
-    """A hint for an unknown key, by the part of the file that it stands in; None where nobody uses the word."""
+    """A hint for an unknown key, by the part of the file that contains it; None for a word that is not listed."""
     lower = word.lower().replace("-", "_")
     for kind in kinds:
         hint = _KEYS.get(kind, {}).get(lower)

@@ -1,6 +1,6 @@
-"""Names across a workflow file: each once, each known, no cycles, none in vain.
+"""Checks of names across a workflow file: unique, known, without cycles, and used.
 
-Works on the raw tree, so that a part which is broken otherwise still names and is named.
+Works on the raw tree, so that a part with other problems still defines and uses names.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lineage_service.errors import join_names
-from lineage_service.spec.models import STEP_TYPES
 from lineage_service.spec.problems import Collector
 from lineage_service.spec.step_description import INPUT_KEYS
+from lineage_service.spec.step_models import STEP_TYPES
 from lineage_service.spec.yaml_tree import YamlPositions
 
 MOST_DEPTH = 250  # steps that follow each other
@@ -24,13 +24,13 @@ RESERVED = ("all",)  # names that datasets cannot have
 Reference = tuple[str, tuple[str | int, ...]]  # a name, and the path of the place that mentions it
 
 
-def check_names(tree: Mapping[str, Any], marks: YamlPositions, found: Collector) -> None:
-    """Adds every problem of names that needs no schema."""
-    NameChecker(tree, marks, found).check()
+def check_names(tree: Mapping[str, Any], marks: YamlPositions, collector: Collector) -> None:
+    """Adds every problem of names that is found without a schema."""
+    NameChecker(tree, marks, collector).check()
 
 
 def step_inputs(step: Any, path: tuple[str | int, ...] = ()) -> Iterator[Reference]:
-    """What a raw step reads, by the keys its op has; an unknown op may have any."""
+    """The references of a raw step, by the input keys of its op; all input keys for an unknown op."""
     if not isinstance(step, dict):
         return
     op = step.get("op")
@@ -41,7 +41,7 @@ def step_inputs(step: Any, path: tuple[str | int, ...] = ()) -> Iterator[Referen
 
 
 def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[Reference]:
-    """One name or a list of them; what is neither is for the models to refuse."""
+    """One name or a list of names. Anything else is left to the models to refuse."""
     if isinstance(value, str):
         yield value, path
     elif isinstance(value, list):
@@ -51,11 +51,11 @@ def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[Reference]:
 
 
 class NameChecker:
-    """The names of one file, and the passes over them."""
+    """The names of one file, and the checks on them."""
 
-    def __init__(self, tree: Mapping[str, Any], marks: YamlPositions, found: Collector) -> None:
+    def __init__(self, tree: Mapping[str, Any], marks: YamlPositions, collector: Collector) -> None:
         self.marks = marks
-        self.found = found
+        self.found = collector
         self.sources: dict[str, Any] = _mapping(tree.get("sources"))
         self.outputs: dict[str, Any] = _mapping(tree.get("outputs"))
         lineage = _mapping(tree.get("lineage"))
@@ -84,18 +84,18 @@ class NameChecker:
         for name in self.sources if not self.found.has_errors else ():
             if name not in read:
                 self.found.add(
-                    f"nobody reads source '{name}'", self.marks.key("sources", name),
-                    "read it in a step, or remove it: a run opens it all the same", "warning",
+                    f"no step reads source '{name}'", self.marks.key("sources", name),
+                    "use it in a step, or remove it: a run opens it anyway", "warning",
                 )  # fmt: skip
         for name, path in self.steps.items() if self.knows_outputs else ():
             if name not in read and name not in self.sources:
                 self.found.add(
-                    f"nobody reads step '{name}'", self.marks.at(*path, "name"),
+                    f"no step or output reads step '{name}'", self.marks.at(*path, "name"),
                     "add it to outputs, or remove it", "warning",
                 )  # fmt: skip
 
     def _check_reserved(self) -> None:
-        """Datasets must not have a name that means something else where datasets are named."""
+        """Refuses dataset names that have another meaning where datasets are named."""
         places = [(name, self.marks.key("sources", name), "source") for name in self.sources]
         places += [(name, self.marks.key("outputs", name), "output") for name in self.outputs]
         places += [(name, self.marks.at(*path), "kept step") for name, path in self.keep if name not in self.outputs]
@@ -194,7 +194,7 @@ class NameChecker:
 
     def _check_cycles(self) -> None:
         graph = {name: [n for n, _ in refs if n in self.steps] for name, refs in self.reads.items()}
-        cycles = _cycles(graph)
+        cycles = find_cycles(graph)
         for cycle in cycles:
             shown = " -> ".join([*cycle, cycle[0]])
             self.found.add(f"steps read each other in a cycle: {shown}", self.marks.at(*self.steps[cycle[0]], "name"))
@@ -202,7 +202,7 @@ class NameChecker:
             self._check_depth(graph)
 
     def _check_depth(self, graph: Mapping[str, list[str]]) -> None:
-        """Spark's plans nest as deep as steps follow each other, and cannot nest without end."""
+        """Refuses chains of too many steps, because Spark's plans nest as deep as steps follow each other."""
         depth: dict[str, int] = {}
         for first in graph:
             stack = [first]
@@ -234,10 +234,10 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _cycles(graph: Mapping[str, list[str]]) -> list[tuple[str, ...]]:
-    """Cycles of the graph, each once, each from its first step in file order, along what is read.
+def find_cycles(graph: Mapping[str, list[str]]) -> list[tuple[str, ...]]:
+    """The cycles of the graph, each once, beginning with its first step in file order, in the direction of reading.
 
-    A loop with its own stack: chains of steps may be longer than Python's.
+    Iterative, because chains of steps may be longer than Python's recursion limit.
     """
     order = {name: index for index, name in enumerate(graph)}
     cycles: dict[tuple[str, ...], None] = {}

@@ -1,4 +1,4 @@
-"""What a workflow says of persons beside its sources: why their data is processed, and what may outlive them."""
+"""Privacy declarations of a workflow: why personal data is processed, and what may be kept after an erasure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from lineage_service.spec.fields import ClosedModel, Count, OneOrMore, Several, 
 
 
 class KeepSpec(ClosedModel):
-    """On what ground an erasure keeps rows that include the erased among others, and how many others at least."""
+    """The legal ground on which an erasure keeps rows about several persons, and the minimum number of others."""
 
     ground: Text = Field(description="The legal ground, e.g. Art. 89 GDPR: statistics")
     min_group: Several = Field(description="Rows of fewer persons than this are deleted; 2 or more")
 
 
 class PrivacySpec(ClosedModel):
-    """What access reports (GDPR Art. 15) and the record of processing (Art. 30) say of this workflow."""
+    """What access reports (GDPR Art. 15) and the record of processing (Art. 30) state about this workflow."""
 
     purpose: Text | None = Field(None, description="Why the data is processed")
     legal_basis: Text | None = Field(None, description="On what legal basis")
@@ -27,6 +27,6 @@ class PrivacySpec(ClosedModel):
     contact: Text | None = Field(None, description="Whom to ask, e.g. the data protection officer")
     authority: Text | None = Field(None, description="The supervisory authority to complain to")
     categories: OneOrMore = Field((), description="Categories of personal data, in words, e.g. contact data")
-    origin: Text | None = Field(None, description="Where the data comes from, where not from the person")
+    origin: Text | None = Field(None, description="Where the data comes from, if not from the person")
     transfers: OneOrMore = Field((), description="Transfers to other countries, and their safeguards")
     security: OneOrMore = Field((), description="Technical and organisational measures that protect the data")

@@ -1,4 +1,4 @@
-"""What pydantic found wrong -> problems in plain words, at their place in the file."""
+"""Translates errors of pydantic into problems in plain words, with their position in the file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pydantic_core import ErrorDetails
 from lineage_service.errors import Position, Problem, did_you_mean, join_names
 from lineage_service.spec.fields import LIST_FORM, MAPPING_FORM, NAME_PATTERN
 from lineage_service.spec.foreign_words import hint_for_key, hint_for_value
-from lineage_service.spec.models import CheckSpec, LineageSpec, WorkloadQuery
+from lineage_service.spec.models import LineageSpec, WorkloadQuery
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.source_models import LegalHold
+from lineage_service.spec.step_models import CheckSpec
 from lineage_service.spec.yaml_tree import YamlPositions
 
 # The models inside others, by the key they are under.
@@ -56,7 +57,7 @@ _COMPARISONS = 100_000
 
 
 class Collector:
-    """Problems as they are found; hands them out in file order."""
+    """Collects problems and returns them in file order."""
 
     def __init__(self) -> None:
         self._problems: list[Problem] = []
@@ -74,7 +75,7 @@ class Collector:
             self._problems.append(Problem(message, position, hint, severity))
 
     def silence(self, position: Position) -> None:
-        """Adds nothing more at this position: its value is not what the user meant, and that has been said."""
+        """Ignores further problems at this position: its value is not what the user meant, which has been reported."""
         self._silenced.add(position)
 
     def extend(self, problems: Collection[Problem]) -> None:
@@ -85,7 +86,7 @@ class Collector:
         return any(problem.severity == "error" for problem in self._problems)
 
     def similar_name_hint(self, name: str, existing: Collection[str]) -> str | None:
-        """A "did you mean" hint, as long as the search for it stays cheap."""
+        """A "did you mean" hint, as long as the search is cheap."""
         self._comparisons -= len(existing)
         return did_you_mean(name, existing) if self._comparisons >= 0 and len(name) <= 100 else None
 
@@ -97,7 +98,7 @@ class Collector:
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys a model has in the file; of a step, what every step has stands around its own."""
+    """The keys of a model in the file; for a step, without those that every step has."""
     keys = [info.alias or name for name, info in model.model_fields.items()]
     around = {"name": 0, "op": 1, "checks": 3}
     return sorted(keys, key=lambda key: around.get(key, 2)) if "op" in keys else keys
@@ -109,9 +110,11 @@ def add_problems(
     what: str,
     path: tuple[str | int, ...],
     marks: YamlPositions,
-    found: Collector,
+    collector: Collector,
 ) -> None:
-    """Every problem of one part of the file, which `what` names ("step 'x' (filter)") and `path` leads to."""
+    """Adds every problem of one part of the file. `what` names the part ("step 'x' (filter)") and `path` leads
+    to it.
+    """
     details = error.errors(include_url=False)
     wrong_inside = {detail["loc"][:-1] for detail in details}
     for detail in details:
@@ -125,20 +128,20 @@ def add_problems(
         loc = tuple(part for part in parts if part not in (LIST_FORM, MAPPING_FORM))
         loc = (*loc, detail["loc"][-1]) if unknown else loc
         if detail["type"] == "missing":
-            found.add(f"{_location_text(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
+            collector.add(f"{_location_text(loc[:-1], what)} needs '{loc[-1]}'", marks.at(*path, *loc[:-1]))
         elif unknown:
             inner = _NESTED.get(_last_word(loc[:-1]), model)
             keys = keys_of(inner)
             message = f"unknown key '{loc[-1]}' in {_location_text(loc[:-1], what)}; keys here: {join_names(keys, 20)}"
-            hint = hint_for_key(str(loc[-1]), *_kinds(inner)) or found.similar_name_hint(str(loc[-1]), keys)
-            found.add(message, marks.key(*path, *loc), hint)
+            hint = hint_for_key(str(loc[-1]), *_kinds(inner)) or collector.similar_name_hint(str(loc[-1]), keys)
+            collector.add(message, marks.key(*path, *loc), hint)
         else:
-            message, hint = _message_and_hint(detail, _location_text(loc, what), found)
-            found.add(message, marks.key(*path, *loc) if at_key else marks.at(*path, *loc), hint)
+            message, hint = _message_and_hint(detail, _location_text(loc, what), collector)
+            collector.add(message, marks.key(*path, *loc) if at_key else marks.at(*path, *loc), hint)
 
 
 def _kinds(model: type[BaseModel]) -> tuple[str, ...]:
-    """Under which names a model's keys are looked up: of a step its op, and what all steps have."""
+    """The names under which hints for a model's keys are looked up: for a step its op, and those of all steps."""
     op = model.model_fields.get("op")
     if op is not None:
         return (*get_args(op.annotation), "step")
@@ -150,13 +153,13 @@ def _last_word(loc: tuple[str | int, ...]) -> str:
 
 
 def _location_text(loc: tuple[str | int, ...], what: str) -> str:
-    """The thing at a location, from the inside out: 'severity' of entry 1 of 'checks' of step 'x' (filter)."""
+    """The name of a location, from the inside out: 'severity' of entry 1 of 'checks' of step 'x' (filter)."""
     parts = [f"entry {part + 1}" if isinstance(part, int) else f"'{part}'" for part in reversed(loc)]
     return " of ".join([*parts, what])
 
 
-def _message_and_hint(detail: ErrorDetails, thing: str, found: Collector) -> tuple[str, str | None]:
-    """The message and hint for a value that is wrong."""
+def _message_and_hint(detail: ErrorDetails, thing: str, collector: Collector) -> tuple[str, str | None]:
+    """The message and hint for a wrong value."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     match kind:
         case "refused":
@@ -166,7 +169,7 @@ def _message_and_hint(detail: ErrorDetails, thing: str, found: Collector) -> tup
         case "literal_error":
             expected = [word.strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
             hint = (
-                (hint_for_value(value, expected) or found.similar_name_hint(value, expected))
+                (hint_for_value(value, expected) or collector.similar_name_hint(value, expected))
                 if isinstance(value, str)
                 else None
             )
@@ -203,12 +206,12 @@ def _message_and_hint(detail: ErrorDetails, thing: str, found: Collector) -> tup
 
 
 def _list_hint(value: Any) -> str | None:
-    """How one word is written where a list is needed."""
+    """How to write a single word where a list is required."""
     return f"write [{value}]" if isinstance(value, str) and re.fullmatch(r"\w{1,60}(, *\w{1,60}){,9}", value) else None
 
 
 def _mapping_hint(detail: ErrorDetails, thing: str) -> str | None:
-    """How a name and what it stands for are written, where a mapping is needed."""
+    """How to write an entry where a mapping is required."""
     value, word = detail["input"], _last_word(detail["loc"])
     if detail["type"] not in ("dict_type", "model_type", "model_attributes_type"):
         return None

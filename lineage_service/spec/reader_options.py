@@ -1,7 +1,8 @@
-"""Spark's reader options by format: which there are, and what their values can be.
+"""Spark's reader options by format: their names, and the values that they accept.
 
-Spark ignores an option that it does not know, and reads `header: yes` only to fail: a slip would show late or never.
-Options that choose files, or leave records out, are refused: positions would no longer be those of the files.
+Spark ignores unknown options, and fails on `header: yes` only when it reads, so mistakes would be noticed late or
+never. Options that select files or leave out records are refused, because positions would no longer be those of the
+files.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lineage_service.errors import did_you_mean, join_names
-from lineage_service.spec.source_models import FileFormat, SourceSpec
-
-Kind = Literal["flag", "whole", "positive", "ratio", "character", "filled", "text"]
+from lineage_service.spec.file_formats import FORMAT_NAMES, FileFormat, OptionKind, OptionKinds, format_declaration
+from lineage_service.spec.source_models import SourceSpec
 
 
 @dataclass(frozen=True, slots=True)
 class OptionProblem:
-    """What is wrong with one option. `of_key`: the name is wrong, not the value."""
+    """A problem of one option. `of_key`: the name is wrong, not the value."""
 
     key: str
     message: str
@@ -28,82 +28,7 @@ class OptionProblem:
     severity: Literal["error", "warning"] = "error"
 
 
-_MODES = ("PERMISSIVE", "FAILFAST")
-_REBASE = ("EXCEPTION", "CORRECTED", "LEGACY")
-_TEXTUAL: dict[str, Kind | tuple[str, ...]] = {
-    "charset": "filled",
-    "columnNameOfCorruptRecord": "filled",
-    "dateFormat": "text",
-    "enableDateTimeParsingFallback": "flag",
-    "encoding": "filled",
-    "lineSep": "filled",
-    "locale": "filled",
-    "mode": _MODES,
-    "multiLine": "flag",
-    "samplingRatio": "ratio",
-    "singleVariantColumn": "filled",
-    "timeFormat": "text",
-    "timeZone": "filled",
-    "timestampFormat": "text",
-    "timestampNTZFormat": "text",
-}
-KNOWN: dict[FileFormat, dict[str, Kind | tuple[str, ...]]] = {
-    "csv": {
-        **_TEXTUAL,
-        "charToEscapeQuoteEscaping": "character",
-        "columnPruning": "flag",
-        "comment": "character",
-        "delimiter": "filled",
-        "emptyValue": "text",
-        "enforceSchema": "flag",
-        "escape": "character",
-        "header": "flag",
-        "ignoreLeadingWhiteSpace": "flag",
-        "ignoreTrailingWhiteSpace": "flag",
-        "inferSchema": "flag",
-        "inputBufferSize": "positive",
-        "maxCharsPerColumn": "whole",
-        "maxColumns": "positive",
-        "nanValue": "text",
-        "negativeInf": "text",
-        "nullValue": "text",
-        "positiveInf": "text",
-        "preferDate": "flag",
-        "quote": "character",
-        "sep": "filled",
-        "unescapedQuoteHandling": (
-            "STOP_AT_CLOSING_QUOTE",
-            "BACK_TO_DELIMITER",
-            "STOP_AT_DELIMITER",
-            "SKIP_VALUE",
-            "RAISE_ERROR",
-        ),
-    },
-    "json": {
-        **_TEXTUAL,
-        "allowBackslashEscapingAnyCharacter": "flag",
-        "allowComments": "flag",
-        "allowNonNumericNumbers": "flag",
-        "allowNumericLeadingZeros": "flag",
-        "allowSingleQuotes": "flag",
-        "allowUnquotedControlChars": "flag",
-        "allowUnquotedFieldNames": "flag",
-        "dropFieldIfAllNull": "flag",
-        "explodeEmbeddedArray": "flag",
-        "inferTimestamp": "flag",
-        "maxNestingDepth": "whole",
-        "maxNumLen": "whole",
-        "maxStringLen": "whole",
-        "prefersDecimal": "flag",
-        "primitivesAsString": "flag",
-        "useUnsafeRow": "flag",
-    },
-    "parquet": {
-        "datetimeRebaseMode": _REBASE,
-        "int96RebaseMode": _REBASE,
-        "mergeSchema": "flag",
-    },
-}
+KNOWN: Mapping[FileFormat, OptionKinds] = {name: format_declaration(name).options for name in FORMAT_NAMES}
 
 _BY_PATH = "smoke-lineage lists the files itself, so that every row keeps its position"
 _SELECT = "choose the files with `path`: a file, a folder or a glob"
@@ -125,11 +50,11 @@ REFUSED: dict[str, tuple[str, str | None]] = {
 WRITERS = ("codec", "compression", "escapeQuotes", "extension", "ignoreNullFields", "parquet.compression", "pretty",
            "quoteAll", "sortKeys", "writeNonAsciiCharacterAsCodePoint")  # fmt: skip
 _NO_DROPPING = "mode DROPMALFORMED would shift the positions of the records behind a dropped one"
-_INSTEAD_OF_DROPPING = "leave `mode` out to have bad records reported, or use PERMISSIVE to keep them with nulls"
+_INSTEAD_OF_DROPPING = "leave out `mode` to have bad records reported, or use PERMISSIVE to keep them with nulls"
 
 
 def option_problems(source: SourceSpec) -> Iterator[OptionProblem]:
-    """Everything that is wrong with a source's options. Names are compared as Spark does, without regard to case."""
+    """All problems of a source's options. Names are compared without regard to case, as in Spark."""
     kind = source.file_format
     if kind is None:
         return
@@ -175,9 +100,9 @@ def _unknown_option_problem(key: str, kind: FileFormat) -> OptionProblem:
     by_lower = {name.lower(): name for name in KNOWN[kind]}
     hint = did_you_mean(key.lower(), by_lower)
     similar = hint and hint.replace(*_option_spelling(hint, by_lower))
-    told = f"it is an option of {join_names([other.upper() for other in others])} sources" if others else similar
+    whole_hint = f"it is an option of {join_names([other.upper() for other in others])} sources" if others else similar
     message = f"unknown option '{key}' of a {kind.upper()} source; options: {join_names(sorted(KNOWN[kind]), 40)}"
-    return OptionProblem(key, message, told, of_key=True)
+    return OptionProblem(key, message, whole_hint, of_key=True)
 
 
 def _option_spelling(hint: str, by_lower: Mapping[str, str]) -> tuple[str, str]:
@@ -185,7 +110,7 @@ def _option_spelling(hint: str, by_lower: Mapping[str, str]) -> tuple[str, str]:
     return word, by_lower[word]
 
 
-def _value_problem(key: str, name: str, takes: Kind | tuple[str, ...], value: str) -> OptionProblem | None:
+def _value_problem(key: str, name: str, takes: OptionKind | tuple[str, ...], value: str) -> OptionProblem | None:
     if isinstance(takes, tuple):
         if value.upper() in takes:
             return None
@@ -204,8 +129,8 @@ _FLAGS = {"yes": "true", "y": "true", "on": "true", "1": "true", "no": "false", 
           "0": "false"}  # fmt: skip
 
 
-def _value_requirement(takes: Kind, value: str) -> tuple[str, str | None] | None:
-    """What is needed instead of the value, and a hint; None where the value is right."""
+def _value_requirement(takes: OptionKind, value: str) -> tuple[str, str | None] | None:
+    """What is required instead of the value, and a hint; None if the value is right."""
     match takes:
         case "flag" if value.lower() not in ("true", "false"):
             meant = _FLAGS.get(value.lower())

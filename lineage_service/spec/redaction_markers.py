@@ -1,18 +1,19 @@
-"""Texts in which values of erased persons were replaced by ones that nobody has.
+"""Markers of texts in which values of erased persons were replaced.
 
-Where a personal column was compared with one for equality, the comparison means what it meant. Anywhere else it does
-not, and what was put there says so.
+If the value was compared with a personal column for equality, the text keeps its meaning, because no row has the
+replacement. The marker of any other text states that its meaning is lost.
 """
 
 from __future__ import annotations
 
 import json
 
-SAFE, UNSAFE, NUMBER = "erased-", "erasedx-", "-88"  # what values begin with that stand for others
+# What values begin with that stand for others; YEARS: the century of dates.
+SAFE, UNSAFE, NUMBER, YEARS = "erased-", "erasedx-", "-88", "88"
 
 
 def is_computable(content: str) -> bool:
-    """Whether a run's workflow, or saved query, as JSON means what it meant."""
+    """Whether the workflow or saved query of a run, as JSON, still has its meaning."""
     if UNSAFE not in content:
         return True
     body = json.loads(content)

@@ -1,28 +1,20 @@
-"""What a workflow reads: the models of its sources, and how a file's format follows from its path."""
+"""The models of sources, and the inference of a file's format from its path."""
 
 from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from lineage_service.spec.fields import ClosedModel, Day, Flag, NewColumn, OptionText, Text, Texts, validation_error
+from lineage_service.spec.file_formats import FORMAT_BY_SUFFIX, FORMAT_NAMES, FileFormat, format_declaration
 
-FileFormat = Literal["parquet", "csv", "json"]
-FORMATS = ", ".join(get_args(FileFormat))
+FORMATS = ", ".join(FORMAT_NAMES)
 
-_SUFFIXES: dict[str, FileFormat] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
 _PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+_OPTION_NAMES = {"delimiter": "sep", "charset": "encoding"}  # other names that Spark takes
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}\Z")
 
 
@@ -55,7 +47,7 @@ class SourceSpec(ClosedModel):
         default_factory=dict, description="Spark's reader options, such as header: true"
     )
     schema_: Text | None = Field(
-        None, alias="schema", description="Columns and types as Spark DDL; by default what Spark's reader finds"
+        None, alias="schema", description="Columns and types as Spark DDL; by default as Spark's reader infers them"
     )
     snapshot: Flag = Field(
         False, description="Keep a copy of a Parquet source in the home; CSV and JSON always have one"
@@ -67,10 +59,10 @@ class SourceSpec(ClosedModel):
         default_factory=dict, description="kind of person: the column that identifies one, as the workflow sees it"
     )
     pii: Texts = Field((), description="Columns that hold personal data; columns computed from them are marked too")
-    origin: Text | None = Field(None, description="Where its personal data comes from, where not from the person")
+    origin: Text | None = Field(None, description="Where its personal data comes from, if not from the person")
     legal_hold: LegalHold | None = Field(None, description="Why an erasure must retain the rows, and until when")
     on_erased: Literal["fail", "drop", "warn"] = Field(
-        "fail", description="What a run does where an erased person is in the data again"
+        "fail", description="What a run does if an erased person is in the data again"
     )
 
     @field_validator("subject")
@@ -113,13 +105,21 @@ class SourceSpec(ClosedModel):
         for packed in _PACKED:
             name = name.removesuffix(packed)
         suffix = PurePosixPath(name).suffix
-        if suffix in _SUFFIXES:
-            return _SUFFIXES[suffix]
+        if suffix in FORMAT_BY_SUFFIX:
+            return FORMAT_BY_SUFFIX[suffix]
         return None if _FILE_SUFFIX.match(suffix) else "parquet"
 
     @property
     def reader_options(self) -> dict[str, str]:
-        """Spark's reader options; .tsv without `sep` or `delimiter` is separated by tabs."""
-        tabs = re.search(r"\.tsv(\.[a-z0-9]+)?/*\Z", self.path or "", re.IGNORECASE) and self.file_format == "csv"
-        given = {key.lower() for key in self.options}
-        return {"sep": "\t", **self.options} if tabs and not given & {"sep", "delimiter"} else self.options
+        """Spark's reader options: the given ones, in addition to those that format and suffix imply. An alias of an
+        option counts as given.
+        """
+        if self.file_format is None:
+            return self.options
+        declared = format_declaration(self.file_format)
+        implied = dict(declared.default_options)
+        for suffix, options in declared.suffixes.items():
+            if options and re.search(rf"{re.escape(suffix)}(\.[a-z0-9]+)?/*\Z", self.path or "", re.IGNORECASE):
+                implied |= options
+        given = {_OPTION_NAMES.get(key.lower(), key.lower()) for key in self.options}
+        return {**{key: value for key, value in implied.items() if key not in given}, **self.options}

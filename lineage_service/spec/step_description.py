@@ -1,4 +1,4 @@
-"""What a step does, in one line for people. Works on the step as JSON, as the catalog keeps it: no model is needed."""
+"""A step in one line. Works on the step as JSON, as in the catalog, without a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def inputs_of(step: StepJson) -> tuple[str, ...]:
 
 
 def operator_of(step: StepJson) -> str:
-    """The operator as people call it: `left join`, `union`, `aggregate`."""
+    """The operator in common terms: `left join`, `union`, `aggregate`."""
     if step["op"] == "join":
         return f"{step.get('how') or 'inner'} join"
     if step["op"] in ("project", "union") and step.get("distinct"):
@@ -28,7 +28,7 @@ def operator_of(step: StepJson) -> str:
 
 
 def describe_step(step: StepJson) -> str:
-    """The operator and what it was told: `aggregate by city: revenue = sum(amount)`."""
+    """The operator and its arguments: `aggregate by city: revenue = sum(amount)`."""
     detail = _detail(step)
     return f"{operator_of(step)} {detail}" if detail else operator_of(step)
 
@@ -60,8 +60,12 @@ def _detail(step: StepJson) -> str:
         case "explode":
             outer = ", also where it is empty" if step.get("outer") else ""
             return f"{step['column']} as {step.get('as') or step['column']}{outer}"
+        case "sql":
+            return " ".join(str(step.get("query") or step.get("file")).split())
+        case "distinct" | "union" | "intersect" | "difference":
+            return ""  # its inputs say all
         case _:
-            return ""
+            return ""  # a step that another version wrote
 
 
 def _columns(columns: Mapping[str, str] | Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Text of a workflow file -> plain Python, with the place of every key and value.
+"""The text of a workflow file to plain Python values, with the position of every key and value.
 
-Reads YAML's *events* and resolves scalars by the core schema of YAML 1.2 itself: positions are exact, `on` and
-`off` and dates stay text, and nothing is built before depth and size are known to be bounded.
+Reads YAML's *events* and interprets scalars itself (yaml_scalars.py), so that positions are exact, and nothing is built
+before depth and size are known to be within limits.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
 
 from lineage_service.errors import NotFound, Position, Problem, WorkflowError, did_you_mean, join_names
+from lineage_service.spec.yaml_scalars import SourceFloat, core_value
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
@@ -27,35 +28,18 @@ MAX_NODES = 100_000
 Path_ = tuple[str | int, ...]
 Place = tuple[int, int]
 
-_NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
-_BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
-_INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
-_FLOAT = re.compile(
-    r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
-)
 _CORE = "tag:yaml.org,2002:"
-# Python refuses to print integers beyond 4300 digits; a "number" this long is nobody's number.
-_MAX_NUMBER = 100
-
-
-class SourceFloat(float):
-    """A float that remembers how it was written: in an expression, 1.50 and 1e3 must stay 1.50 and 1e3."""
-
-    text: str
-
-    def __new__(cls, text: str) -> SourceFloat:
-        self = super().__new__(cls, text.replace(".inf", "inf").replace(".nan", "nan"))
-        self.text = text
-        return self
 
 
 @dataclass(frozen=True, slots=True)
 class YamlPositions:
-    """Where the keys and values of a file are, by their path from the top, e.g. ("steps", 2, "where")."""
+    """The positions of the keys and values of a file, by their path from the top, e.g. ("steps", 2, "where")."""
 
     file: str
     values: dict[Path_, Place] = field(default_factory=dict)
     keys: dict[Path_, Place] = field(default_factory=dict)
+    styles: dict[Path_, str] = field(default_factory=dict)  # of values that are block scalars or in quotes
+    lines: tuple[str, ...] = ()
 
     def at(self, *path: str | int) -> Position:
         """The position of the value at path, or of its nearest ancestor that is in the file."""
@@ -65,7 +49,7 @@ class YamlPositions:
         return Position(self.file, line + 1, column + 1)
 
     def key(self, *path: str | int) -> Position:
-        """The position of the key that leads to path; where there is none, that of the value."""
+        """The position of the key at path; that of its value if there is no key."""
         if path not in self.keys:
             return self.at(*path)
         line, column = self.keys[path]
@@ -74,7 +58,7 @@ class YamlPositions:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A file as plain dict, list, str, int, float, bool and None; problems are those that leave it readable."""
+    """A file as dict, list, str, int, float, bool and None. `problems` are those with which it is still readable."""
 
     value: dict[str, Any]
     marks: YamlPositions
@@ -91,10 +75,11 @@ class _Node:
     items: list[_Node] = field(default_factory=list)  # a mapping's are key, value, key, value
     target: _Node | None = None
     open: bool = True
+    style: str | None = None
 
 
 class _BoundedScanner(Scanner):
-    """Refuses deep nesting while scanning: ruamel's look-ahead is quadratic in the depth of open brackets."""
+    """Refuses deep nesting while scanning, because ruamel's look-ahead is quadratic in the depth of open brackets."""
 
     def fetch_flow_collection_start(self, *args: Any, **kwargs: Any) -> None:
         self._check(len(self.flow_context))
@@ -114,17 +99,17 @@ _TOO_MANY = f"more than {MAX_NODES:,} values, those of aliases counted each time
 
 
 def read_tree(path: Path, shown: str) -> Tree:
-    """The tree of the file at path; `shown` is how problems call it. Raises where there is nothing to go on with."""
-    return parse_tree(_read(path, shown), shown)
+    """The tree of the file at path, which problems call `shown`. Raises an error if it cannot be parsed."""
+    return parse_tree(read_text(path, shown), shown)
 
 
 def parse_tree(text: str, shown: str) -> Tree:
-    """The tree of a file's text. Raises WorkflowError on a syntax error or where the top is not a mapping."""
+    """The tree of a file's text. Raises WorkflowError for a syntax error, or if the top level is no mapping."""
     root = _Composer(text, shown).root()
-    if root is None or (root.kind == "scalar" and root.plain and _NULL.match(root.text)):
+    if root is None or (root.kind == "scalar" and root.plain and core_value(root.text) is None):
         raise WorkflowError(Problem("the file is empty; a workflow needs a mapping with version, name, sources, "
                                     "steps and outputs", Position(shown, 1, 1)))  # fmt: skip
-    builder = _TreeBuilder(YamlPositions(shown))
+    builder = _TreeBuilder(YamlPositions(shown, lines=tuple(text.split("\n"))))
     value = builder.build(root, ())
     if not isinstance(value, dict):
         kind = "a list" if isinstance(value, list) else "a single value"
@@ -133,14 +118,15 @@ def parse_tree(text: str, shown: str) -> Tree:
     return Tree(value, builder.marks, tuple(builder.problems))
 
 
-def _read(path: Path, shown: str) -> str:
+def read_text(path: Path, shown: str) -> str:
+    """The text of a workflow file. Raises where it cannot be read."""
     try:
         info = path.stat()
         if stat.S_ISDIR(info.st_mode):
-            raise WorkflowError(f"'{shown}' is a folder; a workflow is a YAML file")
+            raise WorkflowError(f"'{shown}' is a folder; a workflow is a YAML or .sql file")
         # A pipe or a device may never end.
         if not stat.S_ISREG(info.st_mode):
-            raise WorkflowError(f"'{shown}' is not a regular file; a workflow is a YAML file")
+            raise WorkflowError(f"'{shown}' is not a regular file; a workflow is a YAML or .sql file")
         with path.open("rb") as stream:
             # One byte more than allowed, and never more: the file may grow while it is read.
             raw = b"" if info.st_size > MAX_BYTES else stream.read(MAX_BYTES + 1)
@@ -166,7 +152,7 @@ def _position(shown: str, text: str, index: int) -> Position:
 
 
 class _Composer:
-    """Events -> nodes of one document, with anchors resolved; depth and number are bounded as they come."""
+    """Events to the nodes of one document, with anchors resolved. Depth and number of nodes are limited."""
 
     def __init__(self, text: str, shown: str) -> None:
         self.text = text
@@ -212,7 +198,7 @@ class _Composer:
             return _Node(kind, place, target=target)
         node = _Node(kind, place, tag=event.tag and str(event.tag), open=kind != "scalar")
         if kind == "scalar":
-            node.text = event.value
+            node.text, node.style = event.value, event.style
             node.plain = event.tag is None and event.implicit[0]
             if "\0" in node.text or any("\ud800" <= char <= "\udfff" for char in node.text):
                 self._stop("text with a character that is none (NUL or half of a surrogate pair)", place)
@@ -242,8 +228,8 @@ class _Composer:
                        (at.line - 1, at.column - 1))  # fmt: skip
         except (YAMLError, ValueError, AssertionError, LookupError, AttributeError, TypeError) as error:
             # ruamel lets some mistakes through to Python itself, e.g. "\U00110000" or "%YAML 1.3".
-            said = str(error) if isinstance(error, AssertionError) else "a number or an escape is out of range"
-            self._stop(f"not valid YAML: {said} (behind this place)", last)
+            reason = str(error) if isinstance(error, AssertionError) else "a number or an escape is out of range"
+            self._stop(f"not valid YAML: {reason} (after this position)", last)
 
     def _stop(self, message: str, place: Place, hint: str | None = None) -> NoReturn:
         raise WorkflowError(Problem(message, Position(self.shown, place[0] + 1, place[1] + 1), hint)) from None
@@ -253,7 +239,7 @@ _QUOTED = "a value that begins with {} is put in quotes, as a whole"
 
 
 def _syntax_hint(problem: str, context: str) -> str | None:
-    """What is probably meant, for the mistakes that everybody makes once."""
+    """A hint for common mistakes."""
     if "'\\t'" in problem:
         return "indent and separate with spaces, not tabs"
     if start := re.search(r"found character '(.)' that cannot start any token", problem):
@@ -292,7 +278,7 @@ _NODE_EVENTS = {
 
 
 class _TreeBuilder:
-    """Nodes -> plain Python and marks. Aliases are copied, so their nodes count against the same limit."""
+    """Nodes to plain Python values and positions. Aliases are copied, so their nodes count towards the same limit."""
 
     def __init__(self, marks: YamlPositions) -> None:
         self.marks = marks
@@ -300,7 +286,9 @@ class _TreeBuilder:
         self.count = 0
 
     def build(self, node: _Node, path: Path_, place: Place | None = None) -> Any:
-        """The value of a node. A value behind an alias is placed where the alias is, its inside where it is written."""
+        """The value of a node. The position of an aliased value is that of the alias; positions inside it are those of
+        the anchor.
+        """
         place = place or node.place
         if node.target is not None:
             return self.build(node.target, path, place)
@@ -312,6 +300,8 @@ class _TreeBuilder:
         if node.kind == "mapping":
             self._check_tag(node, "map", place)
             return self._mapping(node, path)
+        if node.style:
+            self.marks.styles[path] = node.style
         return self._scalar(node, place)
 
     def _mapping(self, node: _Node, path: Path_) -> dict[str, Any]:
@@ -337,7 +327,7 @@ class _TreeBuilder:
         return built
 
     def _merge(self, value: _Node, path: Path_, built: dict[str, Any], depth: int) -> None:
-        """Adds the pairs of a `<<:` value that are not given otherwise."""
+        """Adds the pairs of a `<<:` value whose keys are not given otherwise."""
         node = value.target or value
         self._count(value.place, depth)
         if node.kind == "list":
@@ -359,7 +349,7 @@ class _TreeBuilder:
             self._problem("'<<' merges a mapping or a list of mappings, nothing else", value.place)
 
     def _key(self, node: _Node) -> str | None:
-        """A key as text. Numbers are taken as written: columns may well be called 2024."""
+        """A key as text. Numbers are kept as written, because a column may be called 2024."""
         target = node.target or node
         if target.kind == "scalar":
             self._count(node.place, 0)
@@ -374,7 +364,7 @@ class _TreeBuilder:
         text = node.text
         if not node.plain and node.tag in (None, "!", f"{_CORE}str"):
             return text
-        value = _core_value(text)
+        value = core_value(text)
         if node.tag is None:
             return value
         tag = node.tag.removeprefix(_CORE)
@@ -400,17 +390,3 @@ class _TreeBuilder:
 
     def _problem(self, message: str, place: Place) -> None:
         self.problems.append(Problem(message, Position(self.marks.file, place[0] + 1, place[1] + 1)))
-
-
-def _core_value(text: str) -> str | int | float | bool | None:
-    """A plain scalar by the core schema of YAML 1.2."""
-    if _NULL.match(text):
-        return None
-    if _BOOL.match(text):
-        return text[0] in "tT"
-    if len(text) > _MAX_NUMBER:
-        return text
-    if _INT.match(text):
-        # Base 0 would refuse 007, which YAML reads as 7.
-        return int(text, 16 if text[:2] == "0x" else 8 if text[:2] == "0o" else 10)
-    return SourceFloat(text.lower()) if _FLOAT.match(text) else text

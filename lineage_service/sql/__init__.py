@@ -1,1 +1,1 @@
-"""Lineage-consuming queries: SQL of DuckDB over datasets and their lineage, read, checked, rewritten and run."""
+"""Lineage-consuming queries: DuckDB SQL over datasets and their lineage. Parses, checks, rewrites and runs them."""

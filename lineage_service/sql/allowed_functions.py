@@ -1,18 +1,18 @@
-"""The functions of DuckDB that a question may call: those that compute from their arguments and nothing else.
+"""The DuckDB functions that a question may call: those that compute from their arguments only.
 
-An allow-list: what a later DuckDB adds is not in it until somebody has looked. Left out are functions that read files,
-settings, variables or the catalog, that wait, write, count up or run SQL.
+This is an allow-list, so functions of later DuckDB releases are excluded until somebody reviews them. Excluded are
+functions that read files, settings, variables or the catalog, that wait, write, advance a sequence or run SQL.
 """
 
 from __future__ import annotations
 
-# What DuckDB's parser writes for operators.
+# Names that DuckDB's parser uses for operators.
 OPERATORS = frozenset(
     """!= !__postfix !~~ !~~* % & && * ** + - ->> / // < <-> << <= <=> <@ = > >= >> @> ^ ^@ | || ~ ~~ ~~* ~~~
     ->""".split()  # noqa: SIM905
 )
 
-# One value for each row.
+# Scalar functions.
 SCALAR = frozenset(
     """abs acos acosh add age ago array_aggr array_aggregate array_append array_apply array_cat array_concat
     array_contains array_cosine_distance array_cosine_similarity array_cross_product array_distance
@@ -63,7 +63,7 @@ SCALAR = frozenset(
     uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 week weekday weekofyear xor year yearweek""".split()  # noqa: SIM905
 )
 
-# One value for many rows.
+# Aggregates.
 AGGREGATES = frozenset(
     """any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null
     arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg avg bit_and bit_or
@@ -75,14 +75,14 @@ AGGREGATES = frozenset(
     string_agg sum sum_no_overflow sumkahan var_pop var_samp variance wavg weighted_avg""".split()  # noqa: SIM905
 )
 
-# One value for each row, of the rows around it.
+# Window functions.
 WINDOW = frozenset(
     """cume_dist dense_rank fill first_value lag last_value lead nth_value ntile percent_rank rank rank_dense
     row_number""".split()  # noqa: SIM905
 )
 
-# What a FROM may call beside lineage.
+# Table functions beside lineage.
 TABLE = frozenset(("unnest", "range", "generate_series"))
 
-# Give another value each time they are asked.
+# Functions that return a different value on each call.
 UNSTEADY = frozenset(("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"))

@@ -1,4 +1,4 @@
-"""A question that runs: its rows as they come, within a time and a number of rows."""
+"""Limits of a running question: streams its rows within a time limit and a row limit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HINT = "--timeout allows more"
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a question may take, and how many rows it may give."""
+    """The time limit and the row limit of a question."""
 
     seconds: float
     rows: int = MOST_ROWS
 
     @classmethod
     def of(cls, seconds: float | None, rows: int | None) -> Limits:
-        """Those given, else what is usual."""
+        """The given limits, otherwise the defaults."""
         return cls(time_limit() if seconds is None else seconds, MOST_ROWS if rows is None else rows)
 
     def __post_init__(self) -> None:
@@ -39,8 +39,9 @@ class Limits:
 
 
 def limit_rows(rows: RowStream, limits: Limits, most: int, part: AnswerPart, notes: list[str]) -> pa.RecordBatchReader:
-    """The first `most` rows; those that follow, up to the limit, are counted. `part` and `notes` then say what was cut
-    off."""
+    """The first `most` rows. Further rows, up to the limit, are only counted. `part` and `notes` report what was cut
+    off.
+    """
     import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -55,9 +56,9 @@ def limit_rows(rows: RowStream, limits: Limits, most: int, part: AnswerPart, not
             part.remaining = max(0, given - most) if most < limits.rows else 0
             return
         part.remaining = max(0, limits.rows - most)
-        told = f"the answer was cut after {limits.rows:,} rows; there are more"
-        if told not in notes:
-            notes.append(told)
+        note = f"the answer was cut after {limits.rows:,} rows; there are more"
+        if note not in notes:
+            notes.append(note)
 
     names = unique_column_names(rows.schema.names)
     schema = pa.schema([each.with_name(name) for each, name in zip(rows.schema, names, strict=True)])
@@ -66,7 +67,7 @@ def limit_rows(rows: RowStream, limits: Limits, most: int, part: AnswerPart, not
 
 
 def unique_column_names(names: Sequence[str]) -> list[str]:
-    """Columns of the same name are told apart as DuckDB does: x, x_1, x_2."""
+    """Makes repeated column names unique as DuckDB does: x, x_1, x_2."""
     taken, found = {name.lower() for name in names}, list[str]()
     seen: set[str] = set()
     for name in names:

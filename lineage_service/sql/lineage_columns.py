@@ -1,7 +1,7 @@
-"""A question whose rows carry the row ids they were made of: its SELECT with columns of ids beside the user's. Pure.
+"""Rewrites a question so that its rows carry the ids of the rows they derive from, in columns beside the user's. Pure.
 
-Inside a pipeline ids just travel along; a GROUP BY, DISTINCT or UNION gathers them into lists: every row of a group
-contributed to it. What cannot be traced exactly this way is refused, with the reason.
+Inside a pipeline, ids are passed along. GROUP BY, DISTINCT and UNION collect them into lists, because every row of a
+group contributes to it. Anything that cannot be traced exactly this way is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lineage_service.store.version_scan import RID
 if TYPE_CHECKING:
     from sqlglot import exp
 
-MOST_TABLES = 1_000  # common tables stand where they are read: each may double those before it
+MOST_TABLES = 1_000  # common tables are inlined wherever they are read, so each may double the size of those before it
 _JOINS = {"", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER"}
 
 
 @dataclass(frozen=True)
 class IdColumn:
-    """A column of ids: of which relation, under what name, and whether each value is a list."""
+    """A column of ids: its relation, its name, and whether its values are lists."""
 
     relation: str
     name: str
@@ -38,14 +38,16 @@ class IdColumn:
 
 @dataclass(frozen=True)
 class QueryWithIds:
-    """SQL of a question's columns and, behind them, columns of ids."""
+    """SQL with a question's columns followed by columns of ids."""
 
     sql: str
     ids: tuple[IdColumn, ...]
 
 
 def add_id_columns(named: str, relations: Mapping[str, bool], columns: Iterable[str] = ()) -> QueryWithIds:
-    """The question over `relations` with ids; each says whether its rows have any. `columns` are names of theirs."""
+    """The question over `relations` with ids. Each relation says whether its rows have ids. `columns` are the
+    relations' column names.
+    """
     tree = parse_one(named)
     prefix, taken = "ids_", " ".join([named, *columns]).lower()
     while prefix in taken:
@@ -127,7 +129,7 @@ class _Capture:
         return self._distinct(tree, ids) if distinct is not None else (tree, ids)
 
     def _distinct(self, tree: Any, ids: list[IdColumn]) -> tuple[Any, list[IdColumn]]:
-        """DISTINCT as groups of equal rows; order and limit are of those."""
+        """DISTINCT as groups of equal rows. ORDER BY and LIMIT apply to the groups."""
         from sqlglot import exp
 
         if tree.args["distinct"].args.get("on"):
@@ -161,7 +163,7 @@ class _Capture:
         return outer, gathered
 
     def _gather_ids(self, ids: IdColumn, items: list[Any]) -> IdColumn:
-        """Ids of all rows of a group, as one more item of its SELECT."""
+        """Adds the ids of all rows of a group to its SELECT."""
         import sqlglot
 
         new = IdColumn(ids.relation, self._name(), listed=True)
@@ -171,7 +173,7 @@ class _Capture:
         return new
 
     def _exclude_ids(self, item: Any, ids: list[IdColumn]) -> Any:
-        """An item of a SELECT; a star leaves our columns out."""
+        """A SELECT item. A star excludes the id columns."""
         from sqlglot import exp
 
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
@@ -186,14 +188,14 @@ class _Capture:
     def _refuse(self, tree: Any) -> None:
         from sqlglot import exp
 
-        for name, told in (
+        for name, refused_part in (
             ("qualify", "QUALIFY"),
             ("windows", "WINDOW"),
             ("sample", "a sample"),
             ("laterals", "LATERAL"),
         ):
             if tree.args.get(name):
-                raise _unsaveable_error(told)
+                raise _unsaveable_error(refused_part)
         group = tree.args.get("group")
         if group and group.find(exp.Cube, exp.Rollup, exp.GroupingSets):
             raise _unsaveable_error("GROUPING SETS, CUBE and ROLLUP", "save one query for each grouping")
@@ -256,11 +258,13 @@ class _Capture:
         if isinstance(table, exp.Unnest | exp.Values | exp.Table):
             if table.find(exp.Query) not in (None, table):
                 raise _unsaveable_error("a subquery inside a function or VALUES in FROM", "write it as a join")
-            return table  # made of what is in the text, or in the row beside it: no rows of a dataset
+            return table  # made of literals or of the row beside it: no rows of a dataset
         raise _unsaveable_error(f"{type(table).__name__.lower()} in FROM")
 
     def _refuse_twice(self, name: str, definition: Any) -> None:
-        """A common table stands here once for each time it is read: what picks rows must not pick others each time."""
+        """A common table is inlined for each use. Refuses one that selects rows nondeterministically and is used
+        twice.
+        """
         from sqlglot import exp
 
         from lineage_service.sql.allowed_functions import UNSTEADY
@@ -300,7 +304,9 @@ class _Capture:
     def _branch(
         self, inner: Any, own: list[IdColumn], named: list[IdColumn], others: list[IdColumn], *, before: bool
     ) -> Any:
-        """A side of a union: its own ids under their new names, and none of the other side's, in one order."""
+        """One side of a union: its own ids under their new names, and empty ids for the other side, in a common
+        order.
+        """
         import sqlglot
         from sqlglot import exp
 
@@ -316,7 +322,7 @@ class _Capture:
 
 
 def has_aggregate(item: exp.Expr) -> bool:
-    """Whether an item of a SELECT is computed of many rows; what sqlglot does not know by name, our own list does."""
+    """Whether a SELECT item contains an aggregate. Functions unknown to sqlglot are looked up in our own list."""
     from sqlglot import exp
 
     from lineage_service.sql.allowed_functions import AGGREGATES

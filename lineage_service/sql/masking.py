@@ -1,7 +1,7 @@
-"""What a question in SQL does with masked columns: they may be shown, as masks, and nothing else. Pure.
+"""Checks how a question uses masked columns: they may be selected, and are shown masked, but nothing else. Pure.
 
-The values that it reads are masked beneath it already, so nothing can be told from them. But a comparison with a mask,
-a group or an order by it would answer wrongly without a word: such a question is refused.
+The rows that a question reads are masked already, so it cannot disclose values. But a comparison, group or order over
+masked values would silently give a wrong answer. Such a question is refused.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lineage_service.sql.rid_origin import reads_itself
 
 MOST_COLUMNS = 10_000
 
-Shown = list[tuple[str, str | None]]  # columns of a SELECT: the name, and which masked column it shows, if one
-Columns = Mapping[str, Sequence[tuple[str, str | None]]]  # relation: its columns, as above
+Shown = list[tuple[str, str | None]]  # columns of a SELECT: the name, and the masked column that it shows, if any
+Columns = Mapping[str, Sequence[tuple[str, str | None]]]  # columns by relation
 
 
 def shown_masks(named: str, relations: Columns) -> list[str]:
-    """The columns of a question's answer that are masks; QuestionError where it uses a masked column otherwise."""
+    """The masked columns of a question's answer. Raises QuestionError if it uses a masked column in any other way."""
     tree = parse_one(named)
     try:
         found = _MaskReader(relations).query(tree, {}, [])
@@ -32,15 +32,19 @@ def shown_masks(named: str, relations: Columns) -> list[str]:
 
 
 class _UntraceableMask(Exception):
-    """Something whose columns cannot be followed."""
+    """Raised for SQL whose columns cannot be traced."""
 
 
 def _masked_column_error(masked: str) -> QuestionError:
-    return QuestionError(f"{masked} is masked: a query can show it as a mask, and nothing else", hint=HINT)
+    return QuestionError(
+        f"{masked} is masked: a query can select it, which shows a mask, but not compute with it", hint=HINT
+    )
 
 
 def _masks_by_name(tree: Any, relations: Columns) -> Shown:
-    """Where columns cannot be followed: a masked one may be named as an item of the outermost SELECT only."""
+    """The fallback for SQL whose columns cannot be traced: a masked column may only be an item of the outermost
+    SELECT.
+    """
     from sqlglot import exp
 
     from lineage_service.sql.question_parsing import columns_read
@@ -50,7 +54,7 @@ def _masks_by_name(tree: Any, relations: Columns) -> Shown:
         return []
     if columns_read(tree) is None or tree.find(exp.PositionalColumn, exp.Pivot):
         raise QuestionError(
-            f"whether the query computes with {next(iter(masks.values()))}, which is masked, cannot be told",
+            f"whether the query computes with {next(iter(masks.values()))}, which is masked, cannot be determined",
             hint=f"name the columns that it reads, without *; or {HINT}",
         )
     items = tree.expressions if isinstance(tree, exp.Select) and not tree.args.get("distinct") else []
@@ -65,14 +69,16 @@ def _masks_by_name(tree: Any, relations: Columns) -> Shown:
 
 @dataclass
 class _Select:
-    """A SELECT on the way: the tables behind its FROM, what it shows, and those of the queries around it."""
+    """A SELECT: the tables of its FROM, the columns it shows, and the enclosing SELECTs."""
 
     tables: list[tuple[str, Shown]]
     around: list[_Select]
     shown: Shown = field(default_factory=list)
 
     def of(self, column: Any) -> tuple[str | None, bool]:
-        """What masked column a column means, and whether it is that itself, not a field of it or a row with it."""
+        """The masked column that a column refers to, and whether it is the column itself, not a field of it or a row
+        with it.
+        """
         parts = [part.name.lower() for part in column.parts]
         for level in (self, *reversed(self.around)):
             for table, columns in level.tables:
@@ -102,7 +108,9 @@ class _MaskReader:
     relations: Columns
 
     def query(self, tree: Any, common: Mapping[str, Shown], around: list[_Select]) -> Shown:
-        """What a query shows; `common` are common tables that it may read, `around` the SELECTs it is inside of."""
+        """The columns that a query shows. `common` are the common tables it may read, `around` the enclosing
+        SELECTs.
+        """
         from sqlglot import exp
 
         if clause := tree.args.get("with_"):
@@ -165,7 +173,7 @@ class _MaskReader:
         return here.shown
 
     def _check_clauses(self, tree: Any, here: _Select, common: Mapping[str, Shown]) -> None:
-        """The clauses around what a query shows: each of them computes with the columns that it names."""
+        """Checks the clauses of a query, each of which computes with the columns it names."""
         from sqlglot import exp
 
         for name, value in tree.args.items():
@@ -183,7 +191,7 @@ class _MaskReader:
                     _refuse_shown(here.shown[int(entry.name) - 1 : int(entry.name)])
             self._refuse_in([value], here, common)
 
-    # --- what a SELECT shows ----------------------------------------------------------------------------------
+    # --- select list ------------------------------------------------------------------------------------------
 
     def _item(self, item: Any, here: _Select, common: Mapping[str, Shown]) -> Shown:
         from sqlglot import exp
@@ -213,7 +221,7 @@ class _MaskReader:
                     found.append((names.get(own.lower(), own), None if own.lower() in others else masked))
         return found
 
-    # --- what it reads ----------------------------------------------------------------------------------------
+    # --- FROM -------------------------------------------------------------------------------------------------
 
     def _table(self, table: Any, here: _Select, common: Mapping[str, Shown]) -> None:
         from sqlglot import exp
@@ -229,14 +237,14 @@ class _MaskReader:
             found = list(common.get(table.name.lower(), ()))
             if table.name.lower() not in common and table.name in self.relations:
                 found = list(self.relations[table.name])
-        else:  # a function, or values of the text itself
+        else:  # a table function, or VALUES
             self._refuse_in([table], here, common)
             found = []
         name = alias.name if alias is not None and alias.name else table.alias_or_name
         here.tables.append((name, _apply_alias(found, alias)))
 
     def _refuse_in(self, values: Sequence[Any], here: _Select, common: Mapping[str, Shown]) -> None:
-        """QuestionError where an expression reads a masked column, itself or in a query inside it."""
+        """Raises QuestionError if an expression reads a masked column, directly or in a subquery."""
         from sqlglot import exp
 
         for node in _own_nodes(values):
@@ -252,7 +260,7 @@ class _MaskReader:
 
 
 def _own_nodes(values: Sequence[Any]) -> Iterator[Any]:
-    """The nodes of expressions, down to queries inside them, which are given and not gone into."""
+    """The nodes of expressions. Subqueries are included but not descended into."""
     from sqlglot import exp
 
     open_ = [each for value in values for each in (value if isinstance(value, list) else [value])]
@@ -272,6 +280,6 @@ def _refuse_shown(shown: Sequence[tuple[str, str | None]]) -> None:
 
 
 def _apply_alias(columns: Shown, alias: Any) -> Shown:
-    """Columns under the names that an alias lists, from the first on."""
+    """Columns renamed by the column list of an alias."""
     names = [each.name for each in alias.columns] if alias is not None and hasattr(alias, "columns") else []
     return [(names[place] if place < len(names) else name, masked) for place, (name, masked) in enumerate(columns)]

@@ -1,4 +1,4 @@
-"""What may run: decided on DuckDB's own reading of the SQL, so that no two parsers can disagree about it."""
+"""Decides what may run. The check uses DuckDB's own parse tree, so that no two parsers can disagree."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _WORDS = {"PARAMETER": "a parameter", "DEFAULT": "DEFAULT", "SHOW_REF": "SHOW an
 
 
 def check_allowed(serialized: str, ours: Collection[str], around: Collection[str] = ()) -> None:
-    """QuestionError unless it is one SELECT over relations of `ours`, its own common tables and those `around` it, of
-    allowed functions."""
+    """Raises QuestionError unless the SQL is one SELECT that reads only the relations `ours`, its own common tables and
+    those `around` it, and calls only allowed functions.
+    """
     body = json.loads(serialized)
     if body.get("error"):
         raise reword_duckdb_error(str(body.get("error_message") or "no SQL"), "cannot read the query")
@@ -72,9 +73,10 @@ def _check_function(node: dict[str, Any]) -> None:
 
 
 def _nodes(body: Any, scope: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Every object of the tree that is a node, with the tables that it may name; functions behind FROM are marked.
+    """Every node of the tree, with the tables it may name. Table functions are marked.
 
-    A common table is seen by those behind it and by the query, and of itself only in what a recursive one adds.
+    A common table is visible to later common tables and to the query. Within itself it is visible only in the recursive
+    part.
     """
     stack: list[tuple[Any, frozenset[str], bool]] = [(body, scope, False)]
     while stack:

@@ -1,4 +1,4 @@
-"""Rows and groups that a workflow has prepared for its declared questions: found, and as SQL over their files."""
+"""Finds the rows and groups that a workflow prepared for its declared questions, and builds SQL over their files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from lineage_catalog.reader import Stamp
 from lineage_catalog.records import DatasetRecord, PreparedRecord
 
 from lineage_service.capture.workload import DeclaredQuestion
+from lineage_service.equivalence.merged_measures import measure_sql
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.errors import NotFound, QuestionError, did_you_mean, join_names
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.value_disclosure import disclosed_columns
@@ -21,17 +23,16 @@ from lineage_service.query.query_engine import held_name
 from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start
 from lineage_service.sql.answer_limits import unique_column_names
-from lineage_service.sql.measure_values import measure_sql
 from lineage_service.store.dataset_names import DatasetName, find_run
 from lineage_service.store.duckdb_engine import column
-from lineage_service.store.version_scan import RID, duckdb_type
+from lineage_service.store.version_scan import RID
 
-HELD_GROUPS = 200_000  # groups of so few rows are held in memory once they were asked for
+HELD_GROUPS = 200_000  # up to this many groups are held in memory after the first use
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run has made for a declared question."""
+    """What a run prepared for a declared question."""
 
     record: PreparedRecord
     question: DeclaredQuestion
@@ -41,16 +42,18 @@ class Prepared:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the far rows that are carried along."""
+        """The columns of the far rows that are stored."""
         return list(self.body.get("columns", ()))
 
     @property
     def exposed_columns(self) -> set[str]:
-        """The columns of far rows that show in prepared groups, in lower case; numbers of values show none."""
+        """The columns of far rows that are visible in prepared groups, in lower case. Counts of distinct values show
+        none.
+        """
         texts = [text for _, text in self.question.keys]
         texts += [each.argument for each in self.question.measures if each.argument and each.function != "count"]
         trees = [Expression(text).tree for text in texts]
-        # A count of some of the values shows them.
+        # A count restricted to some of the values discloses them.
         trees += [Expression(each.text).tree for each in self.question.measures if each.function == "count"]
         return {each.parts[0].name.lower() for tree in trees for each in disclosed_columns(tree)}
 
@@ -63,7 +66,7 @@ class Prepared:
 
 
 class Preparations:
-    """The prepared questions of a home, read once for each run."""
+    """The prepared questions of a home, cached by run."""
 
     def __init__(self, ask: Questions) -> None:
         self.ask = ask
@@ -72,27 +75,27 @@ class Preparations:
         self._stamp: Stamp | None = None
 
     def of_run(self, run_id: str) -> list[Prepared]:
-        """What was prepared in a run and holds all ways between the datasets that it is about."""
+        """The preparations of a run that cover all ways between their datasets."""
         return [each for each in self._of_run(run_id) if self._is_whole(each)]
 
     def _of_run(self, run_id: str) -> list[Prepared]:
         if run_id not in self._runs:
-            self.ask.graph.hops(run_id)  # lineage that is not finished yet is finished first
+            self.ask.graph.hops(run_id)  # finishes pending lineage first
             self._runs[run_id] = [self._read(each) for each in self.ask.reader.prepared_questions(run_id)]
         return self._runs[run_id]
 
     def _is_whole(self, prepared: Prepared) -> bool:
-        """Whether no way over other runs, or over a source that has read the same files, adds rows to it."""
+        """Whether no way over other runs, or over a source that read the same files, adds rows to it."""
         if prepared.question.kind == "pairs" or self.ask.graph.is_self_contained(prepared.near.run_id):
             return True
         begin, direction = Place(prepared.near.run_id, prepared.near.space), prepared.question.direction
         names = [each.qualified_name for each in prepared.far]
-        walked = self.ask.walk_all(begin, direction, names, pruned=True)
+        walked = self.ask.targets.walk_all(begin, direction, names, pruned=True)
         places = [Place(each.run_id, each.space) for each in prepared.far]
         return all(
             way.hop is not None
             for place in places
-            for way in self.ask.ways_toward(walked, place, direction, absence=False)
+            for way in self.ask.unkept.ways_toward(walked, place, direction, absence=False)
         )
 
     def _read(self, record: PreparedRecord) -> Prepared:
@@ -102,7 +105,9 @@ class Preparations:
         return Prepared(record, question, body, datasets[question.near], tuple(datasets[far] for far in question.far))
 
     def find(self, text: str) -> Prepared:
-        """The question of a name, in the run it names or in the latest run of the one workflow that declares it."""
+        """The prepared question with this name, in the named run or in the latest run of the one workflow that declares
+        it.
+        """
         stamp = self.ask.reader.stamp()
         if stamp != self._stamp:
             self._stamp, self._found = stamp, {}
@@ -146,7 +151,7 @@ class Preparations:
 def find_covering(
     candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str, read: frozenset[str] | None
 ) -> Prepared | None:
-    """Rows that were prepared for such a question and carry every column that it reads."""
+    """Rows prepared for a question between these datasets that contain every column it reads."""
     asked = DatasetName.parse(to)
     for each in candidates:
         question = each.question
@@ -161,7 +166,7 @@ def find_covering(
 
 
 def find_groupings(candidates: Sequence[Prepared], near: DatasetRecord, to: str, direction: str) -> list[Prepared]:
-    """Groups that were prepared between two datasets, all of whose expressions mean the same to DuckDB."""
+    """Groups prepared between two datasets whose expressions mean the same in DuckDB."""
     asked = DatasetName.parse(to)
     return [
         each
@@ -172,7 +177,7 @@ def find_groupings(candidates: Sequence[Prepared], near: DatasetRecord, to: str,
 
 
 def parts_query(prepared: Prepared, scan: str, start: Start, name: str) -> str | None:
-    """The partial measures of groups, for a question that puts them together itself; None where they do not add up."""
+    """The partial measures of groups, for a question that combines them itself; None if they are not additive."""
     one = start.rids is not None and len(start.rids) == 1
     additive = [each for each in prepared.question.measures if each.function in ("sum", "count") and not each.distinct]
     if not one and additive and not prepared.body["once"]:
@@ -181,7 +186,7 @@ def parts_query(prepared: Prepared, scan: str, start: Start, name: str) -> str |
 
 
 def empty_parts(prepared: Prepared, name: str) -> str:
-    """The same columns, and no rows; no file is read."""
+    """The same columns without rows. Reads no file."""
     question, types = prepared.question, prepared.body["types"]
     keys = [f"NULL::{types[text]} AS k{number}" for number, (_, text) in enumerate(question.keys)]
     measures = []
@@ -201,7 +206,7 @@ def empty_parts(prepared: Prepared, name: str) -> str:
 
 
 def _parts(prepared: Prepared, name: str) -> str:
-    """Keys and measures under names that no question has; parts of days as DuckDB counts them, in 64 bits."""
+    """Keys and measures under names that no question uses. Date parts have DuckDB's 64-bit type."""
     question, types = prepared.question, prepared.body["types"]
     keys = []
     for number, (_, text) in enumerate(question.keys):
@@ -212,7 +217,7 @@ def _parts(prepared: Prepared, name: str) -> str:
 
 
 def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[tuple[str, str]]) -> str:
-    """Far rows of near rows: `_rid` and the columns that are carried, in the types that the dataset has."""
+    """Far rows of near rows: `_rid` and the stored columns, in the dataset's types."""
     kinds = dict(types)
     shown = [f"far AS {RID}"]
     for number, name in enumerate(prepared.columns):
@@ -224,12 +229,12 @@ def covered_query(prepared: Prepared, path: str, start: Start, types: Sequence[t
 
 
 def held_groups(prepared: Prepared, path: str) -> str | None:
-    """The query for all prepared groups, where they are few enough to be held in memory."""
+    """The query for all prepared groups, if they are few enough to be held in memory."""
     return f"SELECT * FROM {_scan(path)}" if prepared.record.rows <= HELD_GROUPS else None
 
 
 def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
-    """Groups of far rows of near rows, with their measures; `scan` is where they are."""
+    """Groups of far rows of near rows, with their measures. `scan` reads the prepared groups."""
     question, types = prepared.question, prepared.body["types"]
     one = start.rids is not None and len(start.rids) == 1
     additive = [each for each in question.measures if each.function in ("sum", "avg", "count") and not each.distinct]
@@ -240,7 +245,7 @@ def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
             hint="start from one row, or declare the question without by and measures too",
         )
     keys = [f"k{number} AS {column(name)}" for number, (name, _) in enumerate(question.keys)]
-    one = one and bool(keys)  # without keys there is always one group, also of no rows
+    one = one and bool(keys)  # without keys there is always one group, even for no rows
     measures = [
         f"{measure_sql(each, f'm{number}', types.get(each.argument), one=one)} AS {column(each.name)}"
         for number, each in enumerate(question.measures)
@@ -250,7 +255,7 @@ def grouped_query(prepared: Prepared, scan: str, start: Start) -> str:
 
 
 def witness_query(prepared: Prepared, path: str, start: Start) -> str:
-    """Near rows and, under the names of the datasets, the row ids that were together in making them."""
+    """Near rows and, in a column per dataset, the row ids that jointly produced them."""
     met = witness_columns(prepared)[1:]
     shown = [f"w{number} AS {column(name)}" for number, name in enumerate(met)]
     return f"SELECT {', '.join(['near AS out_rid', *shown])} FROM {_rows_of_start(path, start)}"
@@ -262,12 +267,12 @@ def witness_columns(prepared: Prepared) -> list[str]:
 
 
 def covered_ids(path: str, start: Start) -> str:
-    """The far rows alone, distinct and in order."""
+    """The far row ids, distinct and sorted."""
     return f"SELECT DISTINCT far FROM {_rows_of_start(path, start)} ORDER BY far"
 
 
 def selected_ids(path: str, start: Start, direction: str) -> str:
-    """The far rows of prepared pairs, distinct and in order."""
+    """The far row ids of prepared pairs, distinct and sorted."""
     near, far = ("a", "b") if direction == "backward" else ("b", "a")
     rows = f"(SELECT {near} AS near, {far} AS far FROM {index_scan(path, near, start.rids)})"
     return f"SELECT DISTINCT far FROM {_filter_by_start(rows, start)} ORDER BY far"
@@ -293,12 +298,12 @@ def _filter_by_start(scan: str, start: Start) -> str:
 
 
 def groups_scan(prepared: Prepared, path: str) -> tuple[str, tuple[str, ...]]:
-    """Where prepared groups are read from, and the queries of tables that are to be held for it."""
+    """The scan of prepared groups, and the queries of the tables it needs in memory."""
     held = held_groups(prepared, path)
     return (_scan(path), ()) if held is None else (held_name(held), (held,))
 
 
 def files_of(path: str) -> tuple[str, ...]:
-    """The files that such a scan reads, under all names that it is allowed by."""
+    """The files that such a scan reads, under every spelling that must be allowed."""
     found = index_files(path)
     return tuple(found if path.endswith(".parquet") else [*found, f"{path}/*.parquet"])

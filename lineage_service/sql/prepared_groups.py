@@ -1,7 +1,7 @@
-"""An ordinary question that asks for groups which were prepared: the same SELECT over partial measures. Pure.
+"""Answers an ordinary GROUP BY question from prepared groups: rewrites it to a SELECT over partial measures. Pure.
 
-Only what is surely the same is taken: one lineage function, keys that are columns or parts of days, measures that can
-be put together exactly, predicates over keys. Columns have the names and types that the question would have given them.
+Only questions with provably the same answer are rewritten: one lineage function, keys that are columns or date parts,
+measures that can be combined exactly, predicates over keys. Columns keep the names and types of the original question.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _UNSURE = ("FLOAT", "DOUBLE")
 
 
 class _NotGroupable(Exception):
-    """Not a question of this kind."""
+    """Raised for a question that cannot be rewritten."""
 
 
 def is_grouped(tree: exp.Expr) -> bool:
-    """Whether a question is one SELECT of groups over one table."""
+    """Whether a question is one SELECT with groups over one table."""
     from sqlglot import exp
 
     if not isinstance(tree, exp.Select):
@@ -46,27 +46,29 @@ def is_grouped(tree: exp.Expr) -> bool:
 def grouped_select(
     tree: exp.Expr,
     relation: str,
-    called: str,
+    label: str,
     question: DeclaredQuestion,
     types: Mapping[str, str],
     shown: Sequence[str],
     columns: Mapping[str, str],
 ) -> str | None:
-    """The SELECT over `relation`, whose columns are its name and _k0, _k1, … and _m0, _m1, …; None where it asks for
-    something else.
+    """The SELECT over `relation`, with columns _k0, _k1, … and _m0, _m1, …; None if the question asks for anything
+    else.
 
-    called: what the text calls the rows · types: of the arguments of measures, and of keys · shown: the names of the
-    columns that it gives · columns: those of the rows that it asks about, with Spark's types
+    called: the alias of the rows in the question
+    types: the types of keys and of the arguments of measures
+    shown: the names of the result columns
+    columns: the columns of the rows, with Spark's types
     """
     lower = {name.lower(): kind for name, kind in columns.items()}
     try:
-        return _Rewriter(relation, called.lower(), question, types, lower).select(tree.copy(), shown)
+        return _Rewriter(relation, label.lower(), question, types, lower).select(tree.copy(), shown)
     except _NotGroupable:
         return None
 
 
 def declared_key(text: str) -> tuple[str, str] | None:
-    """Of a declared expression: a column, or a part of a day in a column; what it is, and of which column."""
+    """The key that a declared expression denotes: a column, or a date part of a column."""
     from sqlglot import exp
 
     return _key(Expression(text).tree, lambda column: column.name.lower() if len(column.parts) == 1 else None, exp)
@@ -111,7 +113,7 @@ class _Rewriter:
         )
         if where := tree.args.get("where"):
             where.set("this", self.node(where.this, frozenset()))
-        # A name that is both an alias and a column means the one or the other, depending on where it stands.
+        # A name that is both an alias and a column is ambiguous: its meaning depends on the clause.
         if group := tree.args.get("group"):
             if any(value for name, value in group.args.items() if name not in ("expressions", "all") and value):
                 raise _NotGroupable
@@ -126,7 +128,7 @@ class _Rewriter:
         return str(tree.sql(dialect="duckdb"))
 
     def _entry(self, tree: exp.Expr, aliases: set[str]) -> exp.Expr:
-        """An entry of GROUP BY or ORDER BY: a place, a name of a column that is shown, or an expression."""
+        """An item of GROUP BY or ORDER BY: a position, the name of a result column, or an expression."""
         from sqlglot import exp
 
         if isinstance(tree, exp.Literal) and tree.is_int:
@@ -157,14 +159,14 @@ class _Rewriter:
         return tree
 
     def _column(self, column: Any) -> str | None:
-        """The name of a column of the rows; None for a field of a struct, and for anything of another table."""
+        """The name of a column of the rows; None for a struct field or a column of another table."""
         parts: list[str] = [part.name.lower() for part in column.parts]
         if len(parts) == 1 and parts[0] != self.called:
             return parts[0]
         return parts[1] if len(parts) == 2 and parts[0] == self.called and parts[0] not in self.columns else None
 
     def _place(self, key: tuple[str, str]) -> int | None:
-        """The number of a key. Zeros of either sign are one key, and which day a moment is on depends on who asks."""
+        """The number of a key; None for floating-point keys (two zeros) and date parts that depend on the time zone."""
         kind = self.columns.get(key[1])
         if kind in ("double", "float") or (key[0] != "column" and kind != "date"):
             return None
@@ -172,7 +174,7 @@ class _Rewriter:
         return known.index(key) if key in known else None
 
     def _measure(self, tree: exp.Expr) -> exp.Expr:
-        """An aggregate from the parts that were kept of it."""
+        """An aggregate computed from its partial results."""
         import sqlglot
         from sqlglot import exp
 

@@ -1,5 +1,8 @@
-"""Column lineage of a saved query, read off its SQL; as for a workflow's steps, but where nobody can be sure of it, it
-is not known, and then every column counts as personal data that might be some."""
+"""Column lineage of a saved query, derived from its SQL.
+
+This is the same as for a workflow's steps. But if the lineage of a column is not certain, it is recorded as unknown,
+and the column counts as personal data if any column of its relations does.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from lineage_service.plan.expressions import ColumnRef
 from lineage_service.query.duckdb_parsing import parse_one
 from lineage_service.sql.lineage_columns import has_aggregate
 
-Marks = Mapping[str, Mapping[str, bool]]  # relation, column: whether it is personal data
+Marks = Mapping[str, Mapping[str, bool]]  # (relation, column): whether it is personal data
 
 
 def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage] | None:
-    """The lineage of each of the query's columns in terms of its relations; None where it cannot be read off."""
+    """The lineage of each column of the query in terms of its relations; None if it cannot be derived."""
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import build_scope
@@ -40,12 +43,14 @@ def query_columns(sql: str, relations: Marks, width: int) -> list[ColumnLineage]
 
 
 class _UntraceableColumn(Exception):
-    """Something whose columns cannot be followed."""
+    """Raised for SQL whose columns cannot be traced."""
 
 
 @dataclass(frozen=True)
 class _SelectLineage:
-    """A SELECT on the way: its columns in order, what influences its rows, and what those were told apart by."""
+    """The lineage of a SELECT: its columns in order, the columns that influence its rows, and those that make rows
+    distinct.
+    """
 
     columns: list[tuple[str, Value]]
     rows: Read = ()
@@ -65,7 +70,7 @@ class _SelectLineage:
 @dataclass
 class _Reader:
     relations: Marks
-    known: dict[int, _SelectLineage] = field(default_factory=dict)  # of scopes, which live as long as this
+    known: dict[int, _SelectLineage] = field(default_factory=dict)  # by scope; scopes live as long as this reader
 
     def scope(self, scope: Any) -> _SelectLineage:
         if id(scope) not in self.known:
@@ -102,7 +107,7 @@ class _Reader:
         shown: list[tuple[str, Value]] = []
 
         def resolve_column(ref: ColumnRef) -> Value:
-            if len(ref.parts) == 1:  # an alias of this SELECT, as ORDER BY may name one
+            if len(ref.parts) == 1:  # an alias of this SELECT, used in ORDER BY
                 return _SelectLineage(shown).value(ref.parts[0])
             if ref.parts[0] not in sources:
                 raise _UntraceableColumn(ref)
@@ -129,13 +134,13 @@ class _Reader:
             found = replace(found, grain=found.all)
         return self._apply_limit(tree, found, resolve_column)
 
-    def _apply_limit(self, tree: Any, found: _SelectLineage, resolved: Any = None) -> _SelectLineage:
-        """A limit cuts by the order; an order alone changes no value."""
+    def _apply_limit(self, tree: Any, lineage: _SelectLineage, resolved: Any = None) -> _SelectLineage:
+        """A limit selects rows by the order, so the order influences them. An order alone changes no value."""
         if not (tree.args.get("limit") or tree.args.get("offset")):
-            return found
-        order, resolve = tree.args.get("order"), resolved or (lambda ref: found.value(ref.parts[-1]))
+            return lineage
+        order, resolve = tree.args.get("order"), resolved or (lambda ref: lineage.value(ref.parts[-1]))
         by = value_of_tree(order, resolve).all if order is not None else ()
-        return replace(found, rows=_unique((*found.rows, *by, *found.grain)))
+        return replace(lineage, rows=_unique((*lineage.rows, *by, *lineage.grain)))
 
     def _source(self, source: Any) -> _SelectLineage:
         from sqlglot import exp
@@ -149,12 +154,12 @@ class _Reader:
             return self.scope(source)
         if any(source.expression.find_all(exp.Column)):
             raise _UntraceableColumn
-        alias = source.expression.args.get("alias")  # values of the text itself
+        alias = source.expression.args.get("alias")  # VALUES
         return _SelectLineage([(each.name, Value()) for each in (alias.columns if alias else ())])
 
 
 def _counts_copies(item: Any) -> bool:
-    """Whether a measure may change where a row is there twice."""
+    """Whether a measure may change if a row occurs twice."""
     from sqlglot import exp
 
     of_sets = (exp.Min, exp.Max, exp.ArgMin, exp.ArgMax, exp.ApproxDistinct)
@@ -165,7 +170,7 @@ def _counts_copies(item: Any) -> bool:
 
 
 def _refuse_what_hides_columns(select: Any) -> None:
-    """What reads columns that it does not name."""
+    """Raises an error for clauses that read columns without naming them."""
     from sqlglot import exp
 
     for item in select.selects:

@@ -1,9 +1,11 @@
-"""A question in SQL from text to answer: read, rewritten to plain SQL over the home's files, checked, run in bounds."""
+"""Answers a question in SQL: parses it, rewrites it to plain SQL over the home's files, checks it, and runs it within
+limits.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,9 +14,12 @@ from lineage_catalog.records import Commit
 
 from lineage_service.errors import LineageError, QuestionError, join_names
 from lineage_service.query.answer import Answer, AnswerPart, records
+from lineage_service.query.questions import Questions
 from lineage_service.sql.answer_limits import HINT, Limits, limit_rows, unique_column_names
+from lineage_service.sql.preparations import Preparations
+from lineage_service.sql.query_context import QueryContext, RewrittenQuery
 from lineage_service.sql.question_parsing import read_question
-from lineage_service.sql.question_rewriting import PREFIX, QueryContext, QuestionRewriter, RewrittenQuery
+from lineage_service.sql.question_rewriting import PREFIX, QuestionRewriter
 from lineage_service.sql.saved_query import QuerySaver, check_name
 
 if TYPE_CHECKING:
@@ -25,13 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SqlQuestions:
-    """Asks questions in SQL over one home."""
+    """Answers questions in SQL over one home."""
 
     asking: QueryContext
 
     def query(self, text: str, limits: Limits, limit: int | None = None, *, reveal: bool = False) -> Answer:
-        """The answer to a question; `limit` cuts it, and says how many rows more there are. Masked columns may be
-        shown, as masks, and nothing else, unless it is to `reveal` them."""
+        """The answer to a question. `limit` truncates it and reports the number of further rows.
+
+        Masked columns may only be selected, and are shown masked, unless `reveal` is set.
+        """
         if limit is not None and limit < 0:
             raise QuestionError("a limit cannot be negative")
         with _single_line_errors(), self.asking.session.within(limits.seconds, HINT):
@@ -47,15 +54,16 @@ class SqlQuestions:
         text: str,
         name: str,
         limits: Limits,
-        workflows: Mapping[str, str],
         commit: Callable[[Commit], None],
         *,
         reveal: bool = False,
     ) -> str:
-        """Makes a question's rows a dataset of that name, with their lineage; the id of its run. Masks are not data: a
-        question that shows masked columns is only saved with their values, to `reveal` which must be asked for."""
+        """Saves a question's rows as a dataset with lineage, and returns the id of its run.
+
+        Masked values are not data: a question that selects masked columns can only be saved with `reveal`.
+        """
         with _single_line_errors(), self.asking.session.within(limits.seconds, HINT):
-            check_name(name, workflows)
+            check_name(name, self.asking.ask.reader)
             question = read_question(text)
             if question.explain:
                 raise QuestionError("EXPLAIN cannot be saved")
@@ -80,7 +88,7 @@ class SqlQuestions:
             nonlocal epoch
             with session.within(limits.seconds, HINT):
                 session.allow(())
-                if session.epoch != epoch:  # the engine has been started anew, and its tables are gone
+                if session.epoch != epoch:  # the engine was restarted, and its tables are gone
                     self.asking.open(rewritten.relations)
                     epoch = session.epoch
                 return session.rows(rewritten.sql, most=limits.rows)
@@ -94,19 +102,24 @@ class SqlQuestions:
         )
         answer.parts.append(part)
         if tables:
-            weakref.finalize(part, session.drop, tables)  # the answer may be read at any time until it is gone
+            weakref.finalize(part, session.drop, tables)  # the answer may be read until it is garbage-collected
         return answer
 
 
+def sql_questions(questions: Questions) -> SqlQuestions:
+    """Questions in SQL over the same home. Their caches live as long as its questions."""
+    return questions.keep(SqlQuestions, lambda: SqlQuestions(QueryContext(questions, Preparations(questions))))
+
+
 def _shown_mask_names(names: Sequence[str], shown: Sequence[str], masks: Sequence[str]) -> tuple[str, ...]:
-    """The columns of an answer that are masks, by the names they are shown under."""
+    """The masked columns of an answer, by the names they are shown under."""
     hidden = {name.lower() for name in masks}
     return tuple(new for own, new in zip(names, shown, strict=True) if own.lower() in hidden)
 
 
 @contextmanager
 def _single_line_errors() -> Iterator[None]:
-    """Errors of a question in one line each, whatever names it has; and of one that is too deep for Python."""
+    """Puts each error of a question on one line, and translates a RecursionError."""
     try:
         yield
     except RecursionError:
@@ -119,7 +132,7 @@ def _single_line_errors() -> Iterator[None]:
 
 
 def _prefix(text: str) -> str:
-    """What names of relations begin with: nothing that the question says itself."""
+    """A prefix for relation names that does not occur in the question."""
     prefix = PREFIX
     while prefix in text.lower():
         prefix += "_"
@@ -127,5 +140,5 @@ def _prefix(text: str) -> str:
 
 
 def _explain_rewrite(rewritten: RewrittenQuery) -> Answer:
-    rows = [("rewritten", rewritten.sql), *(("chosen", each.told) for each in rewritten.relations.values())]
+    rows = [("rewritten", rewritten.sql), *(("chosen", each.description) for each in rewritten.relations.values())]
     return records(["part", "text"], rows)

@@ -1,7 +1,7 @@
-"""A question in SQL, read: whether it is one SELECT, which datasets and lineage functions it names, and where.
+"""Parses a question in SQL: checks that it is one SELECT, and locates the datasets and lineage functions in it.
 
-Pure: sqlglot's tokens and tree say where names are, so that just these are replaced and the rest stays as it was
-written. What may run is decided elsewhere, on DuckDB's own reading of the result.
+Pure. sqlglot's tokens and tree give the positions of names, so that only these are replaced and the rest of the text
+stays as written. What may run is decided later, on DuckDB's own parse of the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of the text: from `start` up to, not including, `end`."""
+    """A part of the text, from `start` up to, not including, `end`."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass(frozen=True)
 class DatasetReference:
-    """A dataset in a FROM; `alias` where the text gives it none: what its columns are called by."""
+    """A dataset in a FROM. `alias` is the qualifier of its columns if the text gives none."""
 
     span: Span
     name: str
@@ -43,20 +43,20 @@ class DatasetReference:
 
 @dataclass(frozen=True)
 class LineageCall:
-    """A lineage function in a FROM. Each argument is texts (one, or a list of them) or the span of a subquery."""
+    """A lineage function in a FROM. Each argument is a text, a list of texts, or the span of a subquery."""
 
     span: Span
     function: str
     written: str
     arguments: tuple[tuple[str, ...] | Span, ...]
     alias: str | None
-    named: str = ""  # the name it goes by
-    listed: bool = False  # whether the text names its columns too
+    named: str = ""  # its alias
+    listed: bool = False  # whether the alias lists column names
 
 
 @dataclass(frozen=True)
 class CommonTable:
-    """A common table of the outermost WITH, and its definition: `name AS (…)`."""
+    """A common table of the outermost WITH, with its definition: `name AS (…)`."""
 
     span: Span
     name: str
@@ -64,7 +64,7 @@ class CommonTable:
 
 @dataclass(frozen=True)
 class Question:
-    """One SELECT: its text, the parts that are datasets and lineage, in order; its common tables."""
+    """One SELECT: its text, its datasets and lineage functions in order, and its common tables."""
 
     text: str
     explain: bool
@@ -74,12 +74,12 @@ class Question:
 
     @cached_property
     def columns_read(self) -> frozenset[str] | None:
-        """Names of columns that it mentions anywhere, in lower case; None: it may read any column."""
+        """Names of columns that it mentions anywhere, in lower case; None if it may read any column."""
         return columns_read(self.tree)
 
     @cached_property
     def names_alone(self) -> frozenset[str]:
-        """Columns without a table before them, in lower case: the name of a table among them means its whole row."""
+        """Unqualified column names, in lower case. A table name among them denotes a whole row."""
         from sqlglot import exp
 
         return frozenset(each.name.lower() for each in self.tree.find_all(exp.Column) if len(each.parts) == 1)
@@ -87,7 +87,9 @@ class Question:
 
 @lru_cache(maxsize=256)
 def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
-    """QuestionError for anything but one SELECT, or EXPLAIN and one. `common` are tables that a WITH around it has."""
+    """Parses a question. Raises QuestionError for anything but one SELECT, or EXPLAIN of one. `common` are the tables
+    of an enclosing WITH.
+    """
     from sqlglot import exp
 
     if len(text) > MOST_TEXT:
@@ -95,7 +97,7 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
     tokens = _tokens(text)
     while tokens and tokens[-1].token_type.name == "SEMICOLON":
         tokens.pop()
-    text = text[: tokens[-1].end + 1] if tokens else ""  # without comments at its end
+    text = text[: tokens[-1].end + 1] if tokens else ""  # without trailing comments
     explain = bool(tokens) and tokens[0].text.upper() == "EXPLAIN"
     if explain:
         text = text[tokens[0].end + 1 :].lstrip()
@@ -126,7 +128,7 @@ def read_question(text: str, common: tuple[str, ...] = ()) -> Question:
 
 
 def columns_read(tree: exp.Expr) -> frozenset[str] | None:
-    """Names of columns that a query mentions anywhere, in lower case; None: it may read any column."""
+    """Names of columns that a query mentions anywhere, in lower case; None if it may read any column."""
     from sqlglot import exp
 
     for star in tree.find_all(exp.Star):
@@ -139,7 +141,7 @@ def columns_read(tree: exp.Expr) -> frozenset[str] | None:
     if any(join.args.get("method") for join in tree.find_all(exp.Join)) or tree.find(exp.Columns):
         return None
     used = {using.name.lower() for join in tree.find_all(exp.Join) for using in join.args.get("using") or ()}
-    # Of `a.b`, either may be the column: a field of a struct looks like a column of a table.
+    # In `a.b`, either may be the column: a struct field looks like a column of a table.
     return frozenset(used | {part.name.lower() for each in tree.find_all(exp.Column) for part in each.parts})
 
 
@@ -180,7 +182,7 @@ def _tree(text: str) -> exp.Expr:
 
 
 def _calls(text: str, tokens: Sequence[Any]) -> Iterator[LineageCall]:
-    """The lineage functions that are not inside another one."""
+    """The outermost lineage functions."""
     place = 0
     while place < len(tokens) - 1:
         token = tokens[place]
@@ -202,7 +204,7 @@ def _calls(text: str, tokens: Sequence[Any]) -> Iterator[LineageCall]:
 
 
 def _is_alias(token: Any) -> bool:
-    """Whether a word behind a table is a name for it: a word that begins no clause."""
+    """Whether a word after a table is an alias, and not the start of a clause."""
     quoted = token.token_type.name == "IDENTIFIER"
     return quoted or (token.text.isidentifier() and token.text.upper() not in _CLAUSES)
 
@@ -223,7 +225,7 @@ def _closing(tokens: Sequence[Any], opening: int, name: str) -> int:
 
 
 def _split(tokens: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The arguments of a call: tokens between commas that are not inside parentheses or brackets."""
+    """The arguments of a call: tokens between commas outside of parentheses and brackets."""
     depth, begin = 0, 0
     for place, token in enumerate(tokens):
         kind = token.token_type.name
@@ -255,7 +257,9 @@ def _argument(text: str, tokens: Sequence[Any], function: str) -> tuple[str, ...
 def _dataset_references(
     text: str, tree: exp.Expr, calls: Sequence[LineageCall], common: Sequence[str]
 ) -> Iterator[DatasetReference]:
-    """Tables that are no common tables: datasets. Those inside a lineage function are read with it."""
+    """Tables that are not common tables, which are datasets. Those inside a lineage function belong to that
+    function.
+    """
     from sqlglot import exp
 
     outer = {name.lower() for name in common}
@@ -271,7 +275,7 @@ def _dataset_references(
                 "FROM 'file' is not allowed: a query reads datasets of the home only",
                 hint="`smoke-lineage datasets` lists them",
             )
-        # Words without quotes mean the same in any case.
+        # Unquoted names are case-insensitive.
         name = ".".join(part.name if part.args.get("quoted") else part.name.lower() for part in parts)
         if len(parts) == 1 and (name.lower() in outer or _is_common(table)):
             continue
@@ -281,12 +285,12 @@ def _dataset_references(
 
 
 def _short(name: str) -> str:
-    """What a dataset's columns are called by: its own name, without workflow and run."""
+    """The qualifier of a dataset's columns: its name without workflow and run."""
     return name.partition("@")[0].rpartition(".")[2]
 
 
 def _is_common(table: exp.Expr) -> bool:
-    """Whether a name is that of a common table which is defined before, around it."""
+    """Whether a name denotes a common table that is visible there."""
     around: list[exp.Expr] = []
     above = table.parent
     while above is not None:
@@ -296,13 +300,13 @@ def _is_common(table: exp.Expr) -> bool:
     for clause in (node.args["with_"] for node in around if node.args.get("with_") is not None):
         for common in clause.expressions:
             is_own = id(common) in inside
-            # Of itself, a common table is only seen in what a recursive UNION adds.
+            # Within itself, a common table is visible only in the recursive part of a UNION.
             added = common.this.args.get("expression") if clause.args.get("recursive") else None
             seen = not is_own or (added is not None and id(added) in inside)
             if common.alias.lower() == table.name.lower() and seen:
                 return True
             if is_own:
-                break  # those behind it are not defined yet
+                break  # later common tables are not defined yet
     return False
 
 

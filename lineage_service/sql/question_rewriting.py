@@ -1,6 +1,6 @@
-"""A question rewritten: each dataset and lineage function in it becomes SQL over the home's files.
+"""Rewrites a question: each dataset and lineage function becomes SQL over the home's files.
 
-Subqueries that say which rows to start from are answered on the way, the innermost first.
+Subqueries that select start rows are evaluated during the rewrite, innermost first.
 """
 
 from __future__ import annotations
@@ -13,14 +13,9 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError
-from lineage_service.query.guarded_session import Session
 from lineage_service.query.lineage_graph import Direction
 from lineage_service.query.query_engine import UnknownColumn
-from lineage_service.query.questions import Questions
-from lineage_service.sql.masking import shown_masks
-from lineage_service.sql.permission_check import SERIALIZE, check_allowed
 from lineage_service.sql.preparations import (
-    Preparations,
     Prepared,
     empty_parts,
     files_of,
@@ -30,6 +25,7 @@ from lineage_service.sql.preparations import (
     parts_query,
 )
 from lineage_service.sql.prepared_groups import grouped_select, is_grouped
+from lineage_service.sql.query_context import MOST_CHECKED, QueryContext, RewrittenQuery
 from lineage_service.sql.question_parsing import (
     BACKWARD,
     WORKLOAD,
@@ -48,74 +44,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX = "rows_"
-MOST_CHECKED = 1000
-
-
-@dataclass(frozen=True)
-class RewrittenQuery:
-    """A question over relations: `named` has a name in the place of each of them, `sql` their SQL. `masks` are the
-    columns of its answer that are masked."""
-
-    named: str
-    sql: str
-    relations: dict[str, SqlRelation]
-    masks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class QueryContext:
-    """Where questions are asked: over a home, with what its runs have prepared, and on a guarded engine."""
-
-    ask: Questions
-    preparations: Preparations
-
-    checked: set[tuple[object, ...]] = field(default_factory=set)
-    selects: dict[tuple[object, ...], str | None] = field(default_factory=dict)
-    masks: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def session(self) -> Session:
-        return self.ask.session
-
-    def check(self, named: str, ours: frozenset[str], around: tuple[str, ...] = ()) -> None:
-        """QuestionError for SQL that may not run; what has passed once passes again."""
-        key = (named, ours, around)
-        if key not in self.checked:
-            check_allowed(str(self.session.values(SERIALIZE, [named])[0][0]), ours, around)
-            if len(self.checked) >= MOST_CHECKED:
-                self.checked.clear()
-            self.checked.add(key)
-
-    def shown_masks(self, named: str, relations: dict[str, SqlRelation]) -> tuple[str, ...]:
-        """The columns of an answer that are masks; QuestionError for SQL that does more with them than show them."""
-        if not any(each.masked for each in relations.values()):
-            return ()
-        columns = {name: tuple((own, each.masked.get(own)) for own in each.columns) for name, each in relations.items()}
-        key = (named, tuple(columns.items()))
-        if key not in self.masks:
-            if len(self.masks) >= MOST_CHECKED:
-                self.masks.clear()
-            self.masks[key] = tuple(shown_masks(named, columns))
-        return self.masks[key]
-
-    def describe_columns(self, sql: str) -> list[tuple[str, str]]:
-        """Names and types of the columns that SQL gives."""
-        return [(row[0], row[1]) for row in self.session.values(f"DESCRIBE {sql}")]
-
-    def open(self, relations: dict[str, SqlRelation]) -> list[str]:
-        """Everything that relations read, in the guarded engine; the tables made for it."""
-        self.session.allow([path for each in relations.values() for path in each.paths])
-        for query in (query for each in relations.values() for query in each.held):
-            self.session.held_table(query)
-        made = {name: ids for each in relations.values() for name, ids in each.tables.items()}
-        for name, ids in made.items():
-            self.session.keep(name, ids)
-        return list(made)
 
 
 @dataclass(frozen=True)
 class _CommonDefinitions:
-    """Definitions of common tables around a subquery, with names and with SQL in them."""
+    """Definitions of the common tables around a subquery, with relation names and with SQL."""
 
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -124,7 +57,7 @@ class _CommonDefinitions:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What a lineage function was given: datasets, what to reach, and which rows to start from (all of them)."""
+    """The arguments of a lineage function: datasets, targets, and the start rows (default: all)."""
 
     datasets: tuple[str, ...]
     to: tuple[str, ...]
@@ -134,7 +67,7 @@ class _Arguments:
 
 @dataclass
 class QuestionRewriter:
-    """One question on its way, or one subquery of it."""
+    """Rewrites one question, or one subquery of it."""
 
     asking: QueryContext
     question: Question
@@ -146,7 +79,7 @@ class QuestionRewriter:
     done: list[tuple[Span, str, str]] = field(default_factory=list)
 
     def rewrite(self, *, rows: bool = False) -> RewrittenQuery:
-        """With `rows`, over rows of datasets even where their groups are there."""
+        """The rewritten question. With `rows`, prepared groups are not used."""
         found = None if rows else self._from_groups()
         if found is None:
             self._replace_all()
@@ -175,12 +108,12 @@ class QuestionRewriter:
         return Relations(self.asking.ask, self.asking.session.new_name, self.reveal, self.question.explain)
 
     def _check(self, named: str) -> None:
-        # Common tables around a subquery hold relations that got their names before.
+        # Common tables around a subquery contain relations that were named before.
         known = {f"{self.prefix}{number}" for number in range(1, next(self.numbers))}
         self.asking.check(named, frozenset({*self.relations, *known}), self.common.names)
 
     def _text(self, which: int, span: Span | None = None) -> str:
-        """A piece of the text (all of it), each part replaced: by its name (1), or by its SQL (2)."""
+        """A span of the text (default: all), with each part replaced by its name (1) or by its SQL (2)."""
         text, span = self.question.text, span or Span(0, len(self.question.text))
         pieces, at = [], span.start
         for each in self.done:
@@ -240,7 +173,7 @@ class QuestionRewriter:
     def _start(
         self, call: LineageCall, rest: Sequence[tuple[str, ...] | Span], dataset: str
     ) -> tuple[str | None, pa.Array | None]:
-        """The predicate, or the row ids, that say where to start; neither: all rows."""
+        """The predicate or the row ids to start from; all rows if neither is given."""
         if not rest:
             return None, None
         start = rest[0]
@@ -254,10 +187,10 @@ class QuestionRewriter:
         text = " ".join(self.question.text[call.span.start : call.span.end].split())
         return text if len(text) <= 100 else f"{call.written}(…)"
 
-    # --- rows to start from -----------------------------------------------------------------------------------
+    # --- start rows -------------------------------------------------------------------------------------------
 
     def _subquery_rids(self, call: LineageCall, span: Span, dataset: str) -> pa.Array:
-        """The row ids that a subquery gives; refused where they are known to be of another dataset."""
+        """The row ids that a subquery returns. Refused if they are known to belong to another dataset."""
         before = [each for each in self.question.tables if each.span.end <= call.span.start]
         common = _CommonDefinitions(
             (*self.common.names, *(each.name for each in before)),
@@ -268,7 +201,7 @@ class QuestionRewriter:
         self._refuse_inner(inner, common.names)
         if inner.explain:
             raise QuestionError("rows to start from are a SELECT, not EXPLAIN")
-        # Its common tables read relations of the question around it.
+        # Its common tables read relations of the enclosing question.
         around = dict(self.relations)
         below = QuestionRewriter(self.asking, inner, self.prefix, self.reveal, self.numbers, common, around)
         below._replace_all()
@@ -289,7 +222,9 @@ class QuestionRewriter:
         return self._ids(_with(common.sql, query), below.relations, call)
 
     def _refuse_inner(self, inner: Question, known: Sequence[str]) -> None:
-        """A subquery sees the common tables of the outermost WITH; one that reads another's would read a dataset."""
+        """Refuses a subquery that reads a common table of an inner WITH. Only those of the outermost WITH are visible;
+        the name would denote a dataset.
+        """
         from sqlglot import exp
 
         names = {each.alias.lower() for each in self.question.tree.find_all(exp.CTE)} - {name.lower() for name in known}
@@ -323,10 +258,10 @@ class QuestionRewriter:
             raise QuestionError(f"the rows given to {call.written}(…) have no row ids in {RID}") from None
         return pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.int64())
 
-    # --- groups that were prepared ----------------------------------------------------------------------------
+    # --- prepared groups --------------------------------------------------------------------------------------
 
     def _from_groups(self) -> RewrittenQuery | None:
-        """The question over partial measures, where just these groups were prepared."""
+        """The question over partial measures, if exactly these groups were prepared."""
         if self.common.names or len(self.question.parts) != 1:
             return None
         (call,) = self.question.parts
@@ -352,22 +287,22 @@ class QuestionRewriter:
             parts = parts_query(prepared, place, kept, name)
             if parts is None:
                 continue
-            told = f"{self._call_text(call)}: prepared groups of '{prepared.question.name}'"
-            relation = SqlRelation(parts, files_of(path), None, told, tables, held=held)
+            description = f"{self._call_text(call)}: prepared groups of '{prepared.question.name}'"
+            relation = SqlRelation(parts, files_of(path), None, description, tables, held=held)
             self.relations[name] = relation
             next(self.numbers)
             return RewrittenQuery(select, f"WITH {name} AS ({relation.query}) {select}", self.relations)
         return None
 
     def _reads_masks(self, far: DatasetRecord) -> bool:
-        """Whether the question may read masked columns, of which groups would tell; noted where it reveals them."""
+        """Whether the question may read masked columns that groups would disclose. A reveal is recorded."""
         read, masked = self.question.columns_read, self.asking.ask.masks.of(far)
         if not masked or (read is not None and not read & masked):
             return False
         return bool(self.asking.ask.masks.over(far, reveal=self.reveal))
 
     def _select(self, call: LineageCall, prepared: Prepared, name: str) -> str | None:
-        """The SELECT over partial measures; found once for a text, wherever it starts from."""
+        """The SELECT over partial measures, cached by text whatever rows it starts from."""
         text = self.question.text
         key = (
             text[: call.span.start],
@@ -387,7 +322,7 @@ class QuestionRewriter:
         return self.asking.selects[key]
 
     def _select_from_groups(self, call: LineageCall, prepared: Prepared, name: str) -> str | None:
-        """The SELECT, where its columns have the names and types that the question would give them."""
+        """The SELECT, if its columns have the names and types of the original question."""
         shown = self._result_columns(call, prepared.far[0])
         columns = {each.name: each.type for each in self.asking.ask.scan(prepared.far[0]).version.columns}
         names = [each for each, _ in shown]
@@ -400,7 +335,7 @@ class QuestionRewriter:
         return select if found == shown else None
 
     def _result_columns(self, call: LineageCall, far: DatasetRecord) -> list[tuple[str, str]]:
-        """Names and types of the columns that the question gives, found without reading a row."""
+        """Names and types of the question's columns, determined without reading a row."""
         alias = f" AS {column(call.alias)}" if call.alias else ""
         name = f"{self.prefix}0"
         nothing = self.asking.ask.scan(far).select_no_rows()
@@ -416,5 +351,5 @@ def _direction(call: LineageCall) -> Direction:
 
 
 def _with(definitions: Sequence[str], query: str) -> str:
-    """A query behind common tables; it may have some of its own."""
+    """A query with common tables prepended. It may have its own."""
     return f"WITH RECURSIVE {', '.join(definitions)} SELECT * FROM ({query}\n)" if definitions else query

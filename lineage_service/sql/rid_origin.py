@@ -1,4 +1,4 @@
-"""Whose rows the column `_rid` of a subquery names, as far as its text tells. Pure."""
+"""Determines from the text which dataset the column `_rid` of a subquery belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class RidOrigin:
-    """The version whose rows they are, where that is known; and the relation, where its rows are given as they are."""
+    """The version of the rows, if known; and the relation, if the subquery only lists its rows."""
 
     version: str | None
     alone: str | None = None
 
 
 def origin_of_rids(named: str, versions: Mapping[str, str | None]) -> RidOrigin:
-    """Of a SELECT over relations; `versions` tells whose rows each has."""
+    """The origin of the `_rid` of a SELECT over relations. `versions` gives the version of each relation."""
     tree = parse_one(named)
     found = _origins(tree, versions, {})
     version = next(iter(found)) if len(found) == 1 else None
@@ -32,7 +32,7 @@ def origin_of_rids(named: str, versions: Mapping[str, str | None]) -> RidOrigin:
 
 
 def _alone(tree: exp.Expr, versions: Mapping[str, str | None]) -> str | None:
-    """The one relation of a SELECT that only lists its rows."""
+    """The single relation of a SELECT that only lists its rows."""
     from sqlglot import exp
 
     if not isinstance(tree, exp.Select):
@@ -53,7 +53,7 @@ def _alone(tree: exp.Expr, versions: Mapping[str, str | None]) -> str | None:
 
 
 def _origins(tree: exp.Expr, versions: Mapping[str, str | None], common: Mapping[str, set[str]]) -> set[str]:
-    """Versions that the column may be of; `_UNKNOWN` among them where the text does not tell."""
+    """The versions that the column may belong to, including `_UNKNOWN` if the text does not determine it."""
     from sqlglot import exp
 
     if clause := tree.args.get("with_"):
@@ -90,7 +90,7 @@ def _origins(tree: exp.Expr, versions: Mapping[str, str | None], common: Mapping
 
 
 def reads_itself(common: exp.Expr) -> bool:
-    """Whether a common table is defined by itself."""
+    """Whether a common table is recursive."""
     from sqlglot import exp
 
     return any(table.name.lower() == common.alias.lower() for table in common.this.find_all(exp.Table))
@@ -99,7 +99,7 @@ def reads_itself(common: exp.Expr) -> bool:
 def _tables(
     select: exp.Expr, versions: Mapping[str, str | None], common: Mapping[str, set[str]]
 ) -> dict[str, set[str]]:
-    """What each table of a FROM gives, by the name it goes by."""
+    """The origin of each table of a FROM, by alias."""
     from sqlglot import exp
 
     sources = [select.args["from_"].this] if select.args.get("from_") else []

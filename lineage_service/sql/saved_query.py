@@ -1,4 +1,4 @@
-"""A question that becomes a dataset: its rows written to the home, with the lineage of each, and committed as a run."""
+"""Saves a question as a dataset: writes its rows and their lineage to the home, and commits them as a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lineage_catalog.hop_forms import HopForm
+from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import ColumnRecord, Commit, DatasetRecord, HopRecord, RunRecord, VersionRecord
 
-from lineage_service.capture.handles import Role, Space, source_space, step_space
+from lineage_service.capture.handles import Role, source_space, step_space
+from lineage_service.equivalence.type_names import spark_type_of_duckdb
 from lineage_service.errors import QuestionError
 from lineage_service.index.pairs import ROW_GROUP, write_pairs
 from lineage_service.plan.column_lineage import Read
@@ -21,8 +24,8 @@ from lineage_service.spec.name_checks import RESERVED
 from lineage_service.sql.answer_limits import unique_column_names
 from lineage_service.sql.lineage_columns import IdColumn, QueryWithIds, add_id_columns
 from lineage_service.sql.query_columns import query_columns
+from lineage_service.sql.query_context import QueryContext, RewrittenQuery
 from lineage_service.sql.question_parsing import Question
-from lineage_service.sql.question_rewriting import QueryContext, RewrittenQuery
 from lineage_service.store.duckdb_engine import column
 from lineage_service.store.layout import HomeLayout, RunFolder, translate_disk_errors, working_folder
 from lineage_service.store.output_versions import version_of_folder
@@ -32,13 +35,8 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     from lineage_service.query.guarded_session import Session
 
-CAPTURE = "query"  # what a run of a saved query says of its capture
+CAPTURE = "query"  # capture setting recorded for a saved query
 _NAME = re.compile("[a-z][a-z0-9_]*")
-_SPARK_TYPES = {
-    "TINYINT": "tinyint", "SMALLINT": "smallint", "INTEGER": "int", "BIGINT": "bigint", "FLOAT": "float",
-    "DOUBLE": "double", "BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP WITH TIME ZONE": "timestamp", "BLOB": "binary",
-    "TIMESTAMP": "timestamp_ntz", "VARCHAR": "string",
-}  # fmt: skip
 # Types that Parquet, or Spark, has not: written as the next one that holds all their values.
 _WIDER = {
     "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UBIGINT": "DECIMAL(20,0)", "UINTEGER": "BIGINT",
@@ -50,7 +48,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class _Source:
-    """A dataset that a saved query reads: under its own workflow's name, or one that is free in this run."""
+    """A dataset that a saved query reads, under its own name or one that is unused in this run."""
 
     name: str
     record: DatasetRecord
@@ -58,7 +56,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The version with the marks of its columns, and what the catalog will hold of them and of those that are read."""
+    """The version with the marks of its columns, and the catalog records of its columns and of those it reads."""
 
     version: Version
     records: tuple[ColumnRecord, ...]
@@ -66,7 +64,7 @@ class _Columns:
 
 @dataclass
 class QuerySaver:
-    """One question on its way to become a dataset."""
+    """Saves one question as a dataset."""
 
     asking: QueryContext
     question: Question
@@ -74,7 +72,7 @@ class QuerySaver:
     name: str
 
     def save(self, home: HomeLayout, commit: Callable[[Commit], None]) -> str:
-        """Writes and commits it; the id of its run."""
+        """Writes and commits it, and returns the id of its run."""
         with working_folder(home) as folder:
             made = self.write_run(folder)
             remove_unreferenced(References(self.asking.ask.reader, home), made)
@@ -85,7 +83,7 @@ class QuerySaver:
             return folder.run_id
 
     def write_run(self, folder: RunFolder) -> Commit:
-        """Writes it to a run's folder; what is to be committed."""
+        """Writes it to a run's folder, and returns what is to be committed."""
         started = datetime.now(UTC)
         columns = [
             each.name
@@ -113,7 +111,7 @@ class QuerySaver:
             if relation.dataset is None:
                 raise QuestionError(
                     "the query cannot be saved with exact lineage: "
-                    f"{relation.told.partition(': ')[0]} does not give rows of one dataset",
+                    f"{relation.description.partition(': ')[0]} does not give rows of one dataset",
                     hint="name one dataset in each lineage function",
                 )
         return dict.fromkeys(self.rewritten.relations, True)
@@ -138,10 +136,11 @@ class QuerySaver:
     # --- rows -------------------------------------------------------------------------------------------------
 
     def _refuse_other_rows(self, table: str, traced: QueryWithIds) -> None:
-        """The rows with ids must be the rows without: two readings of one text are compared here.
+        """Raises an error if the rows with ids differ from the rows without. This verifies the rewritten query against
+        the original.
 
-        Floating-point numbers are left out: their last digits depend on the order of a sum. So is what picks rows
-        anew each time.
+        Floating-point numbers are not compared, because the last digits of a sum depend on the order. Nondeterministic
+        columns are not compared either.
         """
         if _is_nondeterministic(self.question):
             return
@@ -181,11 +180,11 @@ class QuerySaver:
         for name, (own, kind) in zip(names, kept, strict=True):
             wider = "BIGINT" if kind == "HUGEINT" and self._fits(table, own) else _WIDER.get(kind, kind)
             nested = wider.startswith(("DECIMAL(", "STRUCT(", "MAP(", "ENUM(")) or wider.endswith("]")
-            if not nested and wider not in _SPARK_TYPES:
+            if not nested and not spark_type_of_duckdb(wider):
                 raise QuestionError(f"column '{name}' is {kind}, which cannot be kept", hint="cast it")
             value = column(own) if wider == kind else f"CAST({column(own)} AS {wider})"
             items.append(f"{value} AS {column(name)}")
-            types.append((name, spark_type(wider)))
+            types.append((name, spark_type_of_duckdb(wider)))
         target = folder.dataset(self.name)
         with translate_disk_errors(folder.home.path):
             target.mkdir(parents=True)
@@ -199,7 +198,7 @@ class QuerySaver:
         return version_of_folder(target, types, folder)
 
     def _fits(self, table: str, name: str) -> bool:
-        """Whether a column of sums has only numbers of 64 bits."""
+        """Whether all values of a column of sums fit into 64 bits."""
         inside = f"bool_and({column(name)} BETWEEN {-(2**63)} AND {2**63 - 1})"
         return bool(self._session.values(f"SELECT coalesce({inside}, true) FROM {table}")[0][0])
 
@@ -210,7 +209,9 @@ class QuerySaver:
     # --- columns ----------------------------------------------------------------------------------------------
 
     def _columns(self, version: Version, sources: Sequence[_Source]) -> _Columns:
-        """What each column is computed from; in doubt, that is not known, and a mark that might be there is."""
+        """The origins of each column. If they are uncertain, they are recorded as unknown, and the column is marked as
+        personal data if it may be.
+        """
         names = {each.record.version_id: each.name for each in sources}
         marks: dict[str, dict[str, bool]] = {}
         datasets: dict[str, str] = {}
@@ -242,7 +243,7 @@ class QuerySaver:
         return _Columns(marked, tuple(records))
 
     def _marks(self, dataset: DatasetRecord) -> dict[str, bool]:
-        """Which columns of a dataset are personal data, in lower case."""
+        """The columns of a dataset with personal data, in lower case."""
         return dict.fromkeys(self.asking.ask.masks.of(dataset), True)
 
     # --- lineage ----------------------------------------------------------------------------------------------
@@ -267,10 +268,10 @@ class QuerySaver:
         size = sum(path.stat().st_size for path in files.values())
         inside = {direction: folder.home.relative(path) for direction, path in files.items()}
         if rows == 0:
-            yield HopRecord(folder.run_id, *ends, int(Role.OWN), "empty", 0, 0, None, None)
+            yield HopRecord(folder.run_id, *ends, int(Role.OWN), HopForm.EMPTY, 0, 0, None, None)
         else:
             yield HopRecord(
-                folder.run_id, *ends, int(Role.OWN), "pairs", rows, size, inside["backward"], inside["forward"]
+                folder.run_id, *ends, int(Role.OWN), HopForm.PAIRS, rows, size, inside["backward"], inside["forward"]
             )
 
     def _version(self, ids: IdColumn) -> str | None:
@@ -295,7 +296,7 @@ class QuerySaver:
             "outputs": {name: {"rows": version.rows, "bytes": version.bytes}},
             "sources": {each.name: {"rows": self.asking.ask.scan(each.record).version.rows} for each in sources},
             "capture": {name: {
-                _short(hop.to_space): {"strategy": CAPTURE, "pairs": hop.rows, "bytes": hop.bytes} for hop in hops
+                hop.to_space.name: {"strategy": CAPTURE, "pairs": hop.rows, "bytes": hop.bytes} for hop in hops
             }},
             "seconds": {"execute": round(taken.total_seconds(), 3), "capture": 0.0, "index": 0.0},
         }  # fmt: skip
@@ -315,34 +316,24 @@ class QuerySaver:
         return Commit(run, text, (), (record,), (*read, made), tuple(hops), kept)
 
 
-def check_name(name: str, workflows: Mapping[str, str]) -> None:
-    """QuestionError for a name that a saved query cannot have; `workflows` are those there are, with their capture."""
+def check_name(name: str, reader: CatalogReader) -> None:
+    """Raises QuestionError for a name that a saved query cannot have."""
     if not _NAME.fullmatch(name):
         raise QuestionError(f"'{name}' is no name for a dataset", hint="names are like this: [a-z][a-z0-9_]*")
     if name in RESERVED:
         raise QuestionError(f"no dataset can be called '{name}': '--to {name}' means every dataset")
-    if workflows.get(name, CAPTURE) != CAPTURE:
+    latest = reader.latest_run(name)
+    if latest is not None and latest.capture != CAPTURE:
         raise QuestionError(f"'{name}' is a workflow's name already", hint="save the query under another one")
 
 
-def spark_type(kind: str) -> str:
-    """A type of DuckDB's in Spark's words; empty for what is nested or rare: there the file's own type is as good."""
-    if kind.startswith("DECIMAL("):
-        return kind.lower().replace(" ", "")
-    return _SPARK_TYPES.get(kind, "")
-
-
 def _column_refs_json(refs: Read, datasets: Mapping[str, str]) -> str:
-    """Columns of relations as columns of the datasets that they are of."""
+    """Columns of relations, as columns of the datasets they belong to."""
     return json.dumps(list(dict.fromkeys((datasets[each.source], each.column) for each in refs)))
 
 
-def _short(space: str) -> str:
-    return Space(space).partition(":")[2]
-
-
 def _is_nondeterministic(question: Question) -> bool:
-    """Whether a query may pick other rows, or give other values, when it is asked again."""
+    """Whether a query may return other rows or values when it is run again."""
     from sqlglot import exp
 
     from lineage_service.sql.allowed_functions import UNSTEADY

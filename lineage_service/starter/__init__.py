@@ -1,4 +1,4 @@
-"""A small project to start from: templates, and what puts them into a folder."""
+"""A small project to start from: its templates, and their copy into a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACEHOLDER = "__name__"
 
 @dataclass(frozen=True, slots=True)
 class StarterFile:
-    """One file of the project: where it goes, which template it is made from, and what it is, in a few words."""
+    """One file of the project: its path, its template, and a short description."""
 
     path: str
     template: str
@@ -41,7 +41,7 @@ def make_project(folder: Path, name: str = DEFAULT_NAME) -> tuple[StarterFile, .
     if not _NAME.fullmatch(name):
         raise LineageError(
             f"'{name}' is no name of a workflow",
-            hint="a name is small letters, digits and _, and begins with a letter: my_flow",
+            hint="a name consists of lower-case letters, digits and _, and begins with a letter: my_flow",
         )
     made = starter_files(name)
     _refuse_what_is_there(folder, made)

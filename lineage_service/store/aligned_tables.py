@@ -1,7 +1,7 @@
-"""Lineage tables that stay beside the index: rows of handles that belong together, for witnesses and polynomials.
+"""Lineage tables that are kept beside the index: rows of handles that belong together, for witnesses and polynomials.
 
-Pairs tell which rows contributed, not which of them together. Most tables need no file for that: the handles are in a
-dataset's own rows, or are found in the sources' files. What is nowhere else is written to the index's folder.
+Pairs show which rows contributed, but not which of them together. Most tables need no file for that: their handles are
+in a dataset's own rows, or are found in the sources' files. The others are written to the index's folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIGNED = "aligned.json"
 class AlignedTables:
     """The lineage tables of a run: where the rows of each are, or why they are not kept (`missing`).
 
-    `asked`: the spaces that declared questions need; None where nothing was declared, and so nothing is pruned.
+    asked: the spaces that declared questions need; None if nothing was declared, so that nothing is pruned
     """
 
     tables: Mapping[Space, Table]
@@ -31,7 +31,7 @@ class AlignedTables:
     asked: frozenset[Space] | None = None
 
     def rides(self, space: Space) -> bool:
-        """Whether the groups of a space are rows of a dataset, under the same ids."""
+        """Whether the groups of a space are rows of a dataset, with the same ids."""
         return space in self.rows and self.rows[space].carrier is not None
 
     def save(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class AlignedTables:
 
     @classmethod
     def load(cls, folder: Path) -> AlignedTables | None:
-        """Those of a run; None where there are none."""
+        """The aligned tables of a run; None if there are none."""
         text = read_note(folder / ALIGNED)
         if text is None:
             return None

@@ -1,6 +1,7 @@
-"""Ids of Arrow as numpy's, and back, over their bytes.
+"""Converts ids between Arrow and numpy over their bytes.
 
-Not by pyarrow's own functions: a pyarrow that was loaded without numpy, as commands do to start sooner, has none.
+pyarrow's own functions are not used, because a pyarrow that was imported without numpy, as commands do to start faster,
+lacks them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def numpy_ids(ids: pa.ChunkedArray) -> np.ndarray:
-    """Numbers of 64 bits without nulls."""
+    """64-bit integers without nulls as numpy array."""
     import numpy as np
 
     kind = np.dtype(str(ids.type))
@@ -26,7 +27,7 @@ def numpy_ids(ids: pa.ChunkedArray) -> np.ndarray:
 
 
 def arrow_ids(ids: np.ndarray) -> pa.Array:
-    """The same as an Arrow array of int64."""
+    """The same as Arrow array of int64."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,23 +1,19 @@
-"""Checksums of the files in a home: noted in the catalog when a run's files are finished, compared before reading.
+"""Checksums of the files in a home: recorded in the catalog when a run's files are finished, verified before reading.
 
-DuckDB does not look at the checksums that Parquet has, and a flipped bit can give another number without an error. So
-every file of a run has sums of our own, of each row group and of all that is around them (the footer above all). What
-is read is compared first, once per process and as long as the file is not touched: a look-up compares the row groups
-that it reads, found by the statistics in a footer that was compared before; a scan compares the whole file. Files that
-no run noted (those of older homes, and what is still being made) are read as they are.
+DuckDB does not verify Parquet's checksums, so a flipped bit could give another number without an error. Therefore every
+file of a run has our own checksums, one for each row group and one for everything around the row groups (mainly the
+footer). They are verified before the file is read, once per process as long as the file is not modified. A look-up
+verifies the row groups that it reads, found by the statistics in a verified footer; a scan verifies the whole file.
+Files without recorded checksums (of older homes, or still being written) are read as they are.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
-import os
 import weakref
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -27,58 +23,16 @@ from lineage_catalog.records import FileRecord
 
 from lineage_service.errors import DamagedFile
 from lineage_service.settings import command
+from lineage_service.store.file_sums import (
+    REST,
+    THREADS,
+    FileContent,
+    Sums,
+    sums_of,
+)
 from lineage_service.store.layout import COMMITTED, PUBLICATIONS, HomeLayout, RunFolder
 
-WHOLE = 1 << 20  # bytes up to which a file has one sum: comparing all of it takes less than finding out what is needed
-CHUNK = 1 << 22
-THREADS = 4
-REST = -1  # the number of the part that is around the row groups
 NOT_NOTED = (".lock", COMMITTED, PUBLICATIONS, "_SUCCESS")
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """A file's size, the crc32 of what is outside its row groups, and offset, length, rows, crc32 of each of these."""
-
-    size: int
-    rest: int
-    groups: tuple[tuple[int, int, int, int], ...] = ()
-
-    def to_json(self) -> str:
-        return json.dumps([self.size, self.rest, self.groups], separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Sums:
-        size, rest, groups = json.loads(text)
-        return cls(size, rest, tuple((offset, length, rows, crc) for offset, length, rows, crc in groups))
-
-    @property
-    def parts(self) -> range:
-        return range(REST, len(self.groups))
-
-    def groups_of_rows(self, rows: Iterable[int]) -> set[int]:
-        """The row groups in which these rows of the file are."""
-        if not self.groups:
-            return set()
-        ends = list(accumulate(rows_ for _, _, rows_, _ in self.groups))
-        found = {bisect_right(ends, row) for row in rows}
-        return {group for group in found if group < len(ends)}
-
-    def sum_of(self, part: int, content: memoryview) -> tuple[int, int]:
-        """The crc32 of a part as the file now is, and what it was."""
-        if part != REST:
-            offset, length, _, crc = self.groups[part]
-            return _crc(content[offset : offset + length]), crc
-        found, before = 0, 0
-        for offset, length, _, _ in self.groups:
-            found, before = _crc(content[before:offset], found), offset + length
-        return _crc(content[before:], found), self.rest
-
-
-def _crc(content: memoryview, before: int = 0) -> int:
-    for begin in range(0, len(content), CHUNK):
-        before = zlib.crc32(content[begin : begin + CHUNK], before)
-    return before
 
 
 # --- noting ---------------------------------------------------------------------------------------------------
@@ -87,8 +41,9 @@ def _crc(content: memoryview, before: int = 0) -> int:
 def noted_files(
     folder: RunFolder, *, known: Iterable[FileRecord] = (), without: Path | None = None
 ) -> list[FileRecord]:
-    """The files of a run's folder with their sums, those of `known` as they were noted; without what is temporary, and
-    what is below `without`."""
+    """The files of a run's folder with their checksums, reusing those of `known`. Temporary files and files below
+    `without` are left out.
+    """
     before = {each.path: each for each in known}
     inside = {str(path.relative_to(folder.path)): path for path in _permanent_files(folder, without)}
     fresh = [name for name in inside if name not in before]
@@ -104,82 +59,11 @@ def _permanent_files(folder: RunFolder, without: Path | None) -> Iterator[Path]:
             yield path
 
 
-def sums_of(path: Path) -> Sums:
-    """The sums of a file as it is."""
-    with _content(path) as content:
-        size = len(content)
-        groups = _row_groups(path) if size > WHOLE and path.suffix == ".parquet" else []
-        bounds = [(offset, offset + length) for offset, length, _ in groups]
-        ends = [0, *(end for _, end in bounds)]
-        if any(begin < end for (begin, _), end in zip(bounds, ends, strict=False)) or ends[-1] > size:
-            groups = []  # not one after the other: then the file is one part
-        summed = tuple(
-            (offset, length, rows, _crc(content[offset : offset + length])) for offset, length, rows in groups
-        )
-        return Sums(size, Sums(size, 0, summed).sum_of(REST, content)[0], summed)
-
-
-def crc_of(path: Path) -> int:
-    """The crc32 of a whole file as it is."""
-    with _content(path) as content:
-        return _crc(content)
-
-
-def crcs_of(paths: Sequence[Path]) -> list[int]:
-    """The crc32 of each of these files, several at a time."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(crc_of, paths))
-
-
-def _row_groups(path: Path) -> list[tuple[int, int, int]]:
-    """Offset, length and rows of each row group."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    found = []
-    try:
-        metadata = pq.read_metadata(path)
-    except (pa.ArrowException, OSError):
-        return []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        begins, ends = [], []
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            first = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
-            begin = min(offset for offset in (first, chunk.data_page_offset) if offset)
-            begins.append(begin)
-            ends.append(begin + chunk.total_compressed_size)
-        if begins:
-            found.append((min(begins), max(ends) - min(begins), group.num_rows))
-    return found if len(found) == metadata.num_row_groups else []
-
-
-class _content:  # noqa: N801 (reads as a noun at its uses)
-    """The bytes of a file, without reading those that nobody looks at."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> memoryview:
-        with self.path.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else None
-        self._view = memoryview(self._mapped or b"")
-        return self._view
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(BufferError):
-            self._view.release()
-            if self._mapped is not None:
-                self._mapped.close()
-
-
 # --- comparing ------------------------------------------------------------------------------------------------
 
 
 class ChecksumCatalog(Protocol):
-    """Who knows the sums that were noted: the catalog of a home."""
+    """The catalog of a home as a source of recorded checksums."""
 
     def recorded_sums(self, run_id: str) -> dict[str, str]: ...
 
@@ -189,7 +73,7 @@ _State = tuple[int, int, int]  # of a file: when it was changed, size, number
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a file is: the home, the run in whose folder, the path in there."""
+    """The location of a file: the home, the run in whose folder it is, and the path inside."""
 
     home: str
     run_id: str
@@ -198,7 +82,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _VerifiedParts:
-    """What of a file, in the state in which it was, is as noted; everything where nothing was noted."""
+    """The parts of a file, in a certain state, that were verified; all parts if no checksums were recorded."""
 
     state: _State
     parts: set[int] = field(default_factory=set)
@@ -212,42 +96,42 @@ _read_bounds: dict[tuple[str, str], tuple[_State | None, list[tuple[int, int]]]]
 
 
 def register(home: HomeLayout, catalog: ChecksumCatalog) -> None:
-    """From here on files of this home are compared with what this catalog noted, as long as it is in use."""
+    """From now on files of this home are verified against this catalog."""
     alive = [each for each in _catalogs.get(str(home.path), ()) if each() is not None]
     _catalogs[str(home.path)] = [weakref.ref(catalog), *alive]
 
 
 def unregister(home: HomeLayout, catalog: ChecksumCatalog) -> None:
-    """A catalog that was closed is not asked any more."""
+    """Removes a catalog that was closed."""
     alive = [each for each in _catalogs.get(str(home.path), ()) if each() not in (None, catalog)]
     _catalogs[str(home.path)] = alive
 
 
 def forget() -> None:
-    """As in a new process: everything is compared again."""
+    """Forgets what was verified, as in a new process."""
     _sums.clear()
     _compared.clear()
     _read_bounds.clear()
 
 
 def verify(*paths: str) -> None:
-    """Compares whole files. StoreError where one is not as it was noted, or gone."""
+    """Verifies whole files. Raises StoreError if one is damaged or missing."""
     for path in paths:
         _verify(path, None)
 
 
 def verify_groups(path: str, groups: Iterable[int] = ()) -> None:
-    """Compares just these row groups of a file, and what is around all of them."""
+    """Verifies these row groups of a file, and everything around the row groups."""
     _verify(path, lambda _: groups)
 
 
 def verify_rows(path: str, rows: Iterable[int]) -> None:
-    """Compares just the row groups in which these rows are, and what is around all of them."""
+    """Verifies the row groups that contain these rows, and everything around the row groups."""
     _verify(path, lambda sums: sums.groups_of_rows(rows))
 
 
 def verify_touched(path: str, touches: Callable[[int, int], bool]) -> None:
-    """Compares just the row groups that are read: `touches` tells it of the rows from one number to before another."""
+    """Verifies the row groups that are read. `touches` returns whether any row of a half-open range is read."""
 
     def groups_read(sums: Sums) -> Iterator[int]:
         ends = list(accumulate((rows for _, _, rows, _ in sums.groups), initial=0))
@@ -257,10 +141,10 @@ def verify_touched(path: str, touches: Callable[[int, int], bool]) -> None:
 
 
 def verify_values(path: str, column: str, values: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Compares just the row groups that can hold one of the values, by the statistics of a column of numbers.
+    """Verifies the row groups that can contain one of the values, by the statistics of a numeric column.
 
-    Gives the rows that these are, each from one number to before another, and nobody must believe any other row of the
-    file; None where all of it was compared.
+    Returns the half-open ranges of rows in them. No other row of the file may be used. None if the whole file was
+    verified.
     """
     verify_groups(path)  # the statistics are believed from here on
     place = _place(path)
@@ -283,7 +167,7 @@ def verify_values(path: str, column: str, values: Sequence[int]) -> list[tuple[i
 
 
 def _bounds(path: str, column: str) -> list[tuple[int, int]] | None:
-    """The least and the largest number of a column in each row group; None where a file does not say."""
+    """The minimum and maximum of a column in each row group; None if the file has no such statistics."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -306,12 +190,12 @@ def _bounds(path: str, column: str) -> list[tuple[int, int]] | None:
 
 
 def verify_below(folder: str) -> None:
-    """Compares all files that were noted in a folder, where who reads them takes whatever is there."""
+    """Verifies all recorded files in a folder, for readers that read whatever is in it."""
     verify(*noted_below(folder))
 
 
 def refuse_missing(folder: str, files: Iterable[str]) -> None:
-    """StoreError where a file that was noted in a folder is not among these."""
+    """Raises StoreError if a recorded file of a folder is not among these."""
     found = set(files)
     if not found.issuperset(noted_below(folder)):
         for path in sorted({*noted_below(folder, again=True)} - found):
@@ -319,7 +203,7 @@ def refuse_missing(folder: str, files: Iterable[str]) -> None:
 
 
 def noted_below(folder: str, *, again: bool = False) -> list[str]:
-    """The files in a folder of a run that have sums."""
+    """The files in a folder of a run that have recorded checksums."""
     place = _place(folder)
     if place is None:
         return []
@@ -331,19 +215,19 @@ def noted_below(folder: str, *, again: bool = False) -> list[str]:
 
 
 def noted_before(folder: RunFolder, *parts: str) -> list[FileRecord]:
-    """What is noted of a run's files below these folders of it."""
+    """The recorded checksums of a run's files below these folders."""
     noted = _sums_of_run(_Place(str(folder.home.path), folder.run_id, ""))
     return [FileRecord(path, sums.to_json()) for path, sums in noted.items() if path.partition("/")[0] in parts]
 
 
 def is_noted(path: str) -> bool:
-    """Whether there are sums that the file can be compared with."""
+    """Whether the file has recorded checksums."""
     place = _place(path)
     return place is not None and _sums_of_file(place) is not None
 
 
 def read_note(path: Path) -> str | None:
-    """The text of a small file of a run; None where there never was one. StoreError where it is lost or damaged."""
+    """The text of a small file of a run; None if it never existed. Raises StoreError if it is lost or damaged."""
     verify(str(path))
     try:
         return path.read_text(encoding="utf-8")
@@ -355,7 +239,7 @@ def read_note(path: Path) -> str | None:
 
 
 def parsed_note(text: str, path: Path) -> dict[str, Any]:
-    """What a small file of ours says, as JSON. StoreError where it does not."""
+    """The content of a small JSON file of ours. Raises StoreError if it cannot be parsed."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -367,10 +251,10 @@ def parsed_note(text: str, path: Path) -> dict[str, Any]:
 
 
 def damaged_file_error(path: str, home: str) -> DamagedFile:
-    """What is told of a file that is not as it was written."""
+    """The error for a file that has changed since it was written."""
     inside = path.removeprefix(f"{home}/") if home else path
-    told = f"a file of the home '{home}' is missing or damaged: '{inside}'" if home else f"'{path}' is damaged"
-    return DamagedFile(told, hint=f"look closer: {command(Path(home or '.'), 'doctor')}")
+    message = f"a file of the home '{home}' is missing or damaged: '{inside}'" if home else f"'{path}' is damaged"
+    return DamagedFile(message, hint=f"look closer: {command(Path(home or '.'), 'doctor')}")
 
 
 def _verify(path: str, needed: Callable[[Sums], Iterable[int]] | None) -> None:
@@ -410,7 +294,7 @@ def _verify(path: str, needed: Callable[[Sums], Iterable[int]] | None) -> None:
 
 def _is_same(path: str, sums: Sums, parts: Iterable[int]) -> bool:
     try:
-        with _content(Path(path)) as content:
+        with FileContent(Path(path)) as content:
             if len(content) != sums.size:
                 return False
             found = [sums.sum_of(part, content) for part in sorted(parts)]
@@ -436,7 +320,7 @@ def _place(path: str) -> _Place | None:
 
 
 def _sums_of_file(place: _Place, *, again: bool = False) -> Sums | None:
-    """The sums of a file; what is not known yet may have been noted since."""
+    """The checksums of a file. Unknown ones are looked up again, because they may have been recorded since."""
     key = place.home, place.run_id
     if again or place.path not in _sums.get(key, {}):
         _sums[key] = _sums_of_run(place)

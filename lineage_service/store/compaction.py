@@ -1,7 +1,7 @@
-"""Files of a version written anew with the rows that count and nothing else.
+"""Rewrites the files of a version with its live rows only.
 
-A version made from another shares its files, and rows that went lie on in them. Where they must not, the rows that
-stay are copied: their rids stay too, in a small file beside. Columns of our own are left out.
+A version made from another shares its files, which still contain removed rows. If they must not be kept, the live rows
+are copied. Their rids stay the same, in a small file beside. Our own columns are left out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _COLUMNS_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def compact_version(version: Version, patcher: Patcher, target: Path) -> Version:
-    """The version without any row in a file of the home that does not count; the same version where there is none.
+    """The version without removed rows in files of the home; the same version if there are none.
 
-    Files in folders that tell values apart stay apart. Small files that earlier changes brought are put together.
+    Partition folders are kept. Small files that earlier changes added are merged.
     """
     inside = [file for file in version.files if not Path(file.path).is_absolute()]
     if not any(file.left_out for file in inside):
@@ -58,7 +58,7 @@ class _CompactionWriter:
     made: int = 0
 
     def files(self, group: Iterable[VersionFile]) -> Iterator[AddedFile]:
-        """The rows that count of these files, in as few files as their types allow."""
+        """The live rows of these files, in as few files as their types allow."""
         open_: _OpenFile | None = None
         for file in group:
             positions, rids = self._live_rows(file)
@@ -81,7 +81,7 @@ class _CompactionWriter:
         return self._close_file(self._open_file(schema, file.partitions))
 
     def _live_rows(self, file: VersionFile) -> tuple[Ids, Ids]:
-        """Positions of the rows that count, in order, and their rids."""
+        """Positions of the live rows, in order, and their rids."""
         if file.only is not None:
             positions, rids = self.patcher.positions(file.only), self.patcher.rids(file.only)
             order = np.argsort(positions, kind="stable")
@@ -158,6 +158,6 @@ class _OpenFile:
 
 
 def _int96_columns(opened: Any) -> set[str]:
-    """Columns that hold moments in the old form of 96 bits, which says nothing of a time zone and always means UTC."""
+    """Columns with timestamps in the old 96-bit form, which has no time zone and always means UTC."""
     columns = (opened.schema.column(number) for number in range(len(opened.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}

@@ -1,4 +1,4 @@
-"""Names of datasets: `workflow.name` or `name`, `@RUN` behind it; without it the latest committed run."""
+"""Names of datasets: `workflow.name` or `name`, optionally with `@RUN`; without it the latest committed run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = "all"  # as a target: every dataset that is reached
 
 @dataclass(frozen=True)
 class DatasetName:
-    """A dataset as asked for; parts not said are None."""
+    """A dataset name as a user wrote it. Parts that are not given are None."""
 
     name: str
     workflow: str | None = None
@@ -39,7 +39,7 @@ class DatasetName:
 
 
 def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
-    """The run of an id or a unique prefix."""
+    """The run with this id or unique prefix."""
     found = reader.runs_with_prefix(text)
     if not found:
         known = [run.id for run in reader.runs(limit=5)]
@@ -69,9 +69,9 @@ def find_run(reader: CatalogReader, text: str, home: str) -> RunRecord:
 def find_dataset(
     reader: CatalogReader, text: str, home: str, datasets: Callable[[str], list[DatasetRecord]] | None = None
 ) -> DatasetRecord:
-    """The dataset of that name, in the run it names or in the latest committed run of its workflow.
+    """The dataset with this name, in the named run or in the latest committed run of its workflow.
 
-    `datasets` gives those of a run; a caller that keeps what it has read hands in its own.
+    `datasets` returns those of a run; callers may pass one that caches.
     """
     asked = DatasetName.parse(text)
     of_run = datasets or reader.datasets
@@ -96,13 +96,14 @@ def find_dataset(
 
 
 def without_readers(datasets: list[DatasetRecord]) -> list[DatasetRecord]:
-    """Of datasets that one name may mean: without a source that is another's output, read under its own name. The
-    output is meant then: both are the same rows."""
+    """The datasets that a name may mean, without sources that are another workflow's output read under its own name.
+    The name means the output then; both have the same rows.
+    """
     return [each for each in datasets if not any(_reads(each, other) for other in datasets)]
 
 
 def _reads(source: DatasetRecord, other: DatasetRecord) -> bool:
-    """Whether a source was declared to be this output of another workflow, of whatever run."""
+    """Whether a source is declared as this output of another workflow, of whatever run."""
     output = json.loads(source.declared).get("output") if source.role == "source" else None
     if not isinstance(output, str) or source.workflow == other.workflow:
         return False
@@ -111,13 +112,13 @@ def _reads(source: DatasetRecord, other: DatasetRecord) -> bool:
 
 
 def pinned_run(source: DatasetRecord) -> str | None:
-    """The run that a workflow names behind the output that a source reads: an id, or the beginning of one."""
+    """The run that a workflow names for the output that a source reads: an id, or a prefix of one."""
     output = json.loads(source.declared).get("output") if source.role == "source" else None
     return DatasetName.parse(output).run if isinstance(output, str) else None
 
 
 def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[str], list[DatasetRecord]]) -> RunRecord:
-    """The latest run of the one workflow that has a dataset of that name; or that had one, where none has."""
+    """The latest run of the only workflow that has a dataset with that name; or that had one, if none has it now."""
     owners = reader.latest_runs_of_owners(name)
     if len(owners) > 1:
         having = [each for owner in owners for each in of_run(owner.id) if each.name == name]

@@ -1,6 +1,6 @@
-"""DuckDB over our files: a connection within limits, and scans that know each row's position.
+"""DuckDB over our files: a connection with limits, and scans that return each row's position.
 
-Text only where it must be (file names, column names), always quoted; values are bound by the callers.
+Only file names and column names are part of SQL text, always quoted. Callers bind values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def memory_limit() -> int:
-    """The memory limit in bytes; what cannot be read counts as the default."""
+    """The memory limit in bytes. An unreadable setting counts as unset."""
     for text in (os.environ.get(MEMORY_VARIABLE, DEFAULT_MEMORY), DEFAULT_MEMORY):
         found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)i?b?\s*", text.lower())
         if found:
@@ -43,19 +43,20 @@ def column(name: str) -> str:
 
 
 def private_column(name: str) -> str:
-    """A name, quoted, for a column of ours beside the user's: with a sign that stands for nothing, so nobody has it."""
+    """The quoted name of a column of ours beside the user's. It begins with a character that no user's column has."""
     return f'"\ue000{name}"'
 
 
 def file_literal(path: str) -> str:
-    """A file name for DuckDB to read. Whatever is named to it is compared with its checksums first."""
+    """A file name for DuckDB to read. The file is verified first."""
     verify(path)
     return unverified_file_literal(path)
 
 
 def unverified_file_literal(path: str) -> str:
-    """A file name that DuckDB takes literally: it would read these characters as a glob. For files of which just the
-    parts that are read were compared."""
+    """A file name with glob characters escaped, so that DuckDB takes it literally. For files of which the parts that
+    are read were verified.
+    """
     return literal("".join(f"[{char}]" if char in "*?[" else char for char in path))
 
 
@@ -64,8 +65,8 @@ def parquet_scan(
 ) -> tuple[str, str]:
     """A scan of Parquet files, and the expression for a row's position in all of them, in this order.
 
-    `bases` are the files' first positions, of files that are not odd; without them the footers are read. `verified`:
-    what is read of them was compared with its checksums.
+    bases: the first positions of the files, which must not be odd; without them the footers are read
+    verified: the parts that are read were verified
     """
     if not verified:
         verify(*files)
@@ -85,8 +86,9 @@ def parquet_scan(
 
 
 def numbered_scan(file: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """A scan whose columns are only numbered, so that none hides `file_row_number`; and each column's name in it.
-    What is read of it was compared before."""
+    """A scan whose columns have numbers as names, so that none hides `file_row_number`; and the name of each column in
+    it. The caller has verified the file.
+    """
     numbers = [f"c{index}" for index in range(len(names))]
     scan = f"read_parquet({unverified_file_literal(file)}, hive_partitioning = false) t({', '.join(numbers)})"
     return scan, dict(zip(names, numbers, strict=True))
@@ -105,7 +107,7 @@ def _scan_of_odd(files: Sequence[str], footers: Sequence[Footer], bases: Sequenc
 
 @contextmanager
 def open_duckdb(spill: Path) -> Iterator[DuckDBPyConnection]:
-    """A connection that stays within its memory and spills inside the home. StoreError where the disk does not obey."""
+    """A connection with a memory limit, which spills inside the home. Raises StoreError if the disk fails."""
     import duckdb
 
     connection = connect_duckdb(spill)
@@ -116,7 +118,7 @@ def open_duckdb(spill: Path) -> Iterator[DuckDBPyConnection]:
         raise StoreError(f"cannot write to the home: {reason}", hint="it spills to " + str(spill)) from error
     except duckdb.OutOfMemoryException as error:
         raise StoreError(
-            "DuckDB needs more memory than it may have", hint=f"raise it: {MEMORY_VARIABLE}=4GB"
+            "DuckDB needs more memory than it is allowed", hint=f"raise it: {MEMORY_VARIABLE}=4GB"
         ) from error
     finally:
         connection.close()
@@ -128,6 +130,9 @@ def duckdb_config(spill: Path) -> dict[str, str]:
         "temp_directory": str(spill),
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
+        # DuckDB 2.0 fails with an internal error where it fetches columns late by a virtual column such as
+        # file_row_number: ORDER BY with LIMIT over some rows of a file.
+        "disabled_optimizers": "late_materialization",
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether the files that runs need are there, and can be read from the first byte to the last."""
+"""Finds files that runs need and that are missing or cannot be read completely."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lineage_service.store.references import Reference, References, held_runs
 
 
 def lost_files(reader: CatalogReader, home: HomeLayout) -> Iterator[tuple[RunRecord, Reference]]:
-    """What runs need and is not in the home any more; a file that several runs share is told once."""
+    """Files that runs need and that are missing. A file that several runs share is reported once."""
     references, seen = References(reader, home), set[str]()
     for run in held_runs(reader):
         for each in references.missing(references.of_run(run)):
@@ -24,7 +24,7 @@ def lost_files(reader: CatalogReader, home: HomeLayout) -> Iterator[tuple[RunRec
 
 
 def damaged_files(reader: CatalogReader, home: HomeLayout) -> Iterator[tuple[RunRecord, str, str]]:
-    """Files that runs need and that cannot be read to their end: run, path inside the home, what is wrong."""
+    """Files that runs need and that cannot be read completely: run, path inside the home, fault."""
     references, seen = References(reader, home), set[str]()
     for run in held_runs(reader):
         for path in sorted(references.files_of_runs([run]) - seen):
@@ -35,7 +35,7 @@ def damaged_files(reader: CatalogReader, home: HomeLayout) -> Iterator[tuple[Run
 
 
 def fault_of(path: Path) -> str | None:
-    """What is wrong with a file that is read wholly; None where nothing is."""
+    """The fault of a file, which is read completely; None if there is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What the catalog notes of the files of runs: their checksums, with the commit; and no more of files that went."""
+"""The catalog's records of files of runs: added with the commit, removed with the file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from lineage_service.store.layout import HomeLayout, translate_disk_errors
 
 
 def with_noted_files(commit: Commit, home: HomeLayout) -> Commit:
-    """The commit with the files that its run's folder now holds."""
+    """The commit with the files that are now in its run's folder."""
     with translate_disk_errors(home.path):
         return replace(commit, files=tuple(noted_files(home.run_folder(commit.run.id))))
 
 
 def forget_removed(engine: Engine, home: HomeLayout) -> None:
-    """Takes out what is noted of files that are gone, as is right where a run is past its retention or another is in
-    its place. A committed run needs its files: what is gone there is lost."""
+    """Removes the records of files that no longer exist, after a run expired or was replaced.
+
+    A file that a committed run needs keeps its record; if it does not exist, it is lost.
+    """
     files, runs = models.run_files, models.runs
     held = select(runs.c.id).where(runs.c.status.in_(("committed", "failed")))
     query = select(files.c.run_id, files.c.path).where(files.c.run_id.not_in(held))

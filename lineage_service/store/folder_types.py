@@ -1,5 +1,6 @@
-"""What kind of values the names of folders spell, as Spark guesses it from all of them together: another folder, or one
-less, and a column may be of another type to a run."""
+"""The kind of values that partition folder names contain, as Spark infers it from all of them. A column's type may
+therefore change with a folder more or less.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ _KINDS = {
 
 
 def kind_of_type(spark_type: str) -> str | None:
-    """The kind of values that a type has; None for types that Spark guesses rarely."""
+    """The kind of values of a type; None for types that Spark infers rarely."""
     return next((kind for kind, types in _KINDS.items() if spark_type in types), None)
 
 
 def kind_of_folders(values: Iterable[str | None]) -> str:
-    """The kind of type that Spark gives a column with these values."""
+    """The kind of type that Spark infers for a column with these values."""
     kinds = {_kind(value) for value in values if value is not None}
     if kinds and kinds <= {"whole", "number"}:
         return "number" if "number" in kinds else "whole"
@@ -34,8 +35,7 @@ def kind_of_folders(values: Iterable[str | None]) -> str:
 
 
 def is_spelled_as(value: str, spark_type: str) -> bool:
-    """Whether a folder's name surely spells a value of a type: Spark reads `1.5` as no whole number, and `1_000` as no
-    number at all."""
+    """Whether a folder name is certainly a value of a type: for Spark, `1.5` is no integer and `1_000` is no number."""
     match kind_of_type(spark_type):
         case "whole":
             return _WHOLE.fullmatch(value) is not None

@@ -1,8 +1,8 @@
-"""Files removed that nobody needs any more: of interrupted runs, of runs that an erasure replaced, of expired ones.
+"""Removes files that no run needs: of interrupted, replaced and expired runs.
 
-What is needed is asked of `references`, file by file, whatever folder it lies in. While files go, no run can be
-committed: a commit either came before, and its files are seen to be needed, or comes after, and looks whether the files
-that it shares are still there.
+`References` determines for each file whether it is needed, in whatever folder it is. No run can be committed during the
+removal. A run committed before it is taken into account; a run committed after it checks whether the files that it
+shares still exist.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ OWN = (".lock", COMMITTED)  # what says something about a folder, and is not nee
 
 
 class LostFiles(RunError):
-    """A run that shares files which are gone: surely not committed."""
+    """A run shares files that no longer exist, and was certainly not committed."""
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """folders: how many something was removed from · files and bytes that were removed · left: folders of runs that
-    are at work or of another catalog."""
+    """What was removed.
+
+    folders: the number of folders from which something was removed
+    files, bytes: removed files
+    left: folders of runs in progress or of another catalog
+    """
 
     folders: int
     files: int
@@ -58,12 +62,13 @@ def sweep(
     only: Collection[str] | None = None,
     spill: bool = True,
 ) -> SweepResult:
-    """Removes what no held run needs from the folders of runs that the catalog knows, or that nobody does.
+    """Removes files that no held run needs from the folders of runs, known to the catalog or not.
 
-    A run at work is left alone, and one that another catalog has. `without`: held runs that do not count. `only`: the
-    folders that are looked at. `spill`: also what was left in the folder for temporary files.
-
-    To be called while `sweeping` the home is, unless it is a dry run.
+    Runs in progress and runs of another catalog are left alone. The caller must hold `sweep_lock`, unless it is a dry
+    run.
+    without: held runs that do not count
+    only: the folders to examine
+    spill: also removes what is left in the folder of temporary files
     """
     folders = sorted(home.runs.iterdir()) if home.runs.is_dir() else []
     # Locks first, then the catalog: a run that commits in between must be seen as committed.
@@ -103,7 +108,7 @@ def sweep(
 
 
 def catalog_mark(home: HomeLayout, reader: CatalogReader) -> str:
-    """What stands in the mark of a folder for this catalog, without its name or password."""
+    """The text by which a folder's mark identifies this catalog, without user name or password."""
     database = reader.engine.url.database or ""
     where = home.relative(database) if reader.engine.dialect.name == "sqlite" else str(reader.engine.url)
     return hashlib.sha256(where.encode()).hexdigest()[:16]
@@ -112,8 +117,9 @@ def catalog_mark(home: HomeLayout, reader: CatalogReader) -> str:
 def _sweep_folder(
     home: HomeLayout, folder: Path, needed: Collection[str], *, keep: bool, dry_run: bool
 ) -> tuple[int, int]:
-    """Files and bytes that go from the folder of a run; where the folder does not stay, it goes too. An empty folder
-    that goes counts as one."""
+    """The number and bytes of files removed from the folder of a run. The folder itself is removed if it is not kept.
+    An empty folder counts as one file.
+    """
     if not folder.is_dir():
         return 0, 0
     had_lock = (folder / ".lock").exists()
@@ -135,7 +141,7 @@ def _sweep_folder(
 
 
 def files_left_over(home: HomeLayout, folder: Path, needed: Collection[str], *, keep: bool) -> list[Path]:
-    """Files in the folder of a run that are not needed; `keep`: the folder stays, and so what says whose it is."""
+    """Files in the folder of a run that are not needed. With `keep`, the folder and its mark stay."""
     there = [*paths_below(folder)]
     kept = with_companions(needed, (home.relative(path) for path in there))
     going = [path for path in there if home.relative(path) not in kept]
@@ -158,7 +164,7 @@ def _remove(paths: Collection[Path], folder: Path, *, keep: bool) -> None:
 
 
 def sweep_spill(home: HomeLayout) -> None:
-    """What questions and engines left behind in the folder for that, of whomever."""
+    """Removes temporary files that questions and engines left behind."""
     for path in home.spill.iterdir() if home.spill.is_dir() else []:
         if path.is_dir() and not is_at_work(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -167,8 +173,9 @@ def sweep_spill(home: HomeLayout) -> None:
 
 
 def refuse_lost_files(home: HomeLayout, reader: CatalogReader, commit: Commit) -> None:
-    """RunError where a run that is about to be committed shares files that are gone since it began: a run before it was
-    erased, or is past its retention. To be called while `sharing` the home."""
+    """Raises RunError if a run that is about to be committed shares files that were removed since it began, because an
+    earlier run was erased or expired. The caller must hold `commit_lock`.
+    """
     brought = {version.id for version in commit.versions}
     lost = [
         each.full_name
@@ -179,8 +186,8 @@ def refuse_lost_files(home: HomeLayout, reader: CatalogReader, commit: Commit) -
         references = References(reader, home)
         lost = [each.path for each in references.missing(references.of_commit(commit))]
     if lost:
-        told = join_names([f"'{each}'" for each in lost], 3)
+        shown = join_names([f"'{each}'" for each in lost], 3)
         raise LostFiles(
-            f"the run could not be committed: what it shares with earlier runs is gone since it began: {told}",
-            hint="nothing was changed; do it again",
+            f"the run could not be committed: files that it shares with earlier runs were removed: {shown}",
+            hint="nothing was changed; try again",
         )

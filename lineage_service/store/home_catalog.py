@@ -1,4 +1,4 @@
-"""The catalog of a home: what is wrong with it is told with the home's path and a way on."""
+"""The catalog of a home. Its errors are reported with the home's path and a hint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lineage_catalog.engine import (
     check_pages,
     connect,
     may_exist,
-    migrate,
     require_head,
     revision,
     url_without_password,
 )
+from lineage_catalog.schema_upgrade import migrate
 from lineage_catalog.verified_reader import VerifiedReader
 from sqlalchemy import Engine, Select
 
@@ -27,7 +27,7 @@ from lineage_service.store.layout import HomeLayout
 
 
 class HomeCatalog(VerifiedReader):
-    """A reader whose errors are the user's: StoreError with the home's path."""
+    """A reader that translates errors into StoreError with the home's path."""
 
     def __init__(self, engine: Engine, home: HomeLayout) -> None:
         super().__init__(engine)
@@ -52,7 +52,7 @@ class HomeCatalog(VerifiedReader):
 
 
 def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
-    """The catalog for questions, migrated where it is old. Nothing is created: NotFound where there is none."""
+    """The catalog for questions, migrated if it is old. Creates nothing: raises NotFound if there is none."""
     with catalog_errors(home):
         if not may_exist(url):
             raise missing_catalog(home, url)
@@ -64,8 +64,8 @@ def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
                     raise missing_catalog(home, url)
                 migrate(url)
                 if not require_head(engine):  # a copy in memory was migrated
-                    told = "the catalog is of an earlier version, and cannot be brought up to date where it is"
-                    raise CatalogError(f"{told}: nothing can be written there", "copy the home, and open the copy")
+                    message = "the catalog is of an earlier version, and cannot be migrated in place"
+                    raise CatalogError(f"{message}: nothing can be written there", "copy the home, and open the copy")
         except BaseException:
             engine.dispose()
             raise
@@ -73,13 +73,13 @@ def open_catalog(home: HomeLayout, url: str) -> HomeCatalog:
 
 
 def has_catalog(home: HomeLayout, url: str) -> bool:
-    """Whether there may be a catalog; a server is not asked."""
+    """Whether there may be a catalog. A server is not queried."""
     with catalog_errors(home):
         return may_exist(url)
 
 
 def missing_catalog(home: HomeLayout, url: str) -> LineageError:
-    """Why there is no catalog: the home is new, is no folder, or has lost it."""
+    """The reason why there is no catalog: the home is new, is no folder, or has lost it."""
     if home.path.is_file():
         return StoreError(f"the home '{home.path}' is a file, not a folder", hint="choose another with --home")
     if home.runs.is_dir() and any(home.runs.iterdir()):
@@ -95,7 +95,7 @@ def missing_catalog(home: HomeLayout, url: str) -> LineageError:
 
 @contextmanager
 def catalog_errors(home: HomeLayout) -> Iterator[None]:
-    """What a catalog can answer, as an error of the user's with the home's path."""
+    """Translates errors of the catalog into errors with the home's path."""
     try:
         yield
     except DamagedCatalog as error:

@@ -1,6 +1,6 @@
-"""The key of a home: with it, and only with it, a person's value becomes the hash that catalog and log know them by.
+"""The key of a home, by which values of persons are hashed for the catalog and the log.
 
-It lies in the home with mode 0600, apart from the catalog, or is given by the environment and never written.
+It is stored in the home with mode 0600, apart from the catalog, or given by the environment and never written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = 32
 
 @dataclass(frozen=True)
 class HomeKey:
-    """A secret; `id` tells it from others without telling it."""
+    """A secret. `id` identifies it without disclosing it."""
 
     secret: bytes = field(repr=False)
 
@@ -31,31 +31,31 @@ class HomeKey:
         return hmac.new(self.secret, b"the id of this key", hashlib.sha256).hexdigest()[:16]
 
     def subject(self, kind: str, value: str) -> bytes:
-        """The hash of a person: 16 bytes. `value` is canonical text (hashing.py, which makes the same in SQL)."""
+        """The hash of a person: 16 bytes. `value` is canonical text (subjects/hashing.py computes the same in SQL)."""
         return hmac.new(self.secret, f"{kind_prefix(kind)}{value}".encode(), hashlib.sha256).digest()[:16]
 
     @property
     def pads(self) -> tuple[bytes, bytes]:
-        """The outer and the inner pad of HMAC-SHA256, for an engine that has SHA-256 alone."""
+        """The outer and the inner pad of HMAC-SHA256, for an engine that only has SHA-256."""
         block = (self.secret if len(self.secret) <= 64 else hashlib.sha256(self.secret).digest()).ljust(64, b"\0")
         return bytes(byte ^ 0x5C for byte in block), bytes(byte ^ 0x36 for byte in block)
 
     def value(self, text: str) -> str:
-        """The hash of a value that must not be found again."""
+        """The keyed hash of a value."""
         return hashlib.blake2b(text.encode(), digest_size=16, key=self.secret, person=b"smoke value").hexdigest()
 
     def seal(self, text: bytes) -> str:
-        """What shows that a document is as this home wrote it."""
+        """The seal of a document, which proves that this home wrote it."""
         return hmac.new(self.secret, text, hashlib.sha256).hexdigest()
 
 
 def kind_prefix(kind: str) -> str:
-    """What stands before a value, so that persons of two kinds never have one hash."""
+    """The prefix of values of a kind, so that persons of two kinds never have the same hash."""
     return f"{len(kind)}:{kind}:"
 
 
 def existing_key(home: HomeLayout) -> HomeKey | None:
-    """The key of a home; None where it has none yet."""
+    """The key of a home; None if it has none yet."""
     given = os.environ.get(VARIABLE)
     if given:
         return HomeKey(_decode_secret(given, f"the environment variable {VARIABLE}"))
@@ -71,7 +71,7 @@ def existing_key(home: HomeLayout) -> HomeKey | None:
 
 
 def readable_key(home: HomeLayout) -> HomeKey | None:
-    """The key of a home; None where it has none, or none that can be read."""
+    """The key of a home; None if it has none or it cannot be read."""
     try:
         return existing_key(home)
     except StoreError:
@@ -79,8 +79,9 @@ def readable_key(home: HomeLayout) -> HomeKey | None:
 
 
 def home_key(home: HomeLayout) -> HomeKey:
-    """The key of a home, made where it never had one. StoreError where it is lost: with a new one nobody would find
-    the persons again that were noted, or erased, with the old one."""
+    """The key of a home, created if it never had one. Raises StoreError if it is lost: with a new key, persons recorded
+    or erased with the old one would not be found again.
+    """
     found = existing_key(home)
     if found is not None:
         return found
@@ -106,7 +107,7 @@ def home_key(home: HomeLayout) -> HomeKey:
 
 
 def lost_key(home: HomeLayout) -> StoreError:
-    """What is told where a key is gone that persons were noted with."""
+    """The error for a lost key with which persons were recorded."""
     return StoreError(
         f"the key of the home '{home.path}' is lost: persons were noted with it, and nobody would find them again with "
         "another",

@@ -1,6 +1,6 @@
-"""A home on disk: its catalog, opened when first needed, and every way in which the catalog is written.
+"""A home on disk: its catalog, opened when first needed, and all writes to the catalog.
 
-Files come first, then one transaction. What is read after a write is read anew.
+Files are written first, then one transaction. After a write, records are read again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from lineage_catalog.engine import connect, migrate, require_head, truncate_write_ahead_log, url_without_password
+from lineage_catalog.engine import connect, require_head, truncate_write_ahead_log, url_without_password
 from lineage_catalog.records import Commit, Lineage
+from lineage_catalog.schema_upgrade import migrate
 from sqlalchemy import Engine
 
 from lineage_service.errors import NotFound, Problem
@@ -29,7 +30,7 @@ from lineage_service.store.versions import Version
 
 
 class HomeStore:
-    """A home: its folder, and the catalog behind `url`. Opening it starts nothing; close it when done."""
+    """A home: its folder, and the catalog at `url`. Opening it starts nothing. Close it when done."""
 
     def __init__(self, layout: HomeLayout, url: str) -> None:
         self.layout = layout
@@ -38,8 +39,9 @@ class HomeStore:
 
     @classmethod
     def at(cls, path: str | Path | None = None, catalog: str | None = None) -> Self:
-        """The home at `path` (else SMOKE_HOME, the nearest .smoke, or a new .smoke here), with the catalog at that URL
-        (else SMOKE_CATALOG, or the home's own). Nothing is created yet; StoreError where there can be none."""
+        """The home at `path` (otherwise SMOKE_HOME, the nearest .smoke, or a new .smoke here), with the catalog at that
+        URL (otherwise SMOKE_CATALOG, or the home's own). Creates nothing. Raises StoreError if there cannot be a home.
+        """
         folder = home_path(path)
         url = catalog_url(folder, catalog)
         check_location(folder, url)
@@ -60,7 +62,7 @@ class HomeStore:
 
     @property
     def reader(self) -> HomeCatalog:
-        """The catalog; NotFound where there is none."""
+        """The catalog. Raises NotFound if there is none."""
         if self._reader is None:
             self._reader = open_catalog(self.layout, self.url)
         return self._reader
@@ -69,12 +71,11 @@ class HomeStore:
         return has_catalog(self.layout, self.url)
 
     def has_runs(self) -> bool:
-        """Whether there may be runs. Runs without a catalog are an error, not rubbish: the catalog may only not have
-        been named."""
+        """Whether there may be runs. Runs without a catalog are an error: the catalog may just not have been named."""
         return (self.layout.runs.is_dir() and any(self.layout.runs.iterdir())) or self.has_catalog()
 
     def version_of(self, dataset: str) -> Version:
-        """The version that a dataset's name means now; NotFound where no committed run has made it."""
+        """The version that a dataset's name means now. Raises NotFound if no committed run made it."""
         if not self.reader.in_snapshot:
             with self.reader.snapshot():
                 return self.version_of(dataset)
@@ -90,14 +91,14 @@ class HomeStore:
         return version
 
     def known_version(self, version_id: str) -> Version | None:
-        """A version by its id; None where the catalog does not have it."""
+        """The version with this id; None if the catalog has none."""
         record = self.reader.version(version_id)
         return None if record is None else Version.from_json(record.id, record.body)
 
     # --- writing ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Makes the home one that can be written to, with a catalog of the current revision."""
+        """Prepares the home for writing, with a catalog of the current revision."""
         with translate_disk_errors(self.layout.path):
             self.layout.runs.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.layout.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -116,13 +117,13 @@ class HomeStore:
             os.close(lock)
 
     def release(self) -> None:
-        """Before the catalog is written: what is read after that is read anew."""
+        """Discards cached records before the catalog is written."""
         if self._reader is not None:
             self._reader.release()
 
     @contextmanager
     def writing(self) -> Iterator[Engine]:
-        """An engine to write the catalog with; its errors name the home."""
+        """An engine to write the catalog with. Its errors name the home."""
         self.release()
         with catalog_errors(self.layout):
             engine = connect(self.url)
@@ -133,13 +134,13 @@ class HomeStore:
 
     @contextmanager
     def erasing(self) -> Iterator[Engine]:
-        """The same for what must not be found again: the write-ahead log is emptied in the end."""
+        """The same for erasures: the write-ahead log is emptied at the end."""
         with self.writing() as engine:
             yield engine
             truncate_write_ahead_log(engine)
 
     def commit(self, commit: Commit, erasures: int) -> None:
-        """Commits a run whose files are there, unless persons were erased since `erasures` were counted."""
+        """Commits a run whose files are complete, unless persons were erased since `erasures` were counted."""
         from lineage_catalog.writer import ErasedMeanwhile, commit_run
 
         from lineage_service.store.garbage_collection import LostFiles, catalog_mark, refuse_lost_files
@@ -161,7 +162,7 @@ class HomeStore:
                 raise
 
     def commit_lineage(self, lineage: Lineage) -> bool:
-        """Commits the lineage of a run; whether it was the first to do so."""
+        """Commits the lineage of a run. Returns False if it was committed already."""
         from lineage_catalog.writer import commit_lineage
 
         make_private(self.layout.run_folder(lineage.run_id).path)
@@ -171,14 +172,15 @@ class HomeStore:
     # --- copies that are published ----------------------------------------------------------------------------
 
     def publish(self, run_id: str) -> list[Problem]:
-        """Puts the published copies of a committed run in place; what went wrong."""
+        """Publishes the copies of a committed run. Returns problems."""
         from lineage_service.store.pending_publications import publish
 
         return publish(self.layout, self.reader, run_id)
 
     def finish_publications(self, *, by_name: bool = False) -> tuple[Problem, ...]:
-        """Puts in place, or removes, copies that killed runs have left waiting; `by_name`: also those that no run's
-        note tells of. What went wrong."""
+        """Publishes or removes copies that killed runs left pending. With `by_name`, also those that no run's note
+        mentions. Returns problems.
+        """
         from lineage_service.store.pending_publications import finish_publications, remove_orphaned_copies
 
         done = finish_publications(self.layout, self.reader)
@@ -189,7 +191,9 @@ class HomeStore:
     # --- what nobody needs ------------------------------------------------------------------------------------
 
     def sweep(self, *, dry_run: bool) -> dict[str, int]:
-        """Removes the files that no committed run needs, and runs that failed a check: folders and bytes."""
+        """Removes files that no committed run needs, and runs that failed a check. Returns numbers of folders and
+        bytes.
+        """
         from lineage_service.store.garbage_collection import sweep
 
         if not self.has_runs():
@@ -206,7 +210,7 @@ class HomeStore:
         return {"removed": swept.folders, "bytes": swept.bytes}
 
     def forget_runs(self, run_ids: Sequence[str]) -> None:
-        """Out of the catalog first: what it names must be there."""
+        """Removes runs from the catalog, which must happen before their files are removed."""
         from lineage_catalog.writer import forget_runs
 
         if run_ids:

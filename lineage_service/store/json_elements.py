@@ -1,4 +1,4 @@
-"""Records of JSON text that is one value: an object, or an array of them."""
+"""Records of a JSON text that is a single value: an object, or an array of objects."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _STRING_END = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 
 
 def element_lines(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
-    """The lines on which the records begin, in portions; UnknownReading where the text is no such value.
+    """The lines on which the records begin, in batches. Raises UnknownReading if the text is no such value.
 
-    An object is one record, an array has one per element; what follows the value is not read.
+    An object is one record, an array has one per element. Text after the value is not read.
     """
     depth, line, within, escaped, fresh = 0, 1, "", False, True
     for chunk in chunks:
@@ -72,6 +72,6 @@ def element_lines(chunks: Iterable[str]) -> Iterator[Sequence[int]]:
 
 
 def _match_end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
-    """Where the match of a pattern ends: here where there is none."""
+    """The end of the match of a pattern; the start position if it does not match."""
     found = pattern.match(chunk, at)
     return found.end() if found else at

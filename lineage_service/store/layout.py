@@ -1,6 +1,6 @@
-"""The home folder: where things are, who is at work in it, and what may be removed.
+"""The home folder: paths, locks of runs in progress, and leftovers.
 
-Everything a run writes is below `runs/<run id>/`. A run at work holds a lock on its folder; a folder without a
+Everything a run writes is below `runs/<run id>/`. A run in progress holds a lock on its folder. A folder without a
 committed run and without a held lock is left over from a crash, and `gc` may remove it.
 """
 
@@ -28,7 +28,7 @@ SWEEP_LOCK, PUBLISH_LOCK = ".sweep.lock", ".publish.lock"
 
 @dataclass(frozen=True)
 class HomeLayout:
-    """`catalog` is the catalog's URL as it may be shown, where it had to be given by the caller."""
+    """The paths of a home. `catalog` is the catalog's URL in printable form, if the caller had to give it."""
 
     path: Path
     catalog: str | None = None
@@ -45,7 +45,7 @@ class HomeLayout:
         return RunFolder(self, run_id)
 
     def relative(self, path: str | Path) -> str:
-        """A path inside the home without it, so that a home can be moved; other paths as they are."""
+        """A path relative to the home, so that a home can be moved; paths outside stay as they are."""
         try:
             return str(Path(path).relative_to(self.path))
         except ValueError:
@@ -57,14 +57,14 @@ class HomeLayout:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """All files of one run: data of its datasets, snapshots of its sources, lineage, and what is temporary."""
+    """All files of one run: datasets, snapshots of sources, lineage, and temporary files."""
 
     home: HomeLayout
     run_id: str
     _handed_over: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def hand_over(self) -> None:
-        """From here on the catalog may know the run: whatever happens now, only `gc` may remove its files."""
+        """From now on the catalog may contain the run, so only `gc` may remove its files."""
         self._handed_over.set()
 
     @property
@@ -85,7 +85,7 @@ class RunFolder:
 
     @property
     def lineage(self) -> Path:
-        """Lineage tables, until the index is made of them."""
+        """Lineage tables, until the index is made from them."""
         return self.path / "lineage"
 
     def dataset(self, name: str) -> Path:
@@ -95,7 +95,7 @@ class RunFolder:
         return self.path / "sources" / source
 
     def sync(self) -> None:
-        """On the disk itself, not only in its cache: the catalog must never name what a power cut can take."""
+        """Flushes the files to disk, because the catalog must never name files that a power failure can destroy."""
         with translate_disk_errors(self.home.path):
             for folder, _, names in os.walk(self.path):
                 # What an index is still to be made of: lost with the power, it is noticed and captured again.
@@ -109,10 +109,12 @@ class RunFolder:
                         os.close(handle)
 
     def mark_committed(self, sharer: str = "") -> None:
-        """So that `gc` with another catalog leaves it alone. A run is committed by its catalog, with or without.
+        """Marks the folder, so that `gc` with another catalog leaves it alone. The mark does not make the run
+        committed.
 
-        `sharer`: the catalog that alone knows whether the folder is needed: it is about to have the run, or has only
-        runs that share files in it."""
+        `sharer`: the catalog that alone knows whether the folder is needed, because it is about to have the run, or has
+        only runs that share files in it.
+        """
         with suppress(OSError):
             if not is_marked_by(self.path, sharer):
                 fresh = self.path / f"{COMMITTED}.new"  # an empty mark would say that some catalog has the run
@@ -121,7 +123,7 @@ class RunFolder:
                 fresh.replace(self.path / COMMITTED)
 
     def clear(self) -> None:
-        """Back to an empty folder, for another try."""
+        """Empties the folder for another attempt."""
         for part in (self.path / "data", self.path / "sources", self.lineage):
             shutil.rmtree(part, ignore_errors=True)
 
@@ -135,7 +137,7 @@ def new_run_id() -> str:
 
 @contextmanager
 def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
-    """A new run's folder, locked while the run is at work; removed with all it holds when the run fails."""
+    """A new run's folder, locked while the run is in progress. Removed with its content if the run fails."""
     folder = home.run_folder(new_run_id())
     with translate_disk_errors(home.path):
         lock = _create_locked_folder(folder)
@@ -156,7 +158,9 @@ def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
 
 @contextmanager
 def run_folder_lock(folder: RunFolder, waiting: Callable[[], None]) -> Iterator[None]:
-    """The folder of a committed run, for whoever works on its lineage; `waiting` is called where another one does."""
+    """Locks the folder of a committed run to work on its lineage. `waiting` is called if another process holds the
+    lock.
+    """
     with translate_disk_errors(folder.home.path):
         lock = os.open(folder.path / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -177,7 +181,7 @@ def _remove_unless_known(folder: RunFolder) -> None:
 
 
 def _create_locked_folder(folder: RunFolder) -> int:
-    """Makes the folder elsewhere and moves it to its place once it is locked, so that `gc` never sees it without."""
+    """Creates the folder elsewhere and moves it to its place once it is locked, so that `gc` never sees it unlocked."""
     begun = folder.home.spill / f"new-{folder.run_id}"
     try:
         with commit_lock(folder.home):
@@ -196,21 +200,21 @@ def _create_locked_folder(folder: RunFolder) -> int:
 
 @contextmanager
 def commit_lock(home: HomeLayout) -> Iterator[None]:
-    """While a commit is written: whoever removes files waits, and has removed what it will when this begins."""
+    """Held while a commit is written, so that no files are removed meanwhile."""
     with _home_lock(home, fcntl.LOCK_SH):
         yield
 
 
 @contextmanager
 def sweep_lock(home: HomeLayout) -> Iterator[None]:
-    """While files are removed that no run needs: nobody commits a run that might need them."""
+    """Held while unneeded files are removed, so that no run that might need them is committed meanwhile."""
     with _home_lock(home, fcntl.LOCK_EX):
         yield
 
 
 @contextmanager
 def publish_lock(home: HomeLayout) -> Iterator[None]:
-    """While published copies are replaced: one after the other, so that the latest is the one that stays."""
+    """Held while published copies are replaced, so that the latest copy is the one that stays."""
     with _home_lock(home, fcntl.LOCK_EX, PUBLISH_LOCK):
         yield
 
@@ -228,8 +232,9 @@ def _home_lock(home: HomeLayout, kind: int, name: str = SWEEP_LOCK) -> Iterator[
 
 
 def try_lock(folder: Path) -> int | None:
-    """The lock of a run's folder, to be closed when done; None where somebody else holds it, or has just removed the
-    folder."""
+    """The lock of a run's folder, to be closed when done; None if another process holds it or has just removed the
+    folder.
+    """
     try:
         lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
     except FileNotFoundError:
@@ -245,14 +250,14 @@ def try_lock(folder: Path) -> int | None:
 
 
 def paths_below(folder: Path) -> Iterator[Path]:
-    """Files, and links, in a folder and below it. Others may be removing it meanwhile: what is gone is not told."""
+    """Files and links in a folder and below. Paths that are removed meanwhile are left out."""
     for inside, folders, names in os.walk(folder):
         yield from (Path(inside) / name for name in names)
         yield from (path for name in folders if (path := Path(inside) / name).is_symlink())
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; none where it is gone."""
+    """The size of a file in bytes; 0 if it does not exist."""
     try:
         return path.lstat().st_size
     except FileNotFoundError:
@@ -275,12 +280,12 @@ def is_at_work(folder: Path) -> bool:
 
 
 def is_marked_by_another(folder: Path, sharer: str) -> bool:
-    """Whether a catalog may need the folder, be it that some has the run or that another than this one is asked."""
+    """Whether a catalog other than this one may need the folder."""
     return (folder / COMMITTED).exists() and not is_marked_by(folder, sharer)
 
 
 def is_marked_by(folder: Path, sharer: str) -> bool:
-    """Whether that catalog alone knows if the folder is needed."""
+    """Whether this catalog alone knows if the folder is needed."""
     try:
         return (folder / COMMITTED).read_text(encoding="utf-8") == sharer
     except (OSError, ValueError):
@@ -288,8 +293,9 @@ def is_marked_by(folder: Path, sharer: str) -> bool:
 
 
 def unfinished_folders(home: HomeLayout) -> list[Path]:
-    """Folders of runs that were killed while they were being made; one made just now may not be locked yet. And pairs
-    that a question captured and did not live to remove."""
+    """Folders of runs that were killed during creation (a new one may not be locked yet), and captured pairs that a
+    killed question left.
+    """
     if not home.spill.is_dir():
         return []
     begun = [folder for folder in home.spill.glob("new-*") if _age(folder) > 60]
@@ -298,7 +304,7 @@ def unfinished_folders(home: HomeLayout) -> list[Path]:
 
 
 def _age(folder: Path) -> float:
-    """Seconds since something was made in it; none where it is gone: a run that begins moves its folder."""
+    """Seconds since the folder changed; 0 if it does not exist, because a run that begins moves its folder."""
     try:
         return time.time() - folder.stat().st_mtime
     except FileNotFoundError:
@@ -307,7 +313,7 @@ def _age(folder: Path) -> float:
 
 @contextmanager
 def translate_disk_errors(home: Path) -> Iterator[None]:
-    """Translates what a disk can answer into an error that says so."""
+    """Translates errors of the disk into StoreError."""
     try:
         yield
     except OSError as error:

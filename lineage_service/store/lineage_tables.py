@@ -1,7 +1,7 @@
-"""Where a run's lineage tables are until they are indexed: a manifest in the run's folder, readable by any process.
+"""The lineage tables of a run until they are indexed: a manifest in the run's folder, readable by any process.
 
-A run leaves its tables in `runs/<id>/lineage/` and commits; the index is made from them afterwards, by the same command
-or by a later one. Once it is made the folder goes, except for what is only captured when asked for.
+A run leaves its tables in `runs/<id>/lineage/` and commits. The index is made from them afterwards, by the same command
+or a later one. Then the folder is removed, except for tables that are captured on demand.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ MANIFEST = "tables.json"
 class TableRows:
     """Where the rows of a lineage table are.
 
-    kind: files; direct, to be found in a source's own files; later, to be read again by Spark; lazy, only when asked
-    files: inside the home · id: the column of the ids, None for the position in the files · handles: their columns
-    check: a second hash of what `id` is a hash of · where: which of the rows · nested: a list of members in each row
-    carrier: the dataset whose row ids the ids are, instead of ids of their own
-    framed: the handles are bounds of intervals, from and to, as distances from the id
+    kind: `files`; `direct`: looked up in a source's own files; `later`: read again by Spark; `lazy`: read again for a
+    question
+    files: paths inside the home
+    id: the column of ids; None for the position in the files
+    handles: the columns of handles
+    check: a second hash of the values that `id` is a hash of
+    where: a predicate that selects the rows
+    nested: the column with a list of members in each row
+    carrier: the dataset whose row ids are used as ids
+    framed: the handles are bounds of intervals, as distances from the id
     within: the dataset in whose files the rows are, by position
     """
 
@@ -64,9 +69,13 @@ class TableRows:
 
 @dataclass(frozen=True)
 class LineageTables:
-    """All lineage tables of a run. `salt` is in the hashes that stand for keys; `prefix` before our columns' names;
-    `conf` are Spark's settings in which expressions were evaluated, and must be again; `workload` is what it is all
-    for."""
+    """All lineage tables of a run.
+
+    salt: of the hashes that stand for keys
+    prefix: of our columns' names
+    conf: Spark's settings under which expressions were evaluated, needed to evaluate them again
+    workload: the declared questions
+    """
 
     prefix: str
     salt: int
@@ -99,7 +108,7 @@ class LineageTables:
 
     @classmethod
     def load(cls, folder: RunFolder) -> LineageTables | None:
-        """The tables of a run; None where it has none any more."""
+        """The tables of a run; None if it has none any more."""
         text = read_note(folder.lineage / MANIFEST)
         if text is None:
             return None
@@ -133,7 +142,7 @@ def table_from_json(body: dict[str, Any]) -> Table:
 
 
 def bound_name(number: int) -> str:
-    """The columns of a view of intervals: lo0, hi0, lo1, …"""
+    """The name of a column of a view of intervals: lo0, hi0, lo1, …"""
     return f"{'hi' if number % 2 else 'lo'}{number // 2}"
 
 
@@ -143,6 +152,8 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def is_left_over(folder: RunFolder) -> bool:
-    """Whether a complete run still has tables that its index was made of; those captured when asked for are needed."""
+    """Whether a complete run still has tables from which its index was made. Tables that are captured on demand are
+    needed.
+    """
     tables = LineageTables.load(folder)
     return tables is not None and not any(rows.kind == "lazy" for rows in tables.rows.values())

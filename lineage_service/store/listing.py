@@ -1,7 +1,7 @@
-"""Which files a source's path means: a file, a folder, a glob, a hive-partitioned folder; sorted by path.
+"""The files that a source's path means: a file, a folder, a glob, a hive-partitioned folder; sorted by path.
 
-The rules are Spark's: names that begin with `_` or `.` are passed over, and a folder is entered only where it
-is called `column=value`. Partition columns count from the folder that was named, or the part before the glob.
+The rules are Spark's: names that begin with `_` or `.` are ignored, and only folders named `column=value` are entered.
+Partition columns begin below the named folder, or below the part before the glob.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Files of a source in path order; `base` is the folder that partition columns are counted from."""
+    """Files of a source in path order. Partition columns begin below the folder `base`."""
 
     base: str
     files: tuple[str, ...]
     partitions: tuple[str, ...]
 
     def partition_values(self, file: str) -> dict[str, str | None]:
-        """Values of the partition columns that the file's folders spell out."""
+        """The values of partition columns in the file's folder names."""
         values: dict[str, str | None] = {}
         for part in Path(file).relative_to(self.base).parts[:-1]:
             name, equals, value = part.partition("=")
@@ -42,12 +42,12 @@ def is_elsewhere(path: str) -> bool:
 
 
 def local_path(path: str) -> Path:
-    """What a path of a workflow means here: `file://` and `~` are known."""
+    """A path of a workflow as a local path. Resolves `file://` and `~`."""
     return Path(unquote(path.removeprefix("file://")) if path.startswith("file://") else path).expanduser()
 
 
 def listing(path: str, folder: Path) -> Listing:
-    """The files that `path`, relative to `folder`, means now. SourceError where there are none."""
+    """The files that `path`, relative to `folder`, means now. Raises SourceError if there are none."""
     if is_elsewhere(path):
         raise SourceError(f"cannot read '{path}': only local paths are read", hint="copy or mount the files")
     given = local_path(path)
@@ -55,7 +55,7 @@ def listing(path: str, folder: Path) -> Listing:
     try:
         if whole.is_file():
             if _is_hidden(whole):
-                raise SourceError(f"Spark passes over '{whole}': its name begins with '{whole.name[0]}'")
+                raise SourceError(f"Spark ignores '{whole}': its name begins with '{whole.name[0]}'")
             return _build_listing(whole.parent, [whole])
         if whole.is_dir():
             return _build_listing(whole, _walk(whole))
@@ -67,7 +67,7 @@ def listing(path: str, folder: Path) -> Listing:
 
 
 def is_vast(path: str, folder: Path, most: int = 20_000) -> bool:
-    """Whether a path goes down through folders (`**`) that hold more entries than should be looked at in passing."""
+    """Whether a path with `**` leads through folders with more entries than should be listed in passing."""
     given = Path(path).expanduser()
     if "**" not in given.parts:
         return False
@@ -81,7 +81,7 @@ def is_vast(path: str, folder: Path, most: int = 20_000) -> bool:
 
 
 def _glob_listing(pattern: Path, folder: Path) -> Listing:
-    """Only the pattern is one: the workflow's own folder may be called anything."""
+    """The files of a glob. Only `pattern` may contain glob characters; the workflow's folder is taken literally."""
     plain = next(index for index, part in enumerate(pattern.parts) if glob.has_magic(part))
     base = folder.joinpath(*pattern.parts[:plain])
     found: list[Path] = []
@@ -125,7 +125,7 @@ def _build_listing(base: Path, files: list[Path]) -> Listing:
         columns.setdefault(names, path)
     if len(columns) > 1:
         raise SourceError(
-            f"files below '{base}' are partitioned in unlike ways: "
+            f"files below '{base}' are partitioned differently: "
             + join_names([f"'{path}' by ({', '.join(names)})" for names, path in columns.items()], most=3)
         )
     (partitions,) = columns
@@ -133,7 +133,7 @@ def _build_listing(base: Path, files: list[Path]) -> Listing:
 
 
 def _unescape(text: str) -> str:
-    """A partition's name or value as Spark reads it: each %XX is one character, never part of a UTF-8 one."""
+    """A partition's name or value as Spark reads it: each %XX is one character, not part of a UTF-8 sequence."""
     return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
 
 

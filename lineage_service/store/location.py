@@ -1,5 +1,4 @@
-"""Whether a home, and a catalog in a file, can be where they are said to be: told when a home is opened, and not by
-whatever first stumbles over it."""
+"""Checks, when a home is opened, whether a home and a catalog file can be at their paths."""
 
 from __future__ import annotations
 
@@ -14,7 +13,9 @@ _HINT = "choose another with --home"
 
 
 def check_location(home: Path, url: str) -> None:
-    """StoreError where no home can be at a path, or no catalog at its URL. Both may be missing: they are created."""
+    """Raises StoreError if there cannot be a home at a path, or a catalog at its URL. Both may be missing; they are
+    created.
+    """
     try:
         _check_home(home)
         file = catalog_file(url)
@@ -30,7 +31,7 @@ def check_location(home: Path, url: str) -> None:
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there: a link too, wherever it leads."""
+    """The path, or the nearest existing folder above it; a link counts as existing wherever it leads."""
     for each in (path, *path.parents):
         try:
             os.lstat(each)

@@ -1,4 +1,4 @@
-"""Small JSON files that carry a digest of their own, so that a changed byte is noticed when they are read.
+"""Small JSON files with a digest of their own, so that damage is detected when they are read.
 
 Files of committed runs have checksums in the catalog. These notes are written before a commit, or belong to no run.
 """
@@ -11,12 +11,14 @@ from typing import Any
 
 
 def note_text(body: Any) -> str:
-    """The note as it is written."""
+    """The text of a note with its digest."""
     return json.dumps({"body": body, "digest": _digest(body)})
 
 
 def note_body(text: str) -> Any:
-    """What the note says. ValueError where it is not as it was written; notes of earlier versions have no digest."""
+    """The content of a note. Raises ValueError if it has changed since it was written. Notes of earlier versions have
+    no digest.
+    """
     found = json.loads(text)
     if not isinstance(found, dict) or found.keys().isdisjoint({"body", "digest"}):
         return found

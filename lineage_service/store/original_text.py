@@ -1,4 +1,4 @@
-"""The text of original files: unpacked, decoded by the rules of Java and Hadoop, streamed in chunks."""
+"""The text of original files: decompressed, decoded by the rules of Java and Hadoop, streamed in chunks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BOMS = (
 
 
 class UnknownReading(Exception):
-    """The file is read in a way whose records cannot be told here."""
+    """The file is read in a way in which records cannot be located here."""
 
 
 def open_decompressed(path: str) -> BinaryIO:
-    """The plain bytes of a file; Hadoop goes by the suffix too."""
+    """The decompressed bytes of a file. Hadoop decides by the suffix too."""
     if path.endswith(_UNREAD):
         raise UnknownReading
     if path.endswith(".gz"):
@@ -37,7 +37,7 @@ def open_decompressed(path: str) -> BinaryIO:
 
 
 def declared_encoding(reading: Mapping[str, str]) -> str:
-    """The declared encoding in Python's words. Without a mark at their beginning, Java takes big-endian bytes."""
+    """The declared encoding by its Python name. Without a byte order mark, Java assumes big-endian."""
     name = reading.get("encoding", reading.get("charset", "UTF-8"))
     try:
         codec = codecs.lookup(name).name
@@ -47,29 +47,34 @@ def declared_encoding(reading: Mapping[str, str]) -> str:
 
 
 def keeps_ascii(codec: str) -> bool:
-    """Whether ASCII characters are single bytes of the same value, so that lines can be told without decoding."""
+    """Whether ASCII characters are single bytes of the same value, so that lines can be found without decoding."""
     ascii_bytes = bytes(range(128))
     return ascii_bytes.decode(codec, "replace") == ascii_bytes.decode("ascii")
 
 
 def as_latin1(text: str, reading: Mapping[str, str]) -> str:
-    """A piece of text as it looks in a file whose bytes are taken for characters."""
+    """A text as it appears in a file whose bytes are read as Latin-1."""
     return text.encode(declared_encoding(reading), "replace").decode("latin-1")
 
 
 def skip_byte_order_mark(text: TextIO) -> None:
-    """Takes away a UTF-8 mark at the beginning, as Hadoop does before any decoding."""
+    """Skips a UTF-8 byte order mark, as Hadoop does before any decoding."""
     if text.read(3) != codecs.BOM_UTF8.decode("latin-1"):
         text.seek(0)
 
 
-def decode_chunks(raw: BinaryIO, reading: Mapping[str, str], *, universal: bool) -> Iterator[str]:
-    """The text of a file that is decoded as a whole: a mark at its beginning counts more than what is declared."""
+def decode_chunks(
+    raw: BinaryIO, reading: Mapping[str, str], *, universal: bool, detect_utf16: bool = False
+) -> Iterator[str]:
+    """The text of a file that is decoded as a whole. A byte order mark takes precedence over the declared encoding.
+
+    `detect_utf16`: without a declared encoding, a zero byte at the beginning means UTF-16, as in Jackson.
+    """
     head = raw.read(4)
     raw.seek(0)
     codec = next((codec for mark, codec in _BOMS if head.startswith(mark)), declared_encoding(reading))
-    if reading["format"] == "json" and "encoding" not in reading and "charset" not in reading and 0 in head[:2]:
-        codec = "utf-16-be" if head[0] == 0 else "utf-16-le"  # as Jackson finds out
+    if detect_utf16 and "encoding" not in reading and "charset" not in reading and 0 in head[:2]:
+        codec = "utf-16-be" if head[0] == 0 else "utf-16-le"
     with text_stream(raw, codec, universal=universal) as text:
         while chunk := text.read(CHUNK):
             yield chunk

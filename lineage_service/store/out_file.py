@@ -1,4 +1,4 @@
-"""The file that a user names for a result: whether it can be written, told before the work for it is done."""
+"""Checks whether a result file that a user names can be written, before the result is computed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from lineage_service.errors import LineageError
 
 
 def check_out_file(out: Path) -> tuple[Path, bool]:
-    """The file that `out` means (links stay links), and whether it is a device. LineageError for a file that cannot be
-    written; missing folders are not made, since a wrong folder is more often mistyped than new."""
+    """The path that `out` means (links are followed), and whether it is a device. Raises LineageError if the file
+    cannot be written. Missing folders are not created, because they are more often mistyped than new.
+    """
     try:
         target = out.resolve()
         if target.is_dir():
@@ -25,7 +26,7 @@ def check_out_file(out: Path) -> tuple[Path, bool]:
 
 
 def cannot_write(name: str, error: OSError | RuntimeError | ValueError) -> LineageError:
-    """What the disk answered, in the user's words."""
+    """The error for a file that cannot be written, with the reason that the disk gave."""
     what = name if name == "standard output" else f"'{name}'"
     reason = ((error.strerror if isinstance(error, OSError) else None) or "it cannot be opened").lower()
     return LineageError(f"cannot write {what}: {reason}")

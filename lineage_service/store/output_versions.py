@@ -20,7 +20,7 @@ from lineage_service.store.versions import (
 def version_of_folder(
     folder: Path, columns: Sequence[tuple[str, str]], run: RunFolder, kind: str = "output"
 ) -> Version:
-    """The version that the Parquet files of a folder make up; its columns are those named, others are ours."""
+    """The version of the Parquet files in a folder. Its columns are those named; others are ours."""
     files, base, states = [], 0, []
     for path in sorted(str(path) for path in folder.glob("*.parquet")):
         state, footer = file_state(path), parquet_footer(path)
@@ -33,6 +33,6 @@ def version_of_folder(
 
 
 def size_of_folder(folder: Path) -> tuple[int, int]:
-    """Rows and bytes of the Parquet files of a folder."""
+    """Rows and bytes of the Parquet files in a folder."""
     paths = list(folder.glob("*.parquet"))
     return sum(parquet_rows(str(path)) for path in paths), sum(path.stat().st_size for path in paths)

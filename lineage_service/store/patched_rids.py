@@ -1,5 +1,6 @@
-"""Versions that share files with the version they were made from: which rows of a file went, and which rids rows have
-that came. Both are small files of their own beside the data: the data's files are never written anew.
+"""Rids of versions that share files with the version they were made from.
+
+Removed rows of a file, and the rids of added rows, are in small files beside the data, which is not rewritten.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class PatchedRids:
         )
 
     def place(self, rid: int) -> tuple[int, int] | None:
-        """The number of the file that a row is in, and its position there."""
+        """The number of the file that contains a row, and its position there."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -61,7 +62,7 @@ class PatchedRids:
         return found
 
     def column(self, path: str, name: str) -> pa.Array:
-        """What a file of positions or rids holds."""
+        """The positions or rids in such a file."""
         import pyarrow.parquet as pq
 
         verify(self.absolute(path))
@@ -69,7 +70,7 @@ class PatchedRids:
 
 
 def write_positions(path: Path, positions: pa.Array, rids: pa.Array | None = None) -> None:
-    """A file of positions, and of the rids that they have."""
+    """Writes a file of positions, and of their rids."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,7 @@
-"""Copies that a commit has promised and that are not in their place yet: put there, or removed.
+"""Copies that a commit has announced and that are not published yet: publishes or removes them.
 
-A run puts its copies in place after its commit. Where it was killed before that, or in the middle, the next run,
-refresh, `index` or `gc` of the home does it; copies of runs that were never committed are removed.
+A run publishes its copies after its commit. If it was killed before or during that, the next run, refresh, `index` or
+`gc` of the home does it. Copies of runs that were never committed are removed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lineage_service.store.published_folder import (
 
 @dataclass(frozen=True)
 class FinishedPublications:
-    """What was done about copies that a killed run left: put in place, removed; what could not be."""
+    """The copies of killed runs that were published or removed, and problems with others."""
 
     published: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
@@ -52,7 +52,7 @@ class FinishedPublications:
 
 
 def publish(home: HomeLayout, reader: CatalogReader, run_id: str) -> list[Problem]:
-    """Puts the copies of a committed run in place. What cannot be is told, and tried again by whoever comes next."""
+    """Publishes the copies of a committed run. Problems are returned; the next operation tries again."""
     folder = home.run_folder(run_id)
     problems: list[Problem] = []
     with publish_lock(home):
@@ -61,10 +61,10 @@ def publish(home: HomeLayout, reader: CatalogReader, run_id: str) -> list[Proble
                 _publish_copy(reader, run_id, each)
             except LineageError as error:
                 again = command(home.path, "index", catalog=home.catalog)
-                told = f"run '{run_id}' is committed, but output '{each.output}' is not published"
-                told = f"{told}: {error.problems[0].message}"
+                message = f"run '{run_id}' is committed, but output '{each.output}' is not published"
+                message = f"{message}: {error.problems[0].message}"
                 hint = "; ".join(filter(None, [error.problems[0].hint, f"then publish it: {again}"]))
-                problems.append(Problem(told, None, hint))
+                problems.append(Problem(message, None, hint))
         if not problems:
             forget_note(folder)
     return problems
@@ -82,11 +82,11 @@ def _publish_copy(reader: CatalogReader, run_id: str, publication: Publication) 
         put_in_place(publication.target, publication.waiting)
     else:
         put_back(publication.target)
-        raise StoreError("the copy that waited for it is gone", hint="run the workflow again")
+        raise StoreError("its pending copy is missing", hint="run the workflow again")
 
 
 def _is_newer(reader: CatalogReader, run_id: str, than: str) -> bool:
-    """Whether a run was committed after another; of one that was superseded, the run in its place counts."""
+    """Whether a run was committed after another. For a superseded run, the run in its place counts."""
     order = [run.id for run in reader.runs()]  # the newest first
     found = reader.run(run_id)
     while found is not None and found.superseded_by is not None:
@@ -95,8 +95,11 @@ def _is_newer(reader: CatalogReader, run_id: str, than: str) -> bool:
 
 
 def finish_publications(home: HomeLayout, reader: CatalogReader) -> FinishedPublications:
-    """Finishes what runs that are no longer at work have announced: put in place where they are committed, else
-    removed. In the order of commits, so that the newest copy is the one that stays."""
+    """Finishes the publications of runs that are no longer in progress: publishes those of committed runs, removes
+    others.
+
+    In the order of commits, so that the newest copy stays.
+    """
     published: list[Path] = []
     removed: list[Path] = []
     problems: list[Problem] = []
@@ -132,7 +135,7 @@ def _announcing_folders(home: HomeLayout) -> list[RunFolder]:
 
 
 def unpublished_copies(home: HomeLayout, reader: CatalogReader) -> Iterator[tuple[str, Publication]]:
-    """Copies that committed runs have announced, are not at work on, and have not put in place: run and copy."""
+    """Copies that committed runs have announced and not published, unless they are still in progress: run and copy."""
     committed = {run.id for run in reader.runs()}
     for folder in _announcing_folders(home):
         if folder.run_id in committed and not is_at_work(folder.path):
@@ -151,7 +154,7 @@ def interrupted_copies(home: HomeLayout, reader: CatalogReader) -> Iterator[Path
 
 
 def target_of(record: DatasetRecord) -> Path | None:
-    """Where a run's output is published; None where it is not."""
+    """Where a run's output is published; None if it is not published."""
     declared = json.loads(record.declared)
     if record.role != "output" or not declared.get("path") or declared.get("folder") is None:
         return None
@@ -159,14 +162,15 @@ def target_of(record: DatasetRecord) -> Path | None:
 
 
 def published_targets(reader: CatalogReader) -> list[Path]:
-    """Every folder that a run in the catalog has published to."""
+    """Every folder to which a run in the catalog has published."""
     targets = (target_of(each) for run in reader.runs() for each in reader.datasets(run.id))
     return list(dict.fromkeys(target for target in targets if target is not None))
 
 
 def orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: list[Path]) -> list[Path]:
-    """Copies beside these published ones that nobody will put in place or remove: not those of runs at work, of runs
-    that are committed and could not publish yet, or of erasures that are to be finished."""
+    """Copies beside these published ones that nothing will publish or remove: not those of runs in progress, of
+    committed runs that could not publish yet, or of unfinished erasures.
+    """
     if not any(copies_beside(target) for target in targets):
         return []
     with reader.connection() as connection:
@@ -188,7 +192,7 @@ def orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: list[Path]
 
 
 def remove_orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: list[Path] | None = None) -> list[Path]:
-    """Removes copies that killed runs have left beside published ones, by their names; those that were removed."""
+    """Removes copies that killed runs left beside published ones, found by their names. Returns their paths."""
     removed: list[Path] = []
     targets = published_targets(reader) if targets is None else targets
     if orphaned_copies(home, reader, targets):
@@ -204,8 +208,9 @@ def remove_orphaned_copies(home: HomeLayout, reader: CatalogReader, targets: lis
 
 
 def _restore(target: Path, beside: list[Path]) -> None:
-    """Puts one of these copies back where none is in place: a run of an earlier version was killed between two renames.
-    It left no note, and marked a new copy only once the run was committed."""
+    """Restores one of these copies if there is no published one, because a run of an earlier version was killed between
+    two renames. Such a run left no note, and marked a new copy only after its commit.
+    """
     marks = {path: read_mark(path) for path in beside}
     new = [path for path, mark in marks.items() if path.suffix == ".new" and mark is not None and mark.run is None]
     old = [path for path, mark in marks.items() if path.suffix == ".old" and mark is not None]

@@ -1,4 +1,4 @@
-"""Who may read what is written: nobody but its owner, unless SMOKE_UMASK says otherwise."""
+"""Permissions of written files: only the owner may read them, unless SMOKE_UMASK says otherwise."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ PRIVATE = 0o077
 
 
 def permission_mask() -> int:
-    """The permissions that files and folders do not get: those of group and others, or what SMOKE_UMASK says, in octal
-    as of the command umask."""
+    """The permissions that files and folders do not get: those of group and others, or SMOKE_UMASK, in octal as for
+    umask.
+    """
     given = os.environ.get(VARIABLE, "").strip()
     if not given:
         return PRIVATE
@@ -30,8 +31,9 @@ def permission_mask() -> int:
 
 
 def make_private(*paths: Path) -> None:
-    """Takes permissions from files, and from folders with all that is below them. What belongs to somebody else, or is
-    gone by now, is left as it is."""
+    """Removes permissions from files, and from folders with everything below. Files of other owners, and files removed
+    meanwhile, are skipped.
+    """
     removed = permission_mask()
     for top in paths:
         for path in _below(top):
@@ -42,7 +44,7 @@ def make_private(*paths: Path) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Whether a file or folder gives nobody more than it should."""
+    """Whether a file or folder grants no more permissions than allowed."""
     return not stat.S_IMODE(path.stat().st_mode) & permission_mask()
 
 

@@ -1,8 +1,7 @@
-"""Publishing an output's clean copy: written beside its place, and put there only after the run is committed.
+"""Publishes copies of outputs: each is written beside its target, and moved there after the run is committed.
 
-Which copies a run is going to publish stands in a note in its folder before the first of them is written. So whoever
-comes after a kill knows what to do: the catalog has the run, and the copies are put in place; or it has not, and they
-are removed (`unpublished`).
+Before the first copy is written, a note in the run's folder lists the copies. So after a kill the next operation knows
+what to do: publish them if the catalog contains the run, otherwise remove them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Publication:
-    """An output to be published: its step, the folder it goes to, and where it is written first."""
+    """An output to be published: its step, its target folder, and the folder where it is written first."""
 
     output: str
     step: str
@@ -44,8 +43,9 @@ class Publication:
 
 
 def target_path(folder: str | Path, path: str) -> Path:
-    """The folder that a `path` of an output means, seen from the workflow's folder; links are followed, so that the
-    same place has one name, and a link to a folder stays when the folder is replaced."""
+    """The folder that an output's `path` means, relative to the workflow's folder. Links are followed, so that a place
+    has only one name, and a link to a folder stays when the folder is replaced.
+    """
     return Path(os.path.realpath(Path(folder).absolute() / local_path(path)))
 
 
@@ -57,8 +57,18 @@ def waiting_path(target: Path, mark: str) -> Path:
 
 
 def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, tuple[str, Path]]:
-    """The step and the target of each output to publish; WorkflowError where a target would overwrite what is not
-    ours."""
+    """The step and the target of each output to publish. Raises WorkflowError if a target would overwrite files that
+    are not ours.
+    """
+    return _publication_targets(loaded, home)
+
+
+def check_publications(loaded: LoadedWorkflow) -> None:
+    """Raises WorkflowError for a target that a run would refuse, as far as this is known without a home."""
+    _publication_targets(loaded, None)
+
+
+def _publication_targets(loaded: LoadedWorkflow, home: HomeLayout | None) -> dict[str, tuple[str, Path]]:
     from lineage_service.spec.models import BrokenOutput
 
     found: dict[str, tuple[str, Path]] = {}
@@ -70,7 +80,7 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
         at = loaded.marks.at("outputs", name, "path")
         refused = (
             _refused_by_scheme(output.path)
-            or _refused_by_home(target, home)
+            or (_refused_by_home(target, home) if home is not None else None)
             or _refused_by_sources(target, loaded)
             or _refused_by_place(target)
             or _refused_by_others(target, loaded)
@@ -79,8 +89,8 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
             if target == taken:
                 refused = (f"two outputs are published to '{target}': '{other}' and '{name}'", "name another folder")
             elif target in taken.parents or taken in target.parents:
-                told = f"cannot publish to '{target}': output '{other}' is published to '{taken}'"
-                refused = (f"{told}, and a copy is replaced as a whole", "name a folder beside the other")
+                message = f"cannot publish to '{target}': output '{other}' is published to '{taken}'"
+                refused = (f"{message}, and a copy is replaced as a whole", "name a folder beside the other")
         if refused:
             problems.append(Problem(refused[0], at, refused[1]))
         found[name] = (output.step or name, target)
@@ -90,7 +100,7 @@ def prepare_publications(loaded: LoadedWorkflow, home: HomeLayout) -> dict[str, 
 
 
 def refusal(target: Path, home: HomeLayout) -> tuple[str, str] | None:
-    """Why nothing can be published to a folder, and what to do; None where it can."""
+    """Why nothing can be published to a folder, with a hint; None if it can."""
     return _refused_by_home(target, home) or _refused_by_place(target)
 
 
@@ -122,8 +132,8 @@ def _refused_by_place(target: Path) -> tuple[str, str] | None:
         if above.is_file():
             return f"cannot publish to '{target}': '{above}' is a file", "name another folder"
         if read_mark(above) is not None:
-            told = f"cannot publish to '{target}': '{above}' is a published copy, which is replaced as a whole"
-            return told, "name a folder that is not in it"
+            message = f"cannot publish to '{target}': '{above}' is a published copy, which is replaced as a whole"
+            return message, "name a folder that is not in it"
     foreign = foreign_file(target)
     if foreign is not None:
         return foreign_file_message(target, foreign), f"move '{foreign}' elsewhere, or name another folder"
@@ -131,10 +141,8 @@ def _refused_by_place(target: Path) -> tuple[str, str] | None:
 
 
 def _refused_by_sources(target: Path, loaded: LoadedWorkflow) -> tuple[str, str] | None:
-    from lineage_service.spec.models import BrokenSource
-
-    for name, source in loaded.spec.sources.items():
-        if isinstance(source, BrokenSource) or source.path is None:
+    for name, source in loaded.spec.valid_sources.items():
+        if source.path is None:
             continue
         given = loaded.path.parent.absolute() / source.path
         if _overlaps(given, target) or _overlaps(_resolve_links(given), target):
@@ -143,14 +151,14 @@ def _refused_by_sources(target: Path, loaded: LoadedWorkflow) -> tuple[str, str]
 
 
 def _resolve_links(path: Path) -> Path:
-    """A path without links up to its first pattern."""
+    """A path without links up to its first glob pattern."""
     parts = list(path.parts)
     plain = next((number for number, part in enumerate(parts) if any(each in part for each in "*?[{")), len(parts))
     return Path(os.path.realpath(Path(*parts[:plain]))).joinpath(*parts[plain:])
 
 
 def _overlaps(source: Path, target: Path) -> bool:
-    """Whether one of the two is, or is inside, the other; a source may be a pattern."""
+    """Whether one of the two is, or is inside, the other. A source may be a glob pattern."""
     for own, other in zip(source.parts, target.parts, strict=False):
         if own == "**":
             return True
@@ -163,20 +171,21 @@ def _refused_by_others(target: Path, loaded: LoadedWorkflow) -> tuple[str, str] 
     mark = read_mark(target)
     if mark is None or mark.workflow in (None, loaded.spec.name):
         return None
-    told = f"cannot publish to '{target}': workflow '{mark.workflow}' publishes its output '{mark.output}' there"
-    return told, "name another folder, or remove this one first"
+    message = f"cannot publish to '{target}': workflow '{mark.workflow}' publishes its output '{mark.output}' there"
+    return message, "name another folder, or remove this one first"
 
 
 def refuse_publication(target: Path, home: HomeLayout) -> None:
-    """RunError where a copy cannot be replaced: as for a run, and asked again since folders change."""
+    """Raises RunError if a copy cannot be replaced. The same checks as for a run, repeated because folders change."""
     refused = refusal(target, home)
     if refused:
         raise RunError(refused[0], hint=f"{refused[1]}; nothing was changed")
 
 
 def refuse_foreign_copy(target: Path) -> None:
-    """RunError where a copy that an erasure has to replace holds what is not ours. Wherever it lies: earlier versions
-    published to places that are refused now, and what lies there has to go."""
+    """Raises RunError if a copy that an erasure has to replace contains files that are not ours. The place is not
+    checked, because earlier versions published to places that are refused now.
+    """
     foreign = foreign_file(target)
     if foreign is not None:
         raise RunError(foreign_file_message(target, foreign), hint=f"move '{foreign}' elsewhere; nothing was changed")
@@ -187,8 +196,9 @@ def refuse_foreign_copy(target: Path) -> None:
 
 @contextmanager
 def announce_publications(folder: RunFolder, wanted: dict[str, tuple[str, Path]]) -> Iterator[list[Publication]]:
-    """Notes what a run is going to publish, before any of it is written; where the run fails before its commit, the
-    copies are removed. Meanwhile nobody takes them for left over."""
+    """Notes what a run is going to publish, before any of it is written. If the run fails before its commit, the copies
+    are removed. Meanwhile they are not treated as left over.
+    """
     found = [
         Publication(output, step, target, waiting_path(target, folder.run_id))
         for output, (step, target) in wanted.items()
@@ -213,7 +223,9 @@ def announce_publications(folder: RunFolder, wanted: dict[str, tuple[str, Path]]
 
 
 def make_parents(publication: Publication, made: list[Path] | None = None) -> None:
-    """Makes the folders above a copy, and adds them to `made`; StoreError where it could not be put there."""
+    """Creates the folders above a copy and adds them to `made`. Raises StoreError if the copy could not be
+    moved there.
+    """
     made = [] if made is None else made
     parent = publication.target.parent
     made += [each for each in (parent, *parent.parents) if not each.exists()][::-1]
@@ -221,15 +233,15 @@ def make_parents(publication: Publication, made: list[Path] | None = None) -> No
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        told = f"cannot publish output '{publication.output}' to '{publication.target}': {reason}"
-        raise StoreError(told, hint="nothing was changed") from error
+        message = f"cannot publish output '{publication.output}' to '{publication.target}': {reason}"
+        raise StoreError(message, hint="nothing was changed") from error
     if not os.access(parent, os.W_OK | os.X_OK):
-        told = f"cannot publish output '{publication.output}' to '{publication.target}': permission denied"
-        raise StoreError(told, hint="nothing was changed")
+        message = f"cannot publish output '{publication.output}' to '{publication.target}': permission denied"
+        raise StoreError(message, hint="nothing was changed")
 
 
 def mark_complete(folder: RunFolder, workflow: str, publications: Sequence[Publication]) -> None:
-    """The copies are written: from here on they only have to be put in place."""
+    """Records that the copies are complete and only have to be moved."""
     for each in publications:
         with translate_replace_errors(each.target):
             write_mark(each.waiting, folder.run_id, workflow, each.output)
@@ -247,7 +259,7 @@ def _write_note(folder: RunFolder, publications: Sequence[Publication]) -> None:
 
 
 def noted_publications(folder: RunFolder) -> list[Publication] | None:
-    """What a run has announced and not finished; None where there is nothing."""
+    """What a run has announced and not finished; None if there is nothing."""
     try:
         body = note_body((folder.path / PUBLICATIONS).read_text(encoding="utf-8"))
         return [Publication(each["output"], each["step"], Path(each["target"]), Path(each["waiting"])) for each in body]
@@ -262,7 +274,7 @@ def noted_publications(folder: RunFolder) -> list[Publication] | None:
 
 
 def withdraw(folder: RunFolder) -> None:
-    """Removes the copies that a run announced, and then the note: it will not be committed, or must not be shown."""
+    """Removes the copies that a run announced, and then the note."""
     for each in noted_publications(folder) or ():
         with translate_replace_errors(each.target):
             if each.waiting.exists():

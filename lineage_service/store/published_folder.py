@@ -1,8 +1,8 @@
-"""A published copy: a folder of Parquet files, with a mark that says who wrote which files, and how it is replaced.
+"""A published copy: a folder of Parquet files with a mark that lists who wrote which files, and its replacement.
 
-A copy is replaced as a whole, by renames beside its place: the old one becomes `.NAME.ID.old`, the new one, which
-waited as `.NAME.ID.new`, takes its place, and the old one is removed. Killed at any point, doing it again finishes it.
-What somebody else has put into the folder is never removed: the mark tells.
+A copy is replaced as a whole by renames: the old one becomes `.NAME.ID.old`, the new one, written as `.NAME.ID.new`,
+takes its place, and the old one is removed. After a kill at any point, repeating this finishes it. Files that others
+put into the folder are not in the mark and are never removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_service.errors import StoreError
-from lineage_service.store.checksums import crc_of, crcs_of
+from lineage_service.store.file_sums import crc_of, crcs_of
 from lineage_service.store.permissions import make_private
 
 MARK = "_smoke_lineage"  # readers of Parquet folders pass over names that begin with an underscore
@@ -30,8 +30,9 @@ _WRITTEN = re.compile(r"part-[-0-9A-Za-z.]*\.parquet|\.part-[-0-9A-Za-z.]*\.parq
 
 @dataclass(frozen=True)
 class Mark:
-    """What stands in the mark of a published copy; `files` with their sizes and `sums`, the crc32 of each, are None in
-    marks of earlier versions."""
+    """The content of a published copy's mark. `files` with their sizes and `sums`, the crc32 of each, are None in marks
+    of earlier versions.
+    """
 
     run: str | None = None
     workflow: str | None = None
@@ -41,7 +42,7 @@ class Mark:
 
 
 def write_mark(folder: Path, run_id: str, workflow: str, output: str) -> None:
-    """Marks a copy that is complete as ours, on the disk itself: it is about to be committed."""
+    """Marks a complete copy as ours and flushes it to disk, because it is about to be committed."""
     paths = {str(path.relative_to(folder)): path for path in _files(folder) if path.name != MARK}
     files = {name: path.stat().st_size for name, path in paths.items()}
     sums = dict(zip(paths, crcs_of(list(paths.values())), strict=True))
@@ -57,7 +58,7 @@ def write_mark(folder: Path, run_id: str, workflow: str, output: str) -> None:
 
 
 def read_mark(folder: Path) -> Mark | None:
-    """The mark of a published copy; None where there is none."""
+    """The mark of a published copy; None if there is none."""
     try:
         text = (folder / MARK).read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -72,7 +73,7 @@ def read_mark(folder: Path) -> Mark | None:
 
 
 def foreign_file(folder: Path) -> str | None:
-    """The first thing in a folder that is not of a copy that we published; None where all of it is."""
+    """The first file in a folder that does not belong to our published copy; None if there is none."""
     if not folder.is_dir():
         return None
     mark = read_mark(folder)
@@ -94,14 +95,15 @@ def _is_ours(mark: Mark, name: str, path: Path) -> bool:
 
 @dataclass
 class ChangedFiles:
-    """Looks for files of published copies that others have changed since. Sizes are always compared, and bytes as long
-    as they are not more than `most` in all (None: all of them); `passed_over` counts the files beyond."""
+    """Finds files of published copies that others have changed since. Sizes are always compared; contents up to `most`
+    bytes in total (None: all). `passed_over` counts the files beyond that limit.
+    """
 
     most: int | None
     passed_over: int = 0
 
     def of(self, folder: Path, mark: Mark) -> list[str]:
-        """What is missing in a copy, changed or added, in words. Hidden files and those of Spark may be missing."""
+        """The missing, changed and added files of a copy, as text. Hidden files and those of Spark may be missing."""
         found = {str(path.relative_to(folder)): path for path in _files(folder) if path.name != MARK}
         if mark.files is None:
             return [f"'{name}' was added" for name in found if not _WRITTEN.fullmatch(name)]
@@ -125,7 +127,7 @@ class ChangedFiles:
 
 
 def remove_copy(folder: Path) -> bool:
-    """Removes what we published to a folder; whether nothing is left of it. What others have put there stays."""
+    """Removes what we published to a folder. Returns whether nothing is left; files of others stay."""
     mark = read_mark(folder)
     if mark is None:
         return not folder.exists()
@@ -143,8 +145,11 @@ def remove_copy(folder: Path) -> bool:
 
 
 def put_in_place(target: Path, waiting: Path | None) -> None:
-    """The waiting copy in the place of the old one, whatever an earlier try has done of it; None: the old one goes.
-    StoreError where it cannot be done, or where somebody else's files are in the way; nothing is lost then."""
+    """Replaces the old copy by the pending one, after whatever an earlier attempt did. With None, the old copy is
+    removed.
+
+    Raises StoreError, without losing anything, if that fails or files of others are in the way.
+    """
     with translate_replace_errors(target):
         if target.exists() and (waiting is None or waiting.exists()):
             refuse_foreign(target)
@@ -169,7 +174,7 @@ def remove_replaced(target: Path) -> None:
 
 
 def put_back(target: Path) -> None:
-    """The copy before the one that was to be put in place, where that is gone: better than none."""
+    """Restores the previous copy if the one that was to be published is missing."""
     old = [path for path in copies_beside(target) if path.suffix == ".old" and read_mark(path) is not None]
     if old and not target.exists():
         with translate_replace_errors(target):
@@ -186,7 +191,7 @@ def _id_of(waiting: Path | None, target: Path) -> str:
 
 
 def refuse_foreign(target: Path) -> None:
-    """StoreError where a folder holds what we did not write."""
+    """Raises StoreError if a folder contains files that we did not write."""
     foreign = foreign_file(target)
     if foreign is not None:
         raise StoreError(
@@ -199,7 +204,7 @@ def foreign_file_message(target: Path, foreign: str) -> str:
 
 
 def copies_beside(target: Path) -> list[Path]:
-    """Copies that are not in the place of the published one: not yet, or no more."""
+    """Copies beside the published one: pending ones, and replaced ones."""
     named = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.(old|new)")
     try:
         return sorted(path for path in target.parent.iterdir() if named.fullmatch(path.name))
@@ -209,7 +214,7 @@ def copies_beside(target: Path) -> list[Path]:
 
 @contextmanager
 def translate_replace_errors(target: Path) -> Iterator[None]:
-    """Around whatever changes a published copy: what the disk answers is a StoreError."""
+    """Translates errors of the disk during the replacement of a published copy into StoreError."""
     try:
         yield
     except OSError as error:
@@ -219,7 +224,7 @@ def translate_replace_errors(target: Path) -> Iterator[None]:
 
 @contextmanager
 def writing_beside(target: Path) -> Iterator[None]:
-    """While a copy is written beside its place: nobody takes it for left over, whatever home they use."""
+    """Held while a copy is written beside its target, so that nothing treats it as left over, in whatever home."""
     handle = os.open(target.parent, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)
@@ -229,7 +234,7 @@ def writing_beside(target: Path) -> Iterator[None]:
 
 
 def is_written_beside(target: Path) -> bool:
-    """Whether somebody writes a copy beside a published one just now."""
+    """Whether some process is writing a copy beside a published one."""
     try:
         handle = os.open(target.parent, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Records of CSV text whose quoted values may hold line ends, by the rules of the parser that Spark has (univocity)."""
+"""Records of CSV text whose quoted values may contain line ends, by the rules of Spark's parser (univocity)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lineage_service.store.original_text import UnknownReading, is_true
 
 
 def quoted_records(chunks: Iterable[str], reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
-    """The lines on which the records begin, in portions; UnknownReading where they cannot be told.
+    """The lines on which the records begin, in batches. Raises UnknownReading if they cannot be determined.
 
-    A stray quote makes a value plain up to its end. Only the first kind of line end in the text ends records.
+    A stray quote makes a value unquoted up to its end. Only the first kind of line end in the text ends records.
     """
     style = _CsvStyle(reading)
     state, line = _BEGIN, 1
@@ -41,7 +41,7 @@ _COMMENT_END = re.compile(f"[\n{_OTHER_END}]")
 
 
 def _with_one_end(chunks: Iterable[str]) -> Iterator[str]:
-    """The text with its first kind of line end as line feeds: only that one ends records; others are marked."""
+    """The text with its first kind of line end as line feeds. Other kinds do not end records and are marked."""
     kind, held = "", ""
     for chunk in chunks:
         text, held = held + chunk, ""
@@ -77,7 +77,7 @@ _BEGIN, _VALUE, _COMMENT, _PLAIN, _QUOTED, _ESCAPED, _CLOSED, _BEHIND = range(8)
 
 
 class _CsvStyle:
-    """The characters that a CSV file is made of, and the steps from one to the next."""
+    """The special characters of a CSV file, and the transitions of its parser."""
 
     def __init__(self, reading: Mapping[str, str]) -> None:
         self.separator = reading.get("sep", reading.get("delimiter", ",")).replace("\\t", "\t")
@@ -103,14 +103,14 @@ class _CsvStyle:
         self.plain_record = None if self.trims else record
 
     def begins_record(self, char: str) -> bool:
-        """Whether it is neither an empty line nor a comment that begins here."""
+        """Whether a record begins here, and not an empty line or a comment."""
         return char not in ("\n", self.comment) and not self._is_leading_space(char)
 
     def _is_leading_space(self, char: str) -> bool:
         return self.trims and char <= " " and char not in (self.separator, self.quote, "\n")
 
     def step(self, state: int, chunk: str, at: int) -> tuple[int, int]:
-        """The next state, and from where in the chunk."""
+        """The next state, and the position in the chunk where it begins."""
         char = chunk[at]
         if state in (_PLAIN, _COMMENT):
             return self._until_end(state, chunk, at)

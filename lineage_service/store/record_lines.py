@@ -1,8 +1,7 @@
-"""Where the records of a CSV or JSON file begin: the line of each, by the rules that Spark's readers follow.
+"""The lines on which the records of a CSV or JSON file begin, by the rules of Spark's readers.
 
-A line ends with a line feed, a carriage return, or both, and lines count from 1. Files are streamed. A file or a
-way of reading whose rules are not mirrored here is refused, never guessed; the caller compares the count of records
-with Spark's own.
+A line ends with a line feed, a carriage return, or both. Lines count from 1. Files are streamed. A file or reader
+option whose rules are not implemented here is refused, and the caller compares the number of records with Spark's.
 """
 
 from __future__ import annotations
@@ -18,33 +17,21 @@ from lineage_service.store.quoted_csv import quoted_records
 CONTROLS = "".join(map(chr, range(33)))  # what Java's trim() takes away
 
 
-def record_lines(path: str, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
-    """The lines on which the records begin, in file order, in portions. `reading` is that of a Version.
-
-    UnknownReading, also in the midst of it, where they cannot be told; OSError, EOFError or zlib.error where the file
-    cannot be read.
-    """
-    with original.open_decompressed(path) as raw:
-        if reading["format"] == "csv":
-            portions = _csv_records(raw, reading)
-            yield from _without_first(portions) if is_true(reading, "header") else portions
-        elif reading["format"] == "json":
-            yield from _json_records(raw, reading)
-        else:
-            raise UnknownReading
-
-
-def _csv_records(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
+def csv_record_lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
+    """The lines on which the records of a CSV file begin, in batches. The header is no record."""
     if is_true(reading, "multiline"):
-        return quoted_records(original.decode_chunks(raw, reading, universal=False), reading)
-    return _csv_lines(raw, reading)
+        portions = quoted_records(original.decode_chunks(raw, reading, universal=False), reading)
+    else:
+        portions = _csv_lines(raw, reading)
+    return _without_first(portions) if is_true(reading, "header") else portions
 
 
-def _json_records(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
+def json_record_lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[int]]:
+    """The lines on which the records of a JSON file begin, in batches."""
     if is_true(reading, "allowcomments"):
         raise UnknownReading
     if is_true(reading, "multiline"):
-        return element_lines(original.decode_chunks(raw, reading, universal=True))
+        return element_lines(original.decode_chunks(raw, reading, universal=True, detect_utf16=True))
     return _json_lines(raw, reading)
 
 
@@ -79,7 +66,7 @@ def _json_lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[Sequence[
 
 
 def _lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[tuple[Sequence[int], list[str]]]:
-    """Portions of a file's lines with their numbers: lines as Spark splits them, before it decodes them."""
+    """Batches of a file's lines with their numbers, split as Spark splits them before decoding."""
     separator, codec, number = reading.get("linesep"), original.declared_encoding(reading), 1
     plain = original.keeps_ascii(codec)
     if separator is None and not plain:
@@ -103,7 +90,7 @@ def _lines(raw: BinaryIO, reading: Mapping[str, str]) -> Iterator[tuple[Sequence
 
 
 def _pieces(text: TextIO, separator: str) -> Iterator[list[str]]:
-    """What lies between the separators, in portions."""
+    """The texts between the separators, in batches."""
     rest: list[str] = []
     while chunk := text.read(original.CHUNK):
         rest.append(chunk)

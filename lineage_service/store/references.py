@@ -1,8 +1,8 @@
-"""Which files of a home are needed: the one answer that `gc`, `doctor`, erasure, retention and every commit ask for.
+"""Determines which files of a home are needed. `gc`, `doctor`, erasure, retention and every commit use this.
 
-Runs share files, so a folder's name says nothing about who needs what lies in it: a refresh reads on in the files of
-the run before, and an erasure puts runs in the place of others and keeps the files that it did not have to touch. What
-the catalog names is needed, wherever it lies; everything else in the folders of runs is left over.
+Runs share files, so the folder of a file does not show who needs it: a refreshed run reads files of the run before, and
+an erasure replaces runs but keeps the files that it did not have to change. Files that the catalog names are needed,
+wherever they are. Everything else in the folders of runs is left over.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ NOTES = (".lock", COMMITTED, SETTINGS, PUBLICATIONS)
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A file, or a folder of files, that something in the catalog is read from. `path` as the catalog names it; `of`:
-    the dataset, the spaces or the question that it belongs to. A `note` may be absent, all else must be there."""
+    """A file, or a folder of files, that something in the catalog is read from. `path` is as in the catalog; `of` is
+    the dataset, spaces or question that it belongs to. Only a `note` may be missing.
+    """
 
     path: str
     what: What
@@ -40,16 +41,18 @@ class Reference:
 
 @dataclass
 class References:
-    """What the runs in a catalog are read from. StoreError where the catalog or a note cannot be understood: whoever
-    removes files must then remove none."""
+    """What the runs in a catalog are read from. Raises StoreError if the catalog or a note cannot be read; then no
+    files may be removed.
+    """
 
     reader: CatalogReader
     home: HomeLayout
     _versions: dict[str, tuple[Reference, ...]] = field(default_factory=dict)
 
     def of_run(self, run: RunRecord, *, without: Collection[str] = ()) -> list[Reference]:
-        """All that a run's rows, lineage, prepared answers and subjects are read from, also files outside of the home.
-        Of the versions `without` the rows are not needed, only which rows there are."""
+        """Everything from which a run's rows, lineage, prepared answers and subjects are read, including files outside
+        of the home. For versions in `without`, only row ids are needed, no rows.
+        """
         folder = self.home.run_folder(run.id)
         found = [Reference(self.home.relative(folder.path / name), "note") for name in NOTES]
         for dataset in self.reader.datasets(run.id):
@@ -87,7 +90,7 @@ class References:
         return found
 
     def inside(self, paths: Iterable[str]) -> set[str]:
-        """Of these, files that are there and in the home; of a folder, all that are in it."""
+        """The existing files in the home among these paths, and all files in folders among them."""
         found: set[str] = set()
         for path in dict.fromkeys(paths):
             whole = Path(self.home.absolute(path))
@@ -103,7 +106,7 @@ class References:
         return found
 
     def missing(self, references: Iterable[Reference]) -> list[Reference]:
-        """Those in the home that are not there any more; sources that were read in place are not the home's."""
+        """The references inside the home that do not exist. Sources read in place are not part of the home."""
         return [each for each in references if each.what != "note" and self._is_lost(each.path)]
 
     def _is_lost(self, path: str) -> bool:
@@ -127,7 +130,7 @@ class References:
         return self._versions[version_id]
 
     def _table_references(self, run: RunRecord, folder: RunFolder) -> Iterator[Reference]:
-        """Lineage tables: those beside the index, and those that an index, or a question, is still to be made of."""
+        """Lineage tables: those beside the index, and those from which an index or an answer will still be made."""
         try:
             aligned = AlignedTables.load(folder.index)
             waiting = LineageTables.load(folder)
@@ -166,7 +169,7 @@ def _hop_references(hop: HopRecord) -> Iterator[Reference]:
 
 
 def _subject_references(record: SubjectRecord) -> Iterator[Reference]:
-    """The files that tell which rows of a version are whose."""
+    """The files that record which rows of a version belong to whom."""
     for layer in json.loads(record.body)["layers"]:
         paths = (layer["persons"], layer["rows"], *layer.get("without", ()))
         yield from (Reference(path, "subjects", record.kind) for path in paths)
@@ -174,7 +177,7 @@ def _subject_references(record: SubjectRecord) -> Iterator[Reference]:
 
 def _unknown_needs_error(what: str, where: str = "the catalog") -> StoreError:
     return StoreError(
-        f"what {where} holds of {what} is damaged: nobody can say which files are needed",
+        f"what {where} holds of {what} is damaged: it cannot be determined which files are needed",
         hint="nothing was removed; `smoke-lineage doctor` looks closer",
     )
 
@@ -186,12 +189,12 @@ def files_of_run(reader: CatalogReader, home: HomeLayout, run_id: str) -> set[st
 
 
 def held_runs(reader: CatalogReader) -> list[RunRecord]:
-    """Runs whose rows can be asked for: committed ones, and those that failed a check and are kept under their id."""
+    """Runs whose rows can be read: committed ones, and those that failed a check and are kept under their id."""
     return [*reader.runs(), *reader.runs(status="failed")]
 
 
 def with_companions(needed: Collection[str], files: Iterable[str]) -> set[str]:
-    """`needed`, and of these files what Spark wrote beside them: checksums and the mark of success."""
+    """`needed`, and those of these files that Spark wrote beside them: checksums and the success marker."""
     folders = {path.rpartition("/")[0] for path in needed}
     found = set(needed)
     for path in files:
@@ -204,8 +207,9 @@ def with_companions(needed: Collection[str], files: Iterable[str]) -> set[str]:
 
 
 def remove_unreferenced(references: References, commit: Commit) -> None:
-    """Parquet files in the folder of a run, just before its commit, that were only made on the way to it: rows that are
-    not read must not lie in the home. Only for a run that is committed with its lineage."""
+    """Removes Parquet files in the folder of a run that were only intermediate results, just before its commit. Only
+    for a run that is committed together with its lineage.
+    """
     folder = references.home.run_folder(commit.run.id)
     needed = references.inside(each.path for each in references.of_commit(commit))
     for path in folder.path.rglob("*.parquet"):

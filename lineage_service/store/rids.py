@@ -1,7 +1,7 @@
-"""Row ids: a version's rows have positions, and each position a rid.
+"""Row ids: the rows of a version have positions, and each position has a rid.
 
-In a fresh version rid and position are the same. A version made by removing rows keeps the others' rids, so
-positions close up while rids do not: a sorted list of gaps says where, as a deletion vector does.
+In a new version rid and position are equal. A version made by removing rows keeps the rids of the others, so their
+positions change and their rids do not. A sorted list of gaps describes that, like a deletion vector.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Position = NewType("Position", int)
 
 @dataclass(frozen=True)
 class RidMap:
-    """Position to rid, monotone. `gaps` are (position, skipped): from that position on, rids run `skipped` ahead."""
+    """Position to rid, monotone. `gaps` are (position, skipped): from that position on, rids are larger by
+    `skipped`.
+    """
 
     rows: int
     gaps: tuple[tuple[int, int], ...] = ()
@@ -42,7 +44,7 @@ class RidMap:
 
     @cached_property
     def segments(self) -> tuple[tuple[int, int], ...]:
-        """(first position, how far rids run ahead there), ascending, starting at position 0."""
+        """(first position, difference of rid and position), ascending, starting at position 0."""
         result, ahead = [(0, 0)], 0
         for position, skipped in self.gaps:
             ahead += skipped
@@ -66,7 +68,7 @@ class RidMap:
         return Rid(position + self.segments[bisect_right(starts, position) - 1][1])
 
     def position(self, rid: int) -> Position | None:
-        """Where the row of that rid is; None where it was removed or never was."""
+        """The position of the row with that rid; None if it was removed or never existed."""
         firsts = [start + ahead for start, ahead in self.segments]
         index = bisect_right(firsts, rid) - 1
         if index < 0:

@@ -1,7 +1,6 @@
-"""Where a source's row stands in the file that it was read from: file, row, and for CSV and JSON the line.
+"""The place of a source's row in the file that it was read from: file, row, and for CSV and JSON the line.
 
-A line is verified or not given: the file must be what it was, and must hold as many records by our count as Spark
-read from it.
+A line is given only if it is verified: the file must be unchanged, and our count of its records must equal Spark's.
 """
 
 from __future__ import annotations
@@ -11,19 +10,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_service.store.formats.format_registry import record_lines
 from lineage_service.store.original_text import UnknownReading
 from lineage_service.store.patched_rids import CAME
-from lineage_service.store.record_lines import record_lines
 from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import OriginalFile, Version, VersionFile, file_of, has_changed
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """A row's place: `row` counts from 0 in the file (headers not counted), `line` from 1.
+    """A row's place: `row` counts from 0 in the file (without headers), `line` from 1.
 
-    `line` is None for Parquet, and where it cannot be told surely; `changed` where the file is no longer what it was,
-    or no longer there.
+    `line` is None for Parquet, and if it is uncertain. `changed`: the file was changed or removed since.
     """
 
     file: str
@@ -41,10 +39,10 @@ UNKNOWN = "a file that is not known any more; the home has a copy of the row"
 
 
 def row_places(scan: VersionScan, rids: Sequence[int]) -> list[RowPlace | str]:
-    """The places of a source's rows, in the order given; or, as text, what is known instead of the row's origin.
+    """The places of a source's rows, in the order given; or, as text, what is known instead of a row's origin.
 
-    Every file is looked at once, and read once where lines are wanted of it: ask for all rows together. Of a snapshot
-    without origins (one of an older home, or one that rows were removed from) places are those in the copy.
+    Every file is examined once, and read once if lines are needed, so ask for all rows together. For a snapshot without
+    origins (of an older home, or after rows were removed) places are those in the copy.
     """
     version = scan.version
     if not version.is_patched:
@@ -88,7 +86,7 @@ def _places_in_files(
     absolute: Callable[[str], str],
     reading: Mapping[str, str] | None,
 ) -> dict[int, RowPlace]:
-    """The place of each position; with its line where it is known how the files were read."""
+    """The place of each position, with its line if it is known how the files were read."""
     by_file: dict[int, list[int]] = {}
     for position in positions:
         by_file.setdefault(file_of(files, position), []).append(position)
@@ -107,7 +105,7 @@ def _places_in_files(
 
 
 def _verified_lines(reading: Mapping[str, str], path: str, rows: Collection[int], expected: int) -> dict[int, int]:
-    """The lines on which these records of an original file begin; none where its records are not told surely."""
+    """The lines on which these records of an original file begin; none if they are uncertain."""
     found: dict[int, int] = {}
     wanted, count = sorted(rows, reverse=True), 0
     try:

@@ -1,6 +1,7 @@
-"""Spark's settings in which a run's expressions were evaluated: kept with the run, so that they mean the same again.
+"""Spark's settings under which a run's expressions were evaluated, stored with the run so that they can be evaluated
+again.
 
-The note that lineage is captured from goes once the index is made; questions that evaluate steps again come later.
+The manifest of lineage tables is removed after indexing, but later questions may evaluate steps again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,6 @@ def save_settings(folder: RunFolder, conf: Mapping[str, str]) -> None:
 
 
 def load_settings(folder: RunFolder) -> dict[str, str] | None:
-    """The settings of a run; None for one that was made before they were kept."""
+    """The settings of a run; None if it was made before settings were stored."""
     text = read_note(folder.path / FILE)
     return None if text is None else dict(parsed_note(text, folder.path / FILE))

@@ -1,17 +1,18 @@
 """Rows that two versions of sources share.
 
-A source's row is a record of a file: the file's path, its state when it was read, and the position of the record in it,
-under one framing of records. Whatever else a version reads, and however it names or casts columns, such a row is the
-same row. `record_files` says which record each row is, and
-`shared_records` which rids of one version are which rids of another, as runs of consecutive rids.
+A source's row is a record of a file, identified by the file's path, its state when it was read, the position of the
+record, and the framing of records. It is the same row whatever else a version reads, and however it names or casts
+columns. `record_files` maps records to rows. `shared_records` maps rids of one version to rids of another, as runs of
+consecutive rids.
 
-A row that was corrected at a person's request is no longer what the file says; versions that were corrected together
-have it in common.
+A row that was corrected at a person's request is no longer the file's record. Versions that were corrected together
+share it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,27 +22,19 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from lineage_service.store.checksums import verify
+from lineage_service.store.formats.format_registry import IN_PLACE, record_framing
 from lineage_service.store.patched_rids import AS, AT, CAME
 from lineage_service.store.version_patcher import Ids, Patcher
 from lineage_service.store.versions import Correction, OriginalFile, Version, VersionFile, true_path
 
 Absolute = Callable[[str], str]
-# Options that decide where a record begins and ends, or whether it counts. Without `multiline` a record is a line.
-_FRAMING = ("header", "multiline", "mode", "linesep", "comment", "encoding", "charset")
-_FRAMING_OF_JSON = ("singlevariantcolumn", "explodeembeddedarray")  # whether an array is one record
-_FRAMING_OVER_LINES = ("quote", "escape", "chartoescapequoteescaping", "sep", "delimiter", "unescapedquotehandling",
-                       "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
-_IN_ANY_CASE = {"header", "multiline", "mode", "encoding", "charset", "explodeembeddedarray", "unescapedquotehandling",
-                "ignoreleadingwhitespace", "ignoretrailingwhitespace"}  # fmt: skip
-_OTHER_NAMES = {"delimiter": "sep", "charset": "encoding"}  # Spark takes the usual name where both are given
-_DEFAULTS = {"header": "false", "multiline": "false", "mode": "failfast", "sep": ",", "quote": '"', "escape": "\\",
-             "ignoreleadingwhitespace": "false", "ignoretrailingwhitespace": "false"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """What identifies the records of a file: its path, its state, and how records are told apart in it. `corrected`
-    tells records that were corrected from others, and from those that were corrected in another way."""
+    """What identifies the records of a file: its path, its state, and the framing of records. `corrected` distinguishes
+    corrected records from others, and from those of other corrections.
+    """
 
     path: str
     size: int
@@ -53,7 +46,7 @@ class RecordFile:
 
 @dataclass(frozen=True)
 class PairRanges:
-    """Pairs of numbers (x, y) as runs: x = first, first + 1, … goes with y = first + shift, … ; sorted by x."""
+    """Pairs of numbers (x, y) as runs: x = first, first + 1, … is paired with y = first + shift, …; sorted by x."""
 
     first: Ids
     end: Ids
@@ -72,7 +65,7 @@ class PairRanges:
 
     @classmethod
     def merge(cls, parts: Iterable[PairRanges]) -> PairRanges:
-        """All of them, sorted; runs that continue each other become one."""
+        """The union, sorted. Adjacent runs are merged."""
         found = [each for each in parts if len(each.first)]
         if not found:
             return cls(_ids(), _ids(), _ids())
@@ -97,7 +90,7 @@ class PairRanges:
         return PairRanges.merge([PairRanges(self.first + self.shift, self.end + self.shift, -self.shift)])
 
     def compose(self, other: PairRanges) -> PairRanges:
-        """Pairs (x, z) of pairs (x, y) of these and (y, z) of the others."""
+        """Pairs (x, z) for pairs (x, y) of this and (y, z) of the other."""
         y = self.inverse
         found: list[tuple[int, int, int]] = []
         mine = its = 0
@@ -115,30 +108,30 @@ class PairRanges:
 
     @property
     def targets(self) -> PairRanges:
-        """Every y, with itself."""
+        """Every y, paired with itself."""
         return PairRanges.merge([PairRanges(self.first + self.shift, self.end + self.shift, self.shift * 0)])
 
     def without(self, y: Ids) -> PairRanges:
-        """The pairs that do not have one of these y."""
+        """The pairs without those that have one of these y."""
         mine = self.pairs()
         stay = ~np.isin(mine[1], y)
         return self if stay.all() else PairRanges.of_pairs(mine[0][stay], mine[1][stay])
 
     def translate(self, x: Ids) -> Ids:
-        """The y of these x, of those that have one."""
+        """The y of these x, without x that have none."""
         at = np.searchsorted(self.first, x, side="right") - 1
         inside = (at >= 0) & (x < self.end[np.maximum(at, 0)]) if len(self.first) else np.zeros(len(x), bool)
         found: Ids = x[inside] + self.shift[at[inside]]
         return found
 
     def __len__(self) -> int:
-        """How many pairs."""
+        """The number of pairs."""
         return int((self.end - self.first).sum())
 
 
 @dataclass(frozen=True)
 class SharedRows:
-    """Which rids of one version are which of another. `all`: every rid is the same row in both."""
+    """Which rids of one version are which rids of another. `all`: every rid is the same row in both."""
 
     runs: PairRanges
     all: bool = False
@@ -147,13 +140,20 @@ class SharedRows:
     def inverse(self) -> SharedRows:
         return self if self.all else SharedRows(self.runs.inverse)
 
+    @property
+    def held_ranges(self) -> tuple[tuple[float, float], ...]:
+        """The rids of the first version that the other contains, as half-open ranges."""
+        if self.all:
+            return ((0, math.inf),)
+        return tuple(zip(self.runs.first.tolist(), self.runs.end.tolist(), strict=True))
+
     def rid(self, rid: int) -> int | None:
-        """The rid that a row of the one has in the other; None where it does not hold it."""
+        """The rid in the other version; None if that does not contain the row."""
         found = self.translate(np.array([rid], np.int64))
         return int(found[0]) if len(found) else None
 
     def translate(self, rids: Ids) -> Ids:
-        """The rids that rows of the one have in the other, as far as it holds them."""
+        """The rids in the other version of the rows that it contains."""
         return rids if self.all else np.sort(self.runs.translate(rids))
 
 
@@ -164,7 +164,7 @@ Records = Mapping[RecordFile, PairRanges]
 
 
 def shared_records(one: tuple[Version, Records], other: tuple[Version, Records]) -> SharedRows | None:
-    """The rows that two versions hold both, by the records that their rows are; None where they share no record."""
+    """The rows that two versions share, by the records that they are; None if they share none."""
     (first, mine), (second, its) = one, other
     parts, whole = [], []
     for file in mine.keys() & its.keys():
@@ -183,7 +183,7 @@ def shared_records(one: tuple[Version, Records], other: tuple[Version, Records])
 
 
 def record_files(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
-    """Per file of records, which of its records are which rows: runs of (position in the file, rid)."""
+    """For each file of records, which record is which row: runs of (position in the file, rid)."""
     if version.kind == "output":
         return {}
     found = _records_of_copy(version, absolute) if version.origins else _records_of_files(version, absolute)
@@ -199,23 +199,23 @@ def _records_of_files(version: Version, absolute: Absolute) -> dict[RecordFile, 
     found: dict[RecordFile, list[PairRanges]] = {}
     for file, runs in _live_positions(version, absolute):
         # A file in the home holds rows that were given to a refresh; its path tells it from all others.
-        found.setdefault(_record_file(file, {"format": "parquet"}), []).append(runs)
+        found.setdefault(_record_file(file, IN_PLACE), []).append(runs)
     return {file: PairRanges.merge(parts) for file, parts in found.items()}
 
 
 def _corrected_by_file(version: Version, absolute: Absolute) -> dict[RecordFile, PairRanges]:
-    """Of each file the records that were corrected, as far as the version still has the rows."""
+    """For each file, the corrected records whose rows the version still contains."""
     held = PairRanges.merge(runs.targets for _, runs in _live_positions(version, absolute))
     found = {_corrected_file(each): _runs_of(each).compose(held) for each in version.corrections}
     return {file: runs for file, runs in found.items() if len(runs)}
 
 
-def corrections_of(before: Version, came: Ids, mark: str, absolute: Absolute) -> tuple[Correction, ...]:
-    """What is to be known of rows that are corrected: the records that they were, and stay."""
+def corrections_of(before: Version, added: Ids, mark: str, absolute: Absolute) -> tuple[Correction, ...]:
+    """The corrections to record for rows that are corrected: the records that they were."""
     found = []
     for file, runs in record_files(before, absolute).items():
         positions, rids = runs.pairs()
-        some = np.isin(rids, came)
+        some = np.isin(rids, added)
         if some.any():
             chosen = PairRanges.of_pairs(positions[some], rids[some])
             again = hashlib.sha256(f"{file.corrected} {mark}".encode()).hexdigest()[:32]
@@ -227,7 +227,7 @@ def corrections_of(before: Version, came: Ids, mark: str, absolute: Absolute) ->
 
 
 def corrected_records(version: Version, file: VersionFile | OriginalFile) -> PairRanges:
-    """The records of a file that a version has under corrected values: runs of (position in the file, rid)."""
+    """The records of a file that a version contains with corrected values: runs of (position in the file, rid)."""
     state = true_path(file), file.size, file.mtime_ns, file.fingerprint
     return PairRanges.merge(
         _runs_of(each)
@@ -246,7 +246,7 @@ def _runs_of(correction: Correction) -> PairRanges:
 
 
 def record_numbers(version: Version, absolute: Absolute) -> PairRanges:
-    """Of a copy: the number of each row among the records of all its original files, as runs of (number, rid)."""
+    """For a copy, the number of each row among the records of all its original files, as runs of (number, rid)."""
     if version.positions is not None:
         # What was given to a refresh is no record of an original; what was corrected still is.
         copied = [
@@ -268,10 +268,10 @@ def record_numbers(version: Version, absolute: Absolute) -> PairRanges:
     return PairRanges.merge(numbers)
 
 
-def with_record_numbers(patcher: Patcher, before: Version, after: Version, gone: Ids) -> Version:
-    """A copy, made from another by writing files anew, with which records its rows are; without those that went."""
+def with_record_numbers(patcher: Patcher, before: Version, after: Version, removed: Ids) -> Version:
+    """A copy whose files were rewritten, with the numbers of the records that its rows are; without removed rows."""
     numbers, rids = record_numbers(before, patcher.folder.home.absolute).pairs()
-    stay = ~np.isin(rids, gone)
+    stay = ~np.isin(rids, removed)
     return patcher.with_positions(after, numbers[stay], rids[stay])
 
 
@@ -288,14 +288,14 @@ def _records_of_copy(version: Version, absolute: Absolute) -> dict[RecordFile, P
 
 
 def _live_positions(version: Version, absolute: Absolute) -> Iterable[tuple[VersionFile, PairRanges]]:
-    """Of each file of a version the rows that count: runs of (position in the file, rid)."""
+    """For each file of a version, its live rows: runs of (position in the file, rid)."""
     first = 0
     for file in version.files:
         if file.only is not None:
             yield file, PairRanges.of_pairs(*_columns(absolute(file.only)))
         elif file.without is not None:
-            gone = _column(absolute(file.without), AT)
-            places = np.setdiff1d(np.arange(file.rows, dtype=np.int64), gone)
+            removed = _column(absolute(file.without), AT)
+            places = np.setdiff1d(np.arange(file.rows, dtype=np.int64), removed)
             yield file, PairRanges.of_pairs(places, places + file.base)
         elif version.gaps:
             segments = np.array(version.rids.segments, np.int64)
@@ -310,29 +310,7 @@ def _live_positions(version: Version, absolute: Absolute) -> Iterable[tuple[Vers
 
 
 def _record_file(file: VersionFile | OriginalFile, reading: Mapping[str, str]) -> RecordFile:
-    return RecordFile(true_path(file), file.size, file.mtime_ns, file.fingerprint, framing(reading))
-
-
-def framing(reading: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What of a reader's options decides which bytes are a record."""
-    if reading.get("format") not in ("csv", "json"):
-        return (("format", reading.get("format", "")),)
-    is_json = reading["format"] == "json"
-    names = [*_FRAMING[1:], *_FRAMING_OF_JSON] if is_json else [*_FRAMING]
-    over_lines = reading.get("multiline", "").lower() == "true"
-    if over_lines:
-        names += _FRAMING_OVER_LINES
-    given: dict[str, str] = {}
-    for name in names:
-        if name in reading:
-            value = reading[name].lower() if name in _IN_ANY_CASE else reading[name]
-            given.setdefault(_OTHER_NAMES.get(name, name), value)
-    if "singlevariantcolumn" in given:
-        given["singlevariantcolumn"] = ""  # under whatever name
-    # Of JSON over lines Spark finds the encoding out where none is given.
-    defaults = _DEFAULTS if is_json and over_lines else {**_DEFAULTS, "encoding": "utf-8"}
-    kept = {name: value for name, value in given.items() if defaults.get(name) != value}
-    return (("format", reading["format"]), *sorted(kept.items()))
+    return RecordFile(true_path(file), file.size, file.mtime_ns, file.fingerprint, record_framing(reading))
 
 
 def _single_range(first: int, rows: int, shift: int) -> PairRanges:

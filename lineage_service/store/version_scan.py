@@ -1,6 +1,6 @@
 """SQL over a version's rows: the user's columns and `_rid`. File and column names are quoted.
 
-Text only, except that the footers of odd files are read: their columns must be known to be told from positions.
+Builds text only, except that the footers of odd files are read to distinguish their columns from positions.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.store.checksums import verify, verify_rows, verify_touched
 from lineage_service.store.duckdb_engine import (
     column,
@@ -39,18 +40,18 @@ class VersionScan:
     absolute: Callable[[str], str] = str
 
     def position(self, rid: int) -> int | None:
-        """Where the row of a rid is found; None where there is none. Of a patched version it is the rid itself."""
+        """The position of the row with a rid; None if there is none. For a patched version it is the rid itself."""
         if not self.version.is_patched:
             return self.version.rids.position(rid)
         return rid if self._patched_rids.holds(rid) else None
 
     def file_and_row(self, rid: int) -> tuple[int, int] | None:
-        """Of a patched version: the number of the file that a row is in, and its position there."""
+        """For a patched version, the number of the file that contains a row, and its position there."""
         return self._patched_rids.place(rid)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
-        """Every file that a scan opens: the data's, and those that say which of its rows count."""
+        """Every file that a scan opens: data, and the files of positions and rids."""
         sides = (side for file in self.version.files for side in (file.without, file.only) if side is not None)
         return (*self.paths, *(self.absolute(side) for side in sides))
 
@@ -59,7 +60,7 @@ class VersionScan:
         return PatchedRids(self.version.files, self.absolute)
 
     def select(self, columns: Sequence[str] | None = None) -> str:
-        """All rows: the given columns (all without), then `_rid`."""
+        """All rows: the given columns (all if None), then `_rid`."""
         if not self.version.files:
             return self._select_no_rows(columns)
         files = self.version.files
@@ -72,8 +73,9 @@ class VersionScan:
     def select_positions(
         self, positions: Sequence[int], columns: Sequence[str] | None = None, files: Collection[int] | None = None
     ) -> str:
-        """Just the rows at these positions, each file asked for its own: row groups without any are not read. `files`
-        are those that hold them, where that is known."""
+        """The rows at these positions. Row groups without any of them are not read. `files` are the files that contain
+        them, if known.
+        """
         by_file: dict[int, list[int]] = {}
         if self.version.is_patched:
             for index, file in enumerate(self.version.files):
@@ -103,13 +105,13 @@ class VersionScan:
         return file.base <= rid < file.base + file.rows
 
     def _row_key(self, index: int) -> str:
-        """What tells the rows of a file apart: their positions in it, or the rids that they were given."""
+        """The expression that identifies the rows of a file: their positions in it, or their assigned rids."""
         return f"only_rows.{_AS}" if self.version.files[index].only else "file_row_number"
 
     def ids(self, name: str, positions: Sequence[int] | None = None) -> str:
-        """A column of ids of our own beside each row's rid, as (a, b); of these positions only, where any are given.
+        """An id column of ours with each row's rid, as (a, b); restricted to positions if these are given.
 
-        Rows that a refresh brought have theirs elsewhere.
+        Rows added by a refresh have their ids elsewhere.
         """
         own = [index for index, file in enumerate(self.version.files) if file.only is None]
         if not own:
@@ -125,7 +127,7 @@ class VersionScan:
         return f"SELECT {RID} AS a, b FROM ({self._with_gaps(text)})"
 
     def select_handles(self, names: Sequence[str], positions: Sequence[int] | None = None) -> str:
-        """Columns of our own beside each row's `_rid`; of these positions only, where any are given."""
+        """Columns of ours with each row's `_rid`; restricted to positions if these are given."""
         columns = "".join(f"{column(name)}, " for name in names)
         if not self.version.files:
             nothing = "".join(f"NULL::BIGINT AS {column(name)}, " for name in names)
@@ -139,7 +141,7 @@ class VersionScan:
         return self._with_gaps(f"SELECT {columns}{position} AS {RID} FROM {scan}{where}")
 
     def _verify_positions(self, files: Iterable[int], positions: Sequence[int] | None) -> bool:
-        """Compares the row groups of these positions with their checksums, where only those are read."""
+        """Verifies the row groups of these positions. Returns False if whole files are read."""
         if positions is None or self.version.is_patched:
             return False
         for index in files:
@@ -154,9 +156,10 @@ class VersionScan:
         columns: Sequence[str] | None = None,
         touches: Callable[[int, int], bool] | None = None,
     ) -> str:
-        """Just the rows whose positions are in a table (column b), from these files: each row group without any is
-        passed over, since the comparison is with the position in the file itself. `touches` tells whether any are from
-        one position to before another."""
+        """The rows of these files whose positions are in a table (column b). Row groups without any are skipped,
+        because the comparison is with the position in the file. `touches` returns whether any position of a half-open
+        range is in the table.
+        """
         parts = []
         for index in files:
             file = self.version.files[index]
@@ -176,7 +179,7 @@ class VersionScan:
     def _select_file(
         self, index: int, columns: Sequence[str] | None, only: str = "", rows: Sequence[int] | None = None
     ) -> str:
-        """Rows of one file; `only` is what follows its scan, `rows` are those that it then reads."""
+        """Rows of one file. `only` follows the scan; `rows` are the positions that it then reads."""
         file = self.version.files[index]
         if rows is None or (file.only and rows):
             verify(self.paths[index])
@@ -197,7 +200,9 @@ class VersionScan:
     def _columns(
         self, wanted: Sequence[str] | None, files: Sequence[VersionFile], names: Mapping[str, str] | None = None
     ) -> str:
-        """The wanted columns in the types that Spark saw. `names` are those in an odd file: what it lacks is null."""
+        """The wanted columns in the types that Spark saw. `names` are those of an odd file; columns that it lacks are
+        null.
+        """
         inside = None if names is None else {name.lower(): number for name, number in names.items()}
         parts = []
         for each in self.version.columns:
@@ -225,7 +230,7 @@ class VersionScan:
         )
 
     def all_rids(self) -> str:
-        """Every rid of the version, as column b, without touching its files."""
+        """Every rid of the version, as column b, without reading its files."""
         if self.version.is_patched:
             return " UNION ALL ".join(self._rids_of(file) for file in self.version.files)
         rids = self.version.rids
@@ -238,7 +243,7 @@ class VersionScan:
         )
 
     def without_files(self, files: Collection[int]) -> VersionScan:
-        """The same rows, under their rids, less those of some files."""
+        """The same rows with the same rids, without those of some files."""
         kept = [index for index in range(len(self.paths)) if index not in files]
         if self.version.gaps and not self.version.is_patched:
             raise ValueError("rids of a version with gaps are not told by its files")
@@ -257,11 +262,11 @@ class VersionScan:
         )
 
     def given_rids(self, index: int) -> pa.Array:
-        """The rids that the rows of a file were given, where they are not their positions."""
+        """The rids that were assigned to the rows of a file."""
         return self._patched_rids.column(str(self.version.files[index].only), AS)
 
     def removed_rids(self, index: int) -> pa.Array:
-        """The rids of rows of a file that went."""
+        """The rids of removed rows of a file."""
         import pyarrow.compute as pc
 
         file = self.version.files[index]
@@ -277,8 +282,9 @@ class VersionScan:
         return f"SELECT n.b FROM ({numbers}) n ANTI JOIN ({gone}) g ON g.b = n.b"
 
     def nan_safe(self, query: str, columns: Sequence[str] | None = None) -> str:
-        """`_rid` and the columns of a query over these rows, such that no filter is answered by a file's statistics
-        where they say nothing of NaN."""
+        """`_rid` and the columns of a query over these rows, in a form for which DuckDB does not use file statistics,
+        which ignore NaN.
+        """
         shown = [RID]
         for each in self.version.columns:
             if columns is None or each.name in columns:
@@ -288,7 +294,7 @@ class VersionScan:
         return f"SELECT {', '.join(shown)} FROM ({query})"
 
     def select_no_rows(self) -> str:
-        """No rows, with all columns and their types; no file is read."""
+        """No rows, with all columns and their types, without reading a file."""
         return self._select_no_rows(None)
 
     def _select_no_rows(self, columns: Sequence[str] | None) -> str:
@@ -302,7 +308,7 @@ def _offset_range_test(touches: Callable[[int, int], bool], base: int) -> Callab
 
 
 def _folder_value(values: Sequence[str | None]) -> str:
-    """A partition column's value: one for all, or looked up by the number of the file that the row is from."""
+    """A partition column's value: a constant, or looked up by the number of the row's file."""
     texts = ["NULL" if value is None else literal(value) for value in values]
     if len(set(texts)) == 1:
         return texts[0]
@@ -310,20 +316,6 @@ def _folder_value(values: Sequence[str | None]) -> str:
 
 
 def _cast_expression(value: str, spark_type: str) -> str:
-    """A value in the type that Spark gives it; where that has no name here, as the file has it."""
+    """A value cast to Spark's type; uncast if the type has no name in DuckDB."""
     kind = duckdb_type(spark_type)
     return value if kind is None else f"CAST({value} AS {kind})"
-
-
-_TYPES = {
-    "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
-    "double": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ", "binary": "BLOB",
-    "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR",
-}  # fmt: skip
-
-
-def duckdb_type(spark_type: str) -> str | None:
-    """A Spark type in DuckDB's words; None for what is nested or rare: there the file's own type is as good."""
-    if spark_type.startswith("decimal("):
-        return spark_type.upper()
-    return _TYPES.get(spark_type)

@@ -26,15 +26,17 @@ POSITION_NAMES = frozenset({"file_row_number", "file_index"})
 
 @dataclass(frozen=True, slots=True)
 class VersionFile:
-    """One file of a version: where it is, how many rows, and what it looked like when it was read.
+    """One file of a version: its place, its number of rows, and its state when it was read. Paths inside the home are
+    relative to it.
 
-    `base` is the position of its first row. Paths inside the home are kept relative to it. An `odd` file lacks a
-    column of the version, or has one of a name that DuckDB gives to positions: it is read by its own footer.
-
-    A version made from another shares its files. `without` is a file of positions (in this file) of rows that went;
-    `only` one of the positions of the rows that count, and the rids they have. `left_out` rows of it do not count;
-    `top` is one past the largest rid, where rids are given by `only`. `real` is the file that the path led to over
-    links when it was read, empty where it had none; versions of older homes do not know.
+    base: the position of its first row
+    odd: it lacks a column of the version, or has one with DuckDB's name for positions; it is read by its own footer
+    without: for a version made from another, a file of the positions (in this file) of removed rows
+    only: a file of the positions of the live rows, and their assigned rids
+    left_out: the number of rows that do not count
+    top: one past the largest rid, if `only` assigns rids
+    real: the file that the path led to over links when it was read; empty if it had none, unknown in versions of older
+    homes
     """
 
     path: str
@@ -58,7 +60,7 @@ class VersionFile:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it lies in the home, where nobody else writes."""
+        """Whether it is in the home, where only we write."""
         return not Path(self.path).is_absolute()
 
     @property
@@ -68,7 +70,7 @@ class VersionFile:
 
 @dataclass(frozen=True, slots=True)
 class OriginalFile:
-    """One original file that a snapshot was made of: what it looked like, and the positions its records got."""
+    """One original file of a snapshot: its state, and the positions that its records got."""
 
     path: str
     size: int
@@ -81,9 +83,11 @@ class OriginalFile:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Rows that were corrected at a person's request: of which file they are the records still. `mark` is the same
-    for all versions that were corrected together. `runs`: positions in the file, from a first to before a last, and
-    how far rids are ahead of them."""
+    """Rows that were corrected at a person's request, and the file whose records they were.
+
+    mark: equal in all versions that were corrected together
+    runs: half-open ranges of positions in the file, each with the difference of rid and position
+    """
 
     path: str
     size: int
@@ -101,8 +105,9 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCopy:
-    """A copy of original files in the home that a patched version still has files of: the originals, how they were
-    read, and the position at which each file of the copy begins."""
+    """A copy of original files in the home of which a patched version still has files: the originals, how they were
+    read, and the position at which each file of the copy begins.
+    """
 
     origins: tuple[OriginalFile, ...]
     reading: dict[str, str]
@@ -111,9 +116,9 @@ class SnapshotCopy:
 
 @dataclass(frozen=True, slots=True)
 class VersionColumn:
-    """A column under the user's name. `stored` is its name in the files, `partition` in the names of their folders.
+    """A column under the user's name. `stored` is its name in the files, `partition` its name in partition folders.
 
-    `pii`, of an output: its values show those of a source column that is marked as personal data.
+    pii: for an output, whether its values show those of a source column that is marked as personal data
     """
 
     name: str
@@ -124,20 +129,21 @@ class VersionColumn:
 
     @property
     def original(self) -> str:
-        """The name it has where it is read."""
+        """The name under which it is read."""
         return self.stored or self.partition or self.name
 
 
 @dataclass(frozen=True)
 class Version:
-    """A dataset version as the catalog keeps it. `kind`: source, snapshot or output.
+    """A dataset version as in the catalog. `kind`: source, snapshot or output.
 
-    A snapshot also knows its `origins`, in the order of the positions, and its `reading`: the format, and the reader's
-    options under lower-case names. Snapshots of older homes have neither. No rid below `top` is given to a row again.
-    `expired`: the run that made it and is past its retention; its rows are gone. `copies`, of a snapshot that was
-    patched: where its files were read from, each in its time; `origins` are the originals as they were read last.
-    `positions`: a file that says which record of the originals each row is, where rids do not. `corrections`: rows
-    whose values are no longer those of their records.
+    origins, reading: for a snapshot, its original files in the order of positions, and the format and reader options
+    (lower case); missing in older homes
+    top: no rid below is assigned again
+    expired: the run that made it, if that is past its retention and the rows are gone
+    copies: for a patched snapshot, where its files were read from; `origins` are the originals as read last
+    positions: a file that maps rows to records of the originals, if rids do not
+    corrections: rows whose values are no longer those of their records
     """
 
     id: str
@@ -159,15 +165,16 @@ class Version:
 
     @cached_property
     def read_files(self) -> frozenset[tuple[str, str]]:
-        """Path and fingerprint of every file that rows were read from or given in. Two versions of sources that have
-        none in common share no row."""
+        """Path and fingerprint of every file that rows were read from or given in. Two versions of sources without a
+        common one share no row.
+        """
         files: list[VersionFile | OriginalFile] = [*self.files, *self.origins]
         corrected = [(each.path, each.fingerprint) for each in self.corrections]
         return frozenset([*((true_path(each), each.fingerprint) for each in files), *corrected])
 
     @cached_property
     def is_patched(self) -> bool:
-        """Whether it shares files with the version it was made from: rids are then not positions."""
+        """Whether it shares files with the version it was made from, so that rids are not positions."""
         bases = accumulate((file.rows for file in self.files), initial=0)
         return any(file.is_patched or file.base != base for file, base in zip(self.files, bases, strict=False))
 
@@ -178,7 +185,7 @@ class Version:
 
     @property
     def end(self) -> int:
-        """One past the largest rid that it, or a version that it was made from, has given."""
+        """One past the largest rid that it, or a version it was made from, has assigned."""
         if not self.is_patched:
             return max(self.top, self.rids.end)
         return max(self.top, max((file.end for file in self.files), default=0))
@@ -225,14 +232,14 @@ class Version:
 
 
 def true_path(file: VersionFile | OriginalFile) -> str:
-    """The path that tells a file from others: without links, as they were when it was read, else as they are now."""
+    """The path that identifies a file, with links resolved as they were when it was read, otherwise as they are now."""
     if file.real is None and Path(file.path).is_absolute():
         return os.path.realpath(file.path)
     return file.real or file.path
 
 
 def file_of(files: Sequence[VersionFile | OriginalFile], position: int) -> int:
-    """The number of the file that holds this position, which must be one of theirs."""
+    """The number of the file that contains this position, which must exist."""
     index = bisect_right(files, position, key=lambda file: file.base) - 1
     while not files[index].rows:  # an empty file shares its base with the one behind it
         index -= 1
@@ -241,8 +248,9 @@ def file_of(files: Sequence[VersionFile | OriginalFile], position: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a file from what it was: size, modification time, and a hash of its end (a Parquet footer). `real`:
-    where links lead to; empty where the path has none."""
+    """What identifies the state of a file: size, modification time, and a hash of its end (a Parquet footer). `real`:
+    the path without links; empty if there are none.
+    """
 
     path: str
     size: int
@@ -252,7 +260,7 @@ class FileState:
 
 
 def file_state(path: str) -> FileState:
-    """The state of a file now. SourceError where it cannot be read."""
+    """The state of a file now. Raises SourceError if it cannot be read."""
     try:
         with Path(path).open("rb") as stream:
             stat = os.fstat(stream.fileno())
@@ -266,9 +274,15 @@ def file_state(path: str) -> FileState:
     return FileState(path, stat.st_size, stat.st_mtime_ns, digest, real if real != path else "")
 
 
+def recorded_state(file: VersionFile | OriginalFile) -> FileState:
+    """The state of a file when its version was made."""
+    return FileState(file.path, file.size, file.mtime_ns, file.fingerprint)
+
+
 def has_changed(file: VersionFile | OriginalFile, path: str) -> bool:
-    """Whether the file of a user is no longer what it was when its version was made. One in the home does not change:
-    it is as it was written, or damaged."""
+    """Whether a user's file has changed since its version was made. A file in the home does not change: it is as
+    written, or damaged.
+    """
     if isinstance(file, VersionFile) and file.is_ours:
         return False
     try:
@@ -280,8 +294,9 @@ def has_changed(file: VersionFile | OriginalFile, path: str) -> bool:
 
 
 def is_as_written(file: VersionFile, path: str) -> bool:
-    """Whether a file in the home has the size and the end that it was written with. Its time may differ: a home may be
-    copied."""
+    """Whether a file in the home has the size and the end with which it was written. Its time may differ, because a
+    home may be copied.
+    """
     try:
         now = file_state(path)
     except SourceError:
@@ -290,21 +305,22 @@ def is_as_written(file: VersionFile, path: str) -> bool:
 
 
 def version_id(kind: str, states: Iterable[FileState], reading: str) -> str:
-    """The same files read the same way are the same version, whoever reads them."""
+    """The id of a version. The same files read the same way are the same version for all readers."""
     files = [[s.path, s.size, s.mtime_ns, s.fingerprint, *([s.real] if s.real else [])] for s in states]
     body = json.dumps([kind, files, reading])
     return hashlib.sha256(body.encode()).hexdigest()[:32]
 
 
 def private_id(identity: str, run_id: str) -> str:
-    """The id of a version that only one run may know."""
+    """The id of a version for a single run."""
     return hashlib.sha256(f"{identity} {run_id}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a Parquet file says of itself: its rows, its columns with their types in Arrow's words, and whether it
-    counts days before 1582 by the calendar of that time, as Spark 2 wrote them."""
+    """The footer of a Parquet file: number of rows, columns with their Arrow types, and whether days before 1582 use
+    the Julian calendar, as in files of Spark 2.
+    """
 
     rows: int
     types: dict[str, str]
@@ -314,13 +330,13 @@ class Footer:
         return next((kind for own, kind in self.types.items() if own.lower() == name.lower()), None)
 
     def is_odd(self, wanted: Iterable[str]) -> bool:
-        """Whether the file cannot just be scanned for these columns (see VersionFile)."""
+        """Whether the file cannot be scanned directly for these columns (see VersionFile)."""
         own = {name.lower() for name in self.types}
         return not own.isdisjoint(POSITION_NAMES) or not own.issuperset(name.lower() for name in wanted)
 
 
 def parquet_footer(path: str) -> Footer:
-    """The footer of a Parquet file. SourceError where it is no whole Parquet file."""
+    """The footer of a Parquet file. Raises SourceError if it is no complete Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -342,7 +358,7 @@ def _counts_old_days(metadata: Any) -> bool:
 
 
 def parquet_rows(path: str) -> int:
-    """Rows of a Parquet file from its footer."""
+    """The number of rows in a Parquet file's footer."""
     return parquet_footer(path).rows
 
 

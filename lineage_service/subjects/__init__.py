@@ -1,1 +1,1 @@
-"""Persons in the data: who a row is about, by a hash that only the holder of the key can make."""
+"""Persons in the data: which person a row is about, as a hash that only the holder of the key can compute."""

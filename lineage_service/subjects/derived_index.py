@@ -1,4 +1,4 @@
-"""Whose rows are whose in a version that was made from another."""
+"""The subject index of a version derived from another."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lineage_service.subjects.subject_index import DeclaredSubject, Layer, Subje
 
 
 def add_refresh_layer(
-    index: SubjectIndex, declared: DeclaredSubject, record: SubjectRecord, after: VersionScan, gone: Ids, came: Ids
+    index: SubjectIndex, declared: DeclaredSubject, record: SubjectRecord, after: VersionScan, removed: Ids, added: Ids
 ) -> SubjectRecord:
-    """The index of a refreshed version: the layers of the one before, masked, and one more of the rows that came."""
+    """The index of a refreshed version: the masked layers of the previous one, and a new layer for the added rows."""
     layers = layers_of(record)
-    touched = np.union1d(gone, came)
+    touched = np.union1d(removed, added)
     if len(touched):
         mask = Patcher(index.folder).write_mask(touched)
         layers = [replace(each, without=(*each.without, mask)) for each in layers]
-    layers += _layers_of(index, declared, after, came)
+    layers += _layers_of(index, declared, after, added)
     return replace(
         record,
         version_id=after.version.id,
@@ -35,19 +35,19 @@ def add_refresh_layer(
 
 
 def rewrite_index(
-    index: SubjectIndex, declared: DeclaredSubject, record: SubjectRecord, after: VersionScan, came: Ids
+    index: SubjectIndex, declared: DeclaredSubject, record: SubjectRecord, after: VersionScan, added: Ids
 ) -> SubjectRecord:
-    """The same in files of its own: nobody is in them who has no row any more."""
-    with _rids_table(index, came) as table:
+    """The same index in separate files, without persons who no longer have a row."""
+    with _rids_table(index, added) as table:
         rids = f"SELECT x.b FROM ({after.all_rids()}) x ANTI JOIN {table} c ON c.b = x.b"
         found = index.restrict_to(record, after.version.id, rids, index.folder.home.absolute)
-    return replace(found, body=layers_json([*layers_of(found), *_layers_of(index, declared, after, came)]))
+    return replace(found, body=layers_json([*layers_of(found), *_layers_of(index, declared, after, added)]))
 
 
-def _layers_of(index: SubjectIndex, declared: DeclaredSubject, after: VersionScan, came: Ids) -> list[Layer]:
-    if not len(came):
+def _layers_of(index: SubjectIndex, declared: DeclaredSubject, after: VersionScan, added: Ids) -> list[Layer]:
+    if not len(added):
         return []
-    with _rids_table(index, came) as table:
+    with _rids_table(index, added) as table:
         rows = f"SELECT t.* FROM ({after.select()}) t SEMI JOIN {table} c ON c.b = t.{RID}"
         return layers_of(index.of_rows(declared, after, rows))
 

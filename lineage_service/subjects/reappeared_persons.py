@@ -1,4 +1,4 @@
-"""They come back: persons who were erased and are in a source again when a workflow reads it."""
+"""Detects erased persons who are in a source again when a workflow reads it."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 
 def is_on_legal_hold(spec: SourceSpec) -> bool:
-    """Whether a legal hold lets nobody be erased from a source today."""
+    """Whether a legal hold prevents erasures from a source today."""
     hold = spec.legal_hold
     return hold is not None and (hold.until is None or str(hold.until) >= datetime.now(UTC).date().isoformat())
 
 
 def reappearance_problem(name: str, on_erased: str, persons: int, rows: int, at: Position | None = None) -> Problem:
-    """What is told of erased persons who are in a source again."""
+    """The problem to report for erased persons who are in a source again."""
     who = "a person who was erased is" if persons == 1 else f"{persons:,} persons who were erased are"
-    what = {"fail": "", "warn": ", and read all the same", "drop": ", and left out"}[on_erased]
-    told = f"source '{name}': {who} in the data again, with {rows:,} {'row' if rows == 1 else 'rows'}{what}"
+    what = {"fail": "", "warn": "; they were read nevertheless", "drop": "; they were left out"}[on_erased]
+    message = f"source '{name}': {who} in the data again, with {rows:,} {'row' if rows == 1 else 'rows'}{what}"
     hint = None
     if on_erased == "fail":
         hint = "remove the rows where they come from, or say `on_erased: drop` to leave them out"
-    return Problem(told, at, hint, "error" if on_erased == "fail" else "warning")
+    return Problem(message, at, hint, "error" if on_erased == "fail" else "warning")
 
 
 def rows_of_erased(
@@ -60,16 +60,16 @@ def rows_of_erased(
     key: HomeKey,
     declared: DeclaredSubject,
     scan: VersionScan,
-    came: Ids,
+    added: Ids,
     erased: Collection[str],
 ) -> tuple[Ids, int]:
-    """Of rows that came into a source: those of erased persons, and how many persons they are."""
+    """Among the added rows of a source, those of erased persons, and the number of these persons."""
     own = next((each for each in scan.version.columns if each.name.lower() == declared.column.lower()), None)
-    if own is None or not len(came) or not erased:
-        return came[:0], 0
+    if own is None or not len(added) or not erased:
+        return added[:0], 0
     wanted = ", ".join(f"unhex('{each}')" for each in sorted(erased))
     text = keyed_hash(declared.kind, canonical_text(column(own.name), own.type))
-    connection.register("rows_that_came", pa.table({"b": pa.array(came, pa.int64())}))
+    connection.register("rows_that_came", pa.table({"b": pa.array(added, pa.int64())}))
     try:
         rows = connection.execute(
             f"SELECT {RID}, hash FROM (SELECT {RID}, {text} AS hash FROM ({scan.select([own.name])}) t "
@@ -82,15 +82,16 @@ def rows_of_erased(
 
 
 def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> HomeKey:
-    """The home's key. StoreError where persons were erased under one that is lost: they could come back without being
-    seen."""
+    """The home's key. Raises StoreError if persons were erased under a key that is lost, because their return could not
+    be detected.
+    """
     if erased and existing_key(home) is None:
         raise lost_key(home)
     key = home_key(home)
     if set(erased.values()) - {key.id}:
         raise StoreError(
             f"persons were erased from the home '{home.path}' under another key than it has now: whether they are in "
-            "the data again cannot be told",
+            "the data again cannot be determined",
             hint=f"restore 'audit.key' from a backup, or give it by {VARIABLE}",
         )
     return key
@@ -98,7 +99,7 @@ def key_of_erased(home: HomeLayout, erased: Mapping[str, str]) -> HomeKey:
 
 @dataclass
 class ErasedPersonCheck:
-    """Looks for erased persons in the sources of one run, and does as each source says."""
+    """Searches for erased persons in the sources of one run, and applies the policy of each source."""
 
     folder: RunFolder
     known: Known
@@ -108,7 +109,9 @@ class ErasedPersonCheck:
     warnings: list[Problem] = field(default_factory=list)
 
     def versions_to_read(self, specs: Mapping[str, SourceSpec], versions: Mapping[str, Version]) -> dict[str, Version]:
-        """The versions to read, by source. RunError, with all of them, where a source says `on_erased: fail`."""
+        """The versions to read, by source. Raises RunError for all sources with `on_erased: fail` that contain erased
+        persons.
+        """
         kept, failed = dict(versions), list[Problem]()
         for name, spec in specs.items():
             declared = [each for each in declared_subjects(name, spec.subject) if self.erased(each.kind)]
@@ -147,7 +150,7 @@ class ErasedPersonCheck:
             return SubjectIndex(connection, self.folder, key).of_version(declared, scan_of(self.folder, version))
 
     def _rows(self, records: list[SubjectRecord]) -> tuple[Ids, int]:
-        """The rids of erased persons' rows, and how many persons they are."""
+        """The rids of erased persons' rows, and the number of these persons."""
         parts, persons = [np.array([], np.int64)], 0
         with open_duckdb(self.folder.temporary / "spill") as connection:
             for record in records:
@@ -162,7 +165,7 @@ class ErasedPersonCheck:
         patcher = Patcher(self.folder)
         patched = patcher.patch_version(version, rids, [])
         marks = f"{version.id} without {hashlib.sha256(rids.tobytes()).hexdigest()}"
-        # The same files without the same rows are the same version, whoever reads them.
+        # The same files without the same rows are the same version, in every run.
         patched = replace(patched, id=hashlib.sha256(marks.encode()).hexdigest()[:32])
         kept = compact_version(patched, patcher, self.folder.snapshot(name))
         return with_record_numbers(patcher, version, kept, rids) if kept.origins else kept
@@ -174,7 +177,7 @@ class ErasedPersonCheck:
             return index.restrict_to(record, version.id, rids, self.folder.home.absolute)
 
     def _remove(self, paths: Sequence[str], used: Sequence[str] = ()) -> None:
-        """Files of this run, made on the way, that hold what is left out."""
+        """Removes temporary files of this run that contain the rows left out."""
         for path in paths:
             absolute = Path(self.folder.home.absolute(path))
             if path not in used and absolute.is_relative_to(self.folder.path):

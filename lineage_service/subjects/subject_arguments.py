@@ -1,21 +1,24 @@
-"""Persons as a user names them: `customer=42`, a CSV file, or standard input."""
+"""Parses persons as users name them: `customer=42`, a CSV file, or standard input."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lineage_service.arguments import is_column_value
 from lineage_service.errors import QuestionError
 
 MOST_SUBJECTS = 100
+_FORM = "a subject is KIND=VALUE, such as customer=42"
+_HINT = "or a pair of kind and value, ('customer', 42), or several of them"
 
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """A kind of person and the value that identifies one; the value is not shown."""
+    """A kind of person and an identifying value, which is never shown."""
 
     kind: str
     value: str = field(repr=False)
@@ -24,7 +27,7 @@ class Subject:
     def parse(cls, text: str) -> Subject:
         kind, equals, value = text.partition("=")
         if not equals or not kind.strip() or not value:
-            raise QuestionError("a subject is KIND=VALUE, such as customer=42")
+            raise QuestionError(_FORM)
         return cls(kind.strip(), value)
 
 
@@ -32,9 +35,11 @@ Given = Subject | str | tuple[str, object]
 
 
 def subjects_of(given: Given | Iterable[Given], most: int = MOST_SUBJECTS) -> list[Subject]:
-    """Each person once. QuestionError where there is none, or more than `most`."""
+    """The distinct persons. Raises QuestionError if there is none, or more than `most`."""
     single = isinstance(given, Subject | str) or _is_pair(given)
-    each: list[Any] = [given] if single else list(given)  # type: ignore[arg-type]  # a pair is told by _is_pair
+    if not single and (not isinstance(given, Iterable) or isinstance(given, bytes | Mapping)):
+        raise QuestionError(_FORM, hint=_HINT)
+    each: list[Any] = [given] if single else list(given)  # type: ignore[arg-type]  # _is_pair recognises a pair
     found = list(dict.fromkeys(_subject(one) for one in each))
     if not found:
         raise QuestionError("name the person: --subject KIND=VALUE")
@@ -50,16 +55,20 @@ def _is_pair(given: object) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and "=" not in given[0]
 
 
-def _subject(given: Given) -> Subject:
+def _subject(given: object) -> Subject:
     if isinstance(given, Subject):
         return given
     if isinstance(given, str):
         return Subject.parse(given)
+    if not isinstance(given, tuple) or not _is_pair(given) or not is_column_value(given[1]):
+        raise QuestionError(_FORM, hint=_HINT)
     return Subject(given[0], str(given[1]))
 
 
 def subjects_in(lines: Iterable[str], where: str) -> list[Subject]:
-    """Persons from text: lines KIND=VALUE, or CSV: columns `kind` and `value`, or one column named by a kind."""
+    """Persons from text: lines KIND=VALUE, or CSV with the columns `kind` and `value`, or with one column named by a
+    kind.
+    """
     rows: list[Sequence[str]] = [row for row in csv.reader(lines) if row]
     if not rows:
         return []

@@ -1,8 +1,10 @@
-"""Which rows of a source version are whose: two files, persons by keyed hash, and their rows.
+"""The subject index of a source version, in two files: persons by keyed hash, and their rows.
 
-persons: hash (16 bytes), person (a number), sorted by hash · rows: pairs (a person's number, rid), sorted by number.
-So a person's rows are found by two look-ups, also when the source's files have long changed. A refreshed version adds
-a layer of the rows that came, and a mask over the layers before: rids whose owner is told elsewhere, or that went.
+persons: hash (16 bytes), person (a number), sorted by hash
+rows: pairs (a person's number, rid), sorted by number
+
+A person's rows are found by two look-ups, even after the source's files have changed. A refreshed version adds a layer
+of the added rows, and a mask over the earlier layers: rids that were removed or are in a later layer.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from lineage_service.subjects.hashing import canonical_text, keyed_hash
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PERSONS_GROUP = 8_192  # rows of a row group: a look-up decodes one
+PERSONS_GROUP = 8_192  # rows per row group: a look-up decodes one
 
 
 @dataclass(frozen=True)
 class DeclaredSubject:
-    """What a source says of its rows: this column identifies a person of this kind."""
+    """The declaration of a source that a column identifies a person of a kind."""
 
     source: str
     kind: str
@@ -41,7 +43,7 @@ class DeclaredSubject:
 
 @dataclass(frozen=True)
 class Layer:
-    """Files of a part of a version's rows; `without` are files (column a) of rids that it no longer speaks for."""
+    """Files for a part of a version's rows. `without` are files (column a) of rids that it no longer covers."""
 
     persons: str
     rows: str
@@ -73,14 +75,14 @@ class SubjectIndex:
     _made: int = field(default=0)
 
     def of_version(self, declared: DeclaredSubject, scan: VersionScan) -> SubjectRecord:
-        """The index of all rows of a version. SourceError where its files change meanwhile."""
+        """The index of all rows of a version. Raises SourceError if its files change in the meantime."""
         self._refuse_changed(declared, scan)
         found = self.of_rows(declared, scan, scan.select([self._column_name(declared, scan)]))
         self._refuse_changed(declared, scan)
         return found
 
     def of_rows(self, declared: DeclaredSubject, scan: VersionScan, rows: str) -> SubjectRecord:
-        """The index of the rows that a query gives: the person's column, and `_rid`."""
+        """The index of the rows that a query returns: the person's column, and `_rid`."""
         name = self._column_name(declared, scan)
         kind = next(each.type for each in scan.version.columns if each.name == name)
         text = canonical_text(column(name), kind)
@@ -116,7 +118,9 @@ class SubjectIndex:
         )
 
     def restrict_to(self, record: SubjectRecord, version_id: str, rids: str, absolute: Any) -> SubjectRecord:
-        """The index of a version that has only these rids (a query, column b) of another: all layers in one."""
+        """The index of a version that has only these rids (a query, column b) of another, with all layers merged into
+        one.
+        """
         found = owners_query(layers_of(record), absolute)
         table = f"subjects_{self._made}"
         self.connection.execute(
@@ -162,7 +166,7 @@ class SubjectIndex:
         found = next((name for name in names if name.lower() == declared.column.lower()), None)
         if found is None:
             raise SourceError(
-                f"source '{declared.source}' has no column '{declared.column}', which is to tell its "
+                f"source '{declared.source}' has no column '{declared.column}', which is declared to identify its "
                 f"{declared.kind}s apart; columns: {', '.join(names)}"
             )
         return found
@@ -179,7 +183,9 @@ class SubjectIndex:
 
 
 def owners_query(layers: Sequence[Layer], absolute: Any, hashes: str | None = None) -> str:
-    """A query of whose each row is: hash, rid; of these persons only (a list of values of a column `hash`)."""
+    """A query (hash, rid) of the person of each row, restricted to these hashes (values of a column `hash`) if
+    given.
+    """
     parts = []
     for layer in layers:
         persons, rows = (f"read_parquet({file_literal(absolute(path))})" for path in (layer.persons, layer.rows))

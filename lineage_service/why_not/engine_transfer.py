@@ -1,9 +1,9 @@
-"""Rows from one engine to the other, by files of a question's folder."""
+"""Copies rows between Spark and DuckDB, through files in the question's folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lineage_service.progress import Stages
 from lineage_service.query.query_engine import QueryEngine
@@ -11,28 +11,29 @@ from lineage_service.store.duckdb_engine import file_literal
 
 if TYPE_CHECKING:
     from lineage_service.spark.evaluation import Evaluation
+    from lineage_service.spark.spark_types import DataFrame
 
 
 def copy_to_duckdb(
     engine: QueryEngine,
     stage: Evaluation,
-    frame: Any,
+    frame: DataFrame,
     folder: Path,
     label: str,
     stages: Stages,
-    told: str = "following the rows",
+    stage_label: str = "following the rows",
 ) -> str:
-    """Rows of Spark's as a table of the engine; `told` is what is said meanwhile."""
-    from lineage_service.spark.faults import executing
+    """Copies a DataFrame to a DuckDB table. `stage_label` is the progress stage to report."""
+    from lineage_service.spark.evaluated_rows import write_rows
 
     target = folder / f"to-duckdb-{label}"
-    with stages.stage(told), executing(None, "evaluating the steps again", stage.folder.home.path):
-        frame.write.mode("overwrite").parquet(str(target))
+    with stages.stage(stage_label):
+        write_rows(frame, target, stage.folder.home.path)
     return engine.keep(f"SELECT * FROM read_parquet({file_literal(str(target))[:-1]}/*.parquet')")
 
 
-def copy_to_spark(engine: QueryEngine, stage: Evaluation, query: str, folder: Path, label: str) -> Any:
-    """Rows of the engine's as a DataFrame."""
+def copy_to_spark(engine: QueryEngine, stage: Evaluation, query: str, folder: Path, label: str) -> DataFrame:
+    """Copies the rows of a DuckDB query to a DataFrame."""
     import pyarrow.parquet as pq
 
     from lineage_service.spark.file_scan import read_files

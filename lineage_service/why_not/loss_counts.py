@@ -1,4 +1,4 @@
-"""What verdicts come to, in DuckDB: how many rows come into each step, end there, and for what reasons."""
+"""Aggregates verdicts in DuckDB: how many rows enter each step, end there, and for which reasons."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ OWN = int(Role.OWN)
 
 @dataclass
 class LossCounter:
-    """Tables of rids, by node: those of the rows asked for that stand behind its rows; None where nobody can tell.
+    """Counts losses by step. Keeps a table of rids per node: the requested rows behind its rows, or None if they are
+    unknown.
 
-    asked: table of the rows (column b) · pairs: tables (rid, id, role) of datasets, by step
-    verdicts: a table (edge, rid, passed, marks, n), one row for each edge and row asked for
-    reasons: what the bits of `marks` mean, by edge · partners: a table (edge, rid, k) of rows whose partner was lost,
-    at the k-th of the steps `let_go` at that edge · made: tables that were made, for whoever drops them
-    given: tables (rid, id, role) of sources whose rows are made from the rows asked for, by space
+    asked: table of the requested rows (column b)
+    pairs: tables (rid, id, role) of datasets, by step
+    verdicts: a table (edge, rid, passed, marks, n), one row per edge and requested row
+    reasons: the meaning of the bits of `marks`, by edge
+    partners: a table (edge, rid, k) of rows whose partner was lost, at the k-th of the steps `let_go` at that edge
+    made: tables created here, to be dropped by the caller
+    given: tables (rid, id, role) of sources whose rows derive from the requested rows, by space
     """
 
     engine: QueryEngine
@@ -43,7 +46,9 @@ class LossCounter:
     given: Mapping[Space, str] = field(default_factory=dict)
 
     def count(self) -> None:
-        """Follows the rows from input to reader; QuestionError where what is evaluated is not what was written."""
+        """Follows the rows from each input to its reader. Raises QuestionError if the evaluation differs from what the
+        run wrote.
+        """
         for each in self.ways.plan.nodes:
             edges = [edge for edge in self.ways.edges if edge.node.id == each.node.id]
             if not edges:
@@ -88,12 +93,12 @@ class LossCounter:
         if unlike:
             raise QuestionError(
                 f"step '{step}', evaluated again, holds other rows than the run wrote ({unlike:,} of those asked for): "
-                "it cannot be told exactly where rows are lost",
+                "where rows are lost cannot be determined exactly",
                 hint="keep the steps before it, so that they need not be evaluated: `lineage: {keep: […]}`",
             )
 
     def lost_rows(self, arrived: str) -> str:
-        """A table of the rows that do not arrive as themselves: (rid, edge), `edge` the last of their ways."""
+        """A table (rid, edge) of the rows that do not arrive as themselves. `edge` is the last edge that they reach."""
         self.refuse_undecided(arrived)
         ended = f"SELECT rid, max(edge) AS edge FROM {self.verdicts} WHERE NOT passed GROUP BY rid"
         table = self._keep_table(
@@ -101,11 +106,13 @@ class LossCounter:
             f"WHERE a.b NOT IN (SELECT rid FROM {arrived})"
         )
         if self.engine.scalar(f"SELECT count(*) FROM {table} WHERE edge IS NULL"):
-            raise QuestionError("some of these rows are lost at a step that cannot be told")
+            raise QuestionError("some of these rows are lost at a step that cannot be determined")
         return table
 
     def refuse_undecided(self, arrived: str) -> None:
-        """Rows that come to where nobody can tell any more, and are not seen again in what was written."""
+        """Raises QuestionError if rows reach a step after which they cannot be followed and do not appear in what was
+        written.
+        """
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)
             if edge.state != "blocked" or below is None:
@@ -123,28 +130,29 @@ class LossCounter:
             )
             if rows:
                 raise QuestionError(
-                    f"what becomes of {rows:,} of these rows at step '{edge.node.step}' cannot be told: {edge.reason}",
+                    f"what becomes of {rows:,} of these rows at step '{edge.node.step}' cannot be "
+                    f"determined: {edge.reason}",
                     hint=f"keep its rows and run again: `lineage: {{keep: [{edge.chance}]}}`",
                 )
 
     def steps(self, lost: str, limit: int) -> list[StepLoss]:
-        """Each way into a step, with what ends there of the rows in `lost`; `limit` row ids of each reason."""
+        """The losses at each input of a step, for the rows in `lost`; at most `limit` row ids per reason."""
         found = []
         for edge in self.ways.edges:
             below = self.behind.get(edge.below.node.id)
             rows_in = None if below is None else self._count_rows(below)
             ended = last = 0
-            told: list[ReasonCount] = []
+            reason_counts: list[ReasonCount] = []
             if edge.number in self.reasons:
                 ended = self._count_rows(f"{self.verdicts} WHERE edge = {edge.number} AND NOT passed")
                 last = self._count_rows(f"{lost} WHERE edge = {edge.number}")
-                told = self._reason_counts(edge, lost, limit)
+                reason_counts = self._reason_counts(edge, lost, limit)
             names = (edge.node.step, edge.operation, edge.below.node.step)
-            found.append(StepLoss(*names, rows_in, ended, last, merges_rows(edge.node), tuple(told)))
+            found.append(StepLoss(*names, rows_in, ended, last, merges_rows(edge.node), tuple(reason_counts)))
         return found
 
     def ended_rows(self, edge: PathEdge, lost: str) -> str:
-        """(rid, marks) of the rows whose way ends there and that do not arrive."""
+        """(rid, marks) of the rows that end at this edge and do not arrive."""
         return (
             f"SELECT rid, marks FROM {self.verdicts} WHERE edge = {edge.number} AND NOT passed "
             f"AND rid IN (SELECT rid FROM {lost})"
@@ -165,7 +173,7 @@ class LossCounter:
         return sorted((each for each in found if each.rows), key=lambda each: -each.rows)
 
     def partner_steps(self, edge: PathEdge) -> Sequence[str]:
-        """The steps at which partners of rows that end there may have been lost, by number."""
+        """The steps at which partners of these rows may have been lost, by number."""
         return self.let_go.get(edge.number, ()) if self.partners is not None else ()
 
     def _count_reason(self, kind: str, text: str, rows: str, limit: int, step: str | None = None) -> ReasonCount:
@@ -177,36 +185,38 @@ class LossCounter:
         return self.engine.scalar(f"SELECT count(*) FROM {rows}")
 
     def lost_rows_with_reasons(self, lost: str, limit: int | None) -> pa.Table:
-        """_rid, step, reason of each row that is lost, where its last way ends; several reasons in one text."""
+        """_rid, step and reason of each lost row, at the last edge it reaches. Several reasons are joined into one
+        text.
+        """
         edges = [edge for edge in self.ways.edges if edge.number in self.reasons]
-        # A CASE wants a branch, also where no step drops anything.
+        # A CASE needs at least one branch, even if no step drops anything.
         steps = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {_literal(edge.node.step)}" for edge in edges)
-        told = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {self._reasons_sql(edge)}" for edge in edges)
+        reasons = " WHEN -1 THEN ''" + "".join(f" WHEN {edge.number} THEN {self._reasons_sql(edge)}" for edge in edges)
         partners = self.partners or "(SELECT 0 AS edge, 0::BIGINT AS rid, 0 AS k WHERE false)"
         cut = "" if limit is None else f" LIMIT {limit}"
         return self.engine.stream(
-            f"SELECT l.rid AS _rid, CASE l.edge{steps} END AS step, CASE l.edge{told} END AS reason FROM {lost} l "
+            f"SELECT l.rid AS _rid, CASE l.edge{steps} END AS step, CASE l.edge{reasons} END AS reason FROM {lost} l "
             f"JOIN {self.verdicts} v ON v.edge = l.edge AND v.rid = l.rid "
             f"LEFT JOIN {partners} p ON p.edge = l.edge AND p.rid = l.rid ORDER BY 1{cut}"
         ).read_all()
 
     def _reasons_sql(self, edge: PathEdge) -> str:
-        """The reasons of one row (verdict v, partner p) in one text."""
+        """The reasons of one row (verdict v, partner p) as one text."""
         reasons = self.reasons[edge.number]
         texts = [
             f"CASE WHEN (v.marks & {1 << bit}) <> 0 THEN {_literal(reason.text)} END"
             for bit, reason in enumerate(reasons)
         ]
-        told = f"concat_ws('; ', {', '.join(texts)})"
+        joined = f"concat_ws('; ', {', '.join(texts)})"
         lost = "".join(
             f" WHEN {number} THEN {_literal(partner_lost_text(reasons[0], step))}"
             for number, step in enumerate(self.partner_steps(edge))
         )
-        return f"CASE p.k{lost} ELSE {told} END" if lost else told
+        return f"CASE p.k{lost} ELSE {joined} END" if lost else joined
 
 
 def partner_lost_text(reason: DropReason, step: str) -> str:
-    """In the place of a reason that a partner is missing, where there was one."""
+    """The reason when a partner is missing because it was lost at an earlier step."""
     what = "an equal row" if reason.kind == "no_equal_row" else "a row that matches"
     return f"{what} was lost at step '{step}'"
 

@@ -1,4 +1,4 @@
-"""What `why-not` is asked about: rows of a dataset and an output, of one run, with that run's plan."""
+"""A `why-not` question: rows of a dataset and an output, both of one run, with that run's plan."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from lineage_service.store.layout import HomeLayout
 
 @dataclass(frozen=True)
 class WhyNotQuestion:
-    """A question: rows of `source` that may or may not be in the output `to`, both of one run.
+    """Asks whether rows of `source` are in the output `to`, both of one run.
 
-    plan: the run's, over the columns that it read, masks included · target: the step that `to` shows
-    start: its node in the plan · others: more sources that hold the rows, or rows made from them
+    plan: the run's plan over the columns it read, including row masks
+    target: the step of `to`
+    start: its node in the plan
+    others: further sources that hold the rows, or rows derived from them
     """
 
     run: CommittedRun
@@ -36,26 +38,28 @@ class WhyNotQuestion:
 
     @property
     def target(self) -> str:
-        return self.to.space.removeprefix("step:")
+        return self.to.space.name
 
     @property
     def start(self) -> str:
-        """The step or source whose rows are asked for."""
-        return self.source.space.partition(":")[2]
+        """The step or source of the requested rows."""
+        return self.source.space.name
 
     @property
     def starts(self) -> frozenset[str]:
-        """The steps or sources that the rows come from."""
-        return frozenset({self.start, *(each.space.partition(":")[2] for each in self.others)})
+        """The steps or sources that the rows start from."""
+        return frozenset({self.start, *(each.space.name for each in self.others)})
 
     @property
     def spaces(self) -> frozenset[Space]:
-        """The spaces of their rows in the plan that is evaluated: a kept step is read like a source there."""
+        """The spaces of their rows in the evaluated plan. A kept step is read like a source there."""
         return frozenset(source_space(each) for each in self.starts)
 
     @property
     def on_the_way(self) -> list[str]:
-        """Steps that are datasets, that the rows may be in, and that the output is made from; itself at the end."""
+        """The steps that are datasets, may contain the rows, and are upstream of the output; the output's step is
+        last.
+        """
         below = {node.id for node in nodes_below(self.plan.steps[self.target])}
         steps = dict.fromkeys((*self.plan.keep, *self.plan.outputs.values()))
         found = [
@@ -67,7 +71,7 @@ class WhyNotQuestion:
 
     @property
     def merging(self) -> list[str]:
-        """Steps on the way that make one row of several."""
+        """The steps on the way that merge several rows into one."""
         found = [
             node.step
             for node in contributing_nodes(self.plan.steps[self.target])
@@ -93,7 +97,7 @@ def resolve_question(home: HomeLayout, questions: Questions, source: str, to: st
         raise QuestionError(f"'{source}' and '{to}' are of two runs", hint="name one run, behind either of them")
     if found.role == "source":
         raise QuestionError(
-            f"'{found.full_name}' is a source: nothing of this workflow leads to it",
+            f"'{found.full_name}' is a source: no step of this workflow makes it",
             hint="--to names an output or a kept step",
         )
     if run.capture == "query":
@@ -109,7 +113,7 @@ def question_in_run(
     to: DatasetRecord,
     others: tuple[DatasetRecord, ...] = (),
 ) -> WhyNotQuestion:
-    """Rows of datasets of one run on their way to another of it."""
+    """A question about datasets of one run."""
     reader = questions.reader
     content = reader.content(run.id) or "{}"
     if not is_computable(content):
@@ -123,8 +127,9 @@ def question_in_run(
 
 
 def is_across_runs(questions: Questions, source: str, to: str) -> bool:
-    """Whether rows are asked for that the output's own run has not read under that name: other workflows lie between
-    the two, or another source of it has them."""
+    """Whether the output's run did not read the rows under that name: other workflows are in between, or another source
+    shares the rows.
+    """
     asked, found = DatasetName.parse(source), questions.find(to)
     own = questions.graph.datasets(found.run_id)
     if asked.workflow in (None, found.workflow) and any(each.name == asked.name for each in own):
@@ -136,74 +141,77 @@ def is_across_runs(questions: Questions, source: str, to: str) -> bool:
 
 
 def _start_in(
-    questions: Questions, run: RunRecord, asked: DatasetName, source: str, to: DatasetRecord
+    questions: Questions, run: RunRecord, dataset_name: DatasetName, source: str, to: DatasetRecord
 ) -> DatasetRecord:
-    """The dataset of that name in the output's own run."""
+    """The dataset with this name in the output's run."""
     datasets = questions.graph.datasets(run.id)
-    if asked.workflow in (None, run.workflow):
-        match = next((each for each in datasets if each.name == asked.name), None)
+    if dataset_name.workflow in (None, run.workflow):
+        match = next((each for each in datasets if each.name == dataset_name.name), None)
         if match is not None:
             return match
-    elsewhere = questions.find(source)  # says so where there is no such dataset at all
+    elsewhere = questions.find(source)  # raises NotFound if there is no such dataset
     sources = [each for each in datasets if each.role == "source"]
     read = _read_in(datasets, elsewhere)
     if len(read) == 1 and elsewhere.role != "source":
-        return read[0]  # another workflow's output, under the name that this one gives it
+        return read[0]  # another workflow's output, under the name that this workflow uses
     raise QuestionError(
         f"'{elsewhere.full_name}' is not read by workflow '{run.workflow}', of which '{to.full_name}' is; it reads: "
         f"{join_names([each.name for each in sources])}",
-        hint=did_you_mean(asked.name, [each.name for each in sources]),
+        hint=did_you_mean(dataset_name.name, [each.name for each in sources]),
     )
 
 
 def _read_in(datasets: Sequence[DatasetRecord], elsewhere: DatasetRecord) -> list[DatasetRecord]:
-    """The sources among these that are a dataset of another run."""
+    """The sources among these that read a dataset of another run."""
     return [each for each in datasets if each.role == "source" and each.version_id == elsewhere.version_id]
 
 
-def refuse_unlinked(asked: WhyNotQuestion) -> None:
-    """QuestionError where no row asked for can be in the output by the steps of its run."""
-    if asked.target not in asked.plan.steps:
+def refuse_unlinked(question: WhyNotQuestion) -> None:
+    """Raises QuestionError if no step of the run leads from the rows to the output."""
+    if question.target not in question.plan.steps:
         raise QuestionError(
-            f"'{asked.to.full_name}' holds rows that failed checks, and is no step that rows go through"
+            f"'{question.to.full_name}' holds rows that failed checks, and is no step that rows go through"
         )
-    if asked.start == asked.target:
-        raise QuestionError(f"'{asked.source.full_name}' and '{asked.to.full_name}' are the same rows")
-    node = asked.plan.steps[asked.target]
+    if question.start == question.target:
+        raise QuestionError(f"'{question.source.full_name}' and '{question.to.full_name}' are the same rows")
+    node = question.plan.steps[question.target]
     below = {each.id for each in nodes_below(node)}
-    datasets = {each.space.partition(":")[2]: each for each in asked.run.reader.datasets(asked.run.id)}
-    names = [record.name for step, record in datasets.items() if step in below and step != asked.target]
-    if asked.start not in below:
+    datasets = {each.space.name: each for each in question.run.reader.datasets(question.run.id)}
+    names = [record.name for step, record in datasets.items() if step in below and step != question.target]
+    if question.start not in below:
         raise QuestionError(
-            f"'{asked.to.full_name}' is not made from '{asked.source.full_name}'; it is made from: {join_names(names)}"
+            f"'{question.to.full_name}' is not made from '{question.source.full_name}'; it is made from: "
+            f"{join_names(names)}"
         )
-    if asked.start not in {each.id for each in contributing_nodes(node)}:
+    if question.start not in {each.id for each in contributing_nodes(node)}:
         raise QuestionError(
-            f"no row of '{asked.source.full_name}' can be in '{asked.to.full_name}': it only influences it by the "
-            "absence of a match",
-            hint="forward --influence tells which rows that concerns",
+            f"no row of '{question.source.full_name}' can be in '{question.to.full_name}': it only influences it by "
+            "the absence of a match",
+            hint="forward --influence shows which rows are influenced",
         )
 
 
-def cut_plan(asked: WhyNotQuestion, paired: frozenset[str]) -> Plan:
-    """The plan below the output, in which datasets that the rows asked for cannot be in are read like sources.
+def cut_plan(question: WhyNotQuestion, paired: frozenset[str]) -> Plan:
+    """The plan below the output. Datasets that cannot contain the requested rows are read like sources.
 
-    `paired` are the steps on the way whose lineage is known: their readers get what the run wrote.
+    `paired` are the steps on the way with known lineage. Their readers get the rows that the run wrote.
     """
-    plan, done = asked.plan, dict[str, Node]()
+    plan, done = question.plan, dict[str, Node]()
     datasets = {*plan.keep, *plan.outputs.values()}
 
     def cut_node(node: Node) -> Node:
         if node.id not in done:
-            leads = any(each.id in asked.starts for each in contributing_nodes(node))
-            written = node.id in datasets and node.id != asked.target and not leads
-            if node.id in asked.starts or written:
+            leads = any(each.id in question.starts for each in contributing_nodes(node))
+            written = node.id in datasets and node.id != question.target and not leads
+            if node.id in question.starts or written:
                 done[node.id] = Source(node.id, node.step, node.position, node.schema)
             else:
                 done[node.id] = with_inputs(node, [cut_node(below) for below in node.inputs])
         return done[node.id]
 
-    nodes = nodes_below(cut_node(plan.steps[asked.target]))
+    nodes = nodes_below(cut_node(plan.steps[question.target]))
     sources = {each.step: each for each in nodes if isinstance(each, Source)}
-    kept = [step for step in asked.on_the_way if step in paired and step != asked.target]
-    return Plan(plan.workflow, sources, {each.id: each for each in nodes}, {asked.to.name: asked.target}, tuple(kept))
+    kept = [step for step in question.on_the_way if step in paired and step != question.target]
+    return Plan(
+        plan.workflow, sources, {each.id: each for each in nodes}, {question.to.name: question.target}, tuple(kept)
+    )

@@ -1,4 +1,4 @@
-"""Why rows of a dataset are not in an output: answered inside one run, or over the runs between the two."""
+"""Answers why rows of a dataset are not in an output, within one run or across the runs between the two."""
 
 from __future__ import annotations
 
@@ -24,7 +24,23 @@ def why_not(
     limit: int | None = None,
     rids: bool = False,
 ) -> WhyNot:
-    """Where the rows that a selection takes of a dataset are lost on their way to an output."""
+    """Where the selected rows of a dataset are lost on the way to an output."""
+    found = _find_losses(home, questions, source, to, selection, stages, limit=limit, rids=rids)
+    found.notes += questions.cuts.notes_of_runs([found.run_id])
+    return found
+
+
+def _find_losses(
+    home: HomeLayout,
+    questions: Questions,
+    source: str,
+    to: str,
+    selection: Selection,
+    stages: Stages,
+    *,
+    limit: int | None,
+    rids: bool,
+) -> WhyNot:
     if not selection.is_specified:
         raise QuestionError("say which rows to start from: rid, key, where or all")
     if is_across_runs(questions, source, to):

@@ -1,4 +1,4 @@
-"""Why rows of a dataset are not in another: the answer, step by step."""
+"""The result of `why-not`: the losses step by step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReasonCount:
-    """A reason, and the rows that end for it. Rows may have several.
+    """A reason, and the rows that end for it. Rows may have several reasons.
 
     kind: condition, no_partner, partner_lost, has_partner, no_equal_row, equal_row, cut_off, nothing_to_explode,
-    generates_nothing, not_read · step: where a partner was lost · rids: the first of the rows; `more` are not shown
-    examples: of a dropped group its keys and what the predicate reads, with the names of those that are `masked`; of a
-    row that was cut off its rank
+    generates_nothing, not_read
+    step: the step at which a partner was lost
+    rids: the first of the rows; `more` are not shown
+    examples: for a dropped group, its keys and the values that the predicate reads, with the names of the `masked`
+    ones; for a row that was cut off, its rank
     """
 
     kind: str
@@ -42,9 +44,10 @@ class ReasonCount:
 class StepLoss:
     """One input of a step on the way.
 
-    rows_in: of the rows asked for, those that come in; None where nobody can tell · ended: those that do not go out
-    lost: of these, the rows that do not arrive, and for which this is the last of their ways · merges: whether the step
-    makes one row of several
+    rows_in: the requested rows that enter; None if unknown
+    ended: the rows that do not leave the step
+    lost: those of them that do not arrive and reach no later step
+    merges: whether the step merges several rows into one
     """
 
     step: str
@@ -71,8 +74,9 @@ class StepLoss:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A row that arrives: the rows of the output that it is in; with how many other rows of its dataset in the first
-    of them."""
+    """A row that arrives: the output rows that contain it, and how many other rows of its dataset the first of them
+    contains.
+    """
 
     rid: int
     into: tuple[int, ...]
@@ -85,9 +89,12 @@ class Arrival:
 
 @dataclass(repr=False)
 class WhyNot:
-    """Of `asked` rows of `source`, `reached` are in `to`; `peers` only as rows that a window read for
-    others; `lost` are not. `steps` tell where the ways of those end that have not arrived as themselves. `merging` are
-    the steps on the way that make one row of several; `spark` says whether steps had to be evaluated again."""
+    """The answer: of `asked` rows of `source`, `reached` are in `to` and `lost` are not; `peers` are there only because
+    a window read them.
+
+    `steps` say where rows end that do not arrive as themselves. `merging` are the steps on the way that merge several
+    rows into one. `spark` says whether steps were evaluated again.
+    """
 
     source: str
     to: str
@@ -101,7 +108,7 @@ class WhyNot:
     merging: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spark: bool = False
-    rows: pa.Table | None = None  # _rid, step, reason of each row that is lost, where that was asked for
+    rows: pa.Table | None = None  # _rid, step and reason of each lost row, if requested
     remaining: int = 0
 
     def __repr__(self) -> str:
@@ -109,7 +116,7 @@ class WhyNot:
         return f"<WhyNot: {self.source} to {self.to}: {counts}>"
 
     def __len__(self) -> int:
-        """How many steps lose rows."""
+        """The number of steps that lose rows."""
         return len(self.steps)
 
     def __iter__(self) -> Iterator[StepLoss]:
@@ -138,7 +145,7 @@ class WhyNot:
         return body
 
     def answer(self) -> Answer:
-        """As rows: a line per step and reason; or, where they were asked for, the rows that are lost."""
+        """The answer as rows: one line per step and reason or, if requested, one line per lost row."""
         if self.rows is not None:
             columns = ["_rid", "step", "reason"]
             found = records(columns, [tuple(row[name] for name in columns) for row in self.rows.to_pylist()])

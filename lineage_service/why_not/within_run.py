@@ -1,7 +1,7 @@
-"""`why-not`: where rows of a dataset are lost on their way to an output, and why.
+"""`why-not` within one run: where rows of a dataset are lost on the way to an output, and why.
 
-Which of them arrive is known from the index. Of those that do not, the run's plan is evaluated once more by Spark,
-over what the run read and wrote, and the rows are followed from step to step.
+The index determines which rows arrive. For the others, Spark evaluates the run's plan again, over what the run read and
+wrote, and the rows are followed from step to step.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.handles import Role
+from lineage_service.capture.handles import Role, step_space
 from lineage_service.capture.workload import workload_entry
 from lineage_service.progress import Stages
-from lineage_service.query.lineage_graph import Direction, Place, Way, is_pruned, walk
+from lineage_service.query.lineage_graph import Direction, Place, Way, is_pruned
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.questions import Questions
 from lineage_service.query.selection import Selection
 from lineage_service.query.walk_sql import Start, has_intervals, own_ways, reverse_ways
@@ -29,12 +31,12 @@ from lineage_service.why_not.why_not_result import Arrival, WhyNot
 if TYPE_CHECKING:
     from lineage_service.why_not.run_evaluation import RunEvaluation
 
-SHOWN = 10  # row ids that are shown of each reason, and rows that arrive
+SHOWN = 10  # row ids shown per reason, and arriving rows shown
 OWN = int(Role.OWN)
 
 
 def why_not_within_run(
-    asked: WhyNotQuestion,
+    question: WhyNotQuestion,
     questions: Questions,
     selection: Selection,
     stages: Stages,
@@ -42,45 +44,47 @@ def why_not_within_run(
     limit: int | None = None,
     rids: bool = False,
 ) -> WhyNot:
-    """Where rows are lost inside one run, on their way to one of its outputs."""
-    refuse_unlinked(asked)
-    start = questions.start(asked.source, selection)
+    """Where rows are lost inside one run, on the way to one of its outputs."""
+    refuse_unlinked(question)
+    start = questions.start(question.source, selection)
     with question_tables(questions) as tables:
-        rows = tables.keep(*start.relation(questions.scan(asked.source).all_rids()))
+        rows = tables.keep(*start.relation(questions.scan(question.source).all_rids()))
         total = questions.engine.scalar(f"SELECT count(*) FROM {rows}")
-        answer = WhyNot(asked.source.full_name, asked.to.full_name, asked.run.id, total, 0, 0, 0, [], [], asked.merging)
+        answer = WhyNot(
+            question.source.full_name, question.to.full_name, question.run.id, total, 0, 0, 0, [], [], question.merging
+        )
         if not total:
-            answer.notes.append(f"no row of '{asked.source.full_name}' matches")
+            answer.notes.append(f"no row of '{question.source.full_name}' matches")
             return answer
-        found = _arrived_at_step(asked, questions, tables, start, rows, asked.target, peers=False)
-        # Where the output's own lineage was not kept, peers are told from that of the datasets before it.
+        found = _arrived_at_step(question, questions, tables, start, rows, question.target, peers=False)
+        # If the output's own lineage was not kept, peers are determined from the datasets before it.
         known = {
-            step: _arrived_at_step(asked, questions, tables, start, rows, step, peers=found is None)
-            for step in asked.on_the_way
-            if step != asked.target
+            step: _arrived_at_step(question, questions, tables, start, rows, step, peers=found is None)
+            for step in question.on_the_way
+            if step != question.target
         }
-        known[asked.target] = found
+        known[question.target] = found
         pairs = {step: each.pairs for step, each in known.items() if each is not None}
         if found is not None:
             count_arrivals(answer, questions, found)
-        if asked.target not in pairs or answer.reached < total:
-            _evaluate_losses(answer, asked, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
+        if question.target not in pairs or answer.reached < total:
+            _evaluate_losses(answer, question, questions, tables, rows, pairs, stages, limit, rids, selection.reveal)
         else:
-            answer.notes.append("all of them arrive, as the index tells: no step had to be evaluated again")
-        if asked.target in pairs:
+            answer.notes.append("all of them arrive according to the index: no step was evaluated again")
+        if question.target in pairs:
             shown = SHOWN if limit is None else limit
-            answer.arrivals = _arrivals(asked, questions, pairs[asked.target], shown)
+            answer.arrivals = _arrivals(question, questions, pairs[question.target], shown)
         else:
-            answer.notes.append(unknown_arrivals(asked.run.reader, asked.source, asked.to))
+            answer.notes.append(unknown_arrivals(question.run.reader, question.source, question.to))
     return answer
 
 
-# --- what the index knows -------------------------------------------------------------------------------------------
+# --- lookup in the index --------------------------------------------------------------------------------------------
 
 
 @dataclass
 class QuestionTables:
-    """Tables of one question in the engine; they go with it."""
+    """Tables of one question in the engine, dropped at its end."""
 
     questions: Questions
     names: list[str] = field(default_factory=list)
@@ -102,8 +106,11 @@ def question_tables(questions: Questions) -> Iterator[QuestionTables]:
 
 @dataclass(frozen=True)
 class ArrivedRows:
-    """Where rows come to. pairs: a table (rid, id, role); where `reached` is given, a table of all rids that come
-    there, pairs are those of rows that come as themselves: a window's peers are not multiplied out."""
+    """The rows that arrive. `pairs` is a table (rid, id, role).
+
+    If `reached` is set, it is a table of all rids that arrive, and `pairs` has only rows that arrive as themselves:
+    window peers are not expanded.
+    """
 
     pairs: str
     reached: str | None = None
@@ -112,9 +119,9 @@ class ArrivedRows:
 def find_arrived_rows(
     questions: Questions, tables: QuestionTables, ways: Sequence[Way], start: Start, rows: str, *, peers: bool
 ) -> ArrivedRows:
-    """The rows asked for, at the end of ways ahead. With `peers` also the pairs of rows that a window read."""
+    """The requested rows at the end of forward ways. With `peers`, also the pairs of rows that a window read."""
     begin, end = ways[0].start, ways[-1].end
-    if peers or not has_intervals(ways) or any(way.hop is not None and way.hop.form == "lazy" for way in ways):
+    if peers or not has_intervals(ways) or any(way.hop is not None and way.hop.form is HopForm.LAZY for way in ways):
         sql = questions.walk_sql(ways, start, begin, end, "forward")
         return ArrivedRows(tables.keep(f"SELECT a AS rid, b AS id, role FROM ({sql.text})", sql.parameters))
     sql = questions.walk_sql(own_ways(ways), start, begin, end, "forward")
@@ -125,7 +132,7 @@ def find_arrived_rows(
 
 
 def _arrived_at_step(
-    asked: WhyNotQuestion,
+    question: WhyNotQuestion,
     questions: Questions,
     tables: QuestionTables,
     start: Start,
@@ -134,8 +141,8 @@ def _arrived_at_step(
     *,
     peers: bool,
 ) -> ArrivedRows | None:
-    """The rows asked for in the rows of a step; None where it was not kept."""
-    begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, f"step:{step}")
+    """The requested rows within the rows of a step; None if the step was not kept."""
+    begin, end = Place(question.run.id, question.source.space), Place(question.run.id, step_space(step))
     ways = walk(questions.graph, begin, "forward", links=False, pruned=True).ways_toward(end, absence=False)
     kept = direction_kept(ways) if ways else None
     if kept == "backward":
@@ -144,7 +151,7 @@ def _arrived_at_step(
 
 
 def direction_kept(ways: Sequence[Way], *, first: Direction = "forward") -> Direction | None:
-    """The direction in which all of these ways were kept, `first` where both were; None where some are missing."""
+    """The direction for which all of these ways were kept, `first` if both were; None if some are missing."""
     directions: tuple[Direction, ...] = ("forward", "backward") if first == "forward" else ("backward", "forward")
     hops = [way.hop for way in ways if way.hop is not None]
     return next((each for each in directions if not any(is_pruned(hop, each) for hop in hops)), None)
@@ -160,21 +167,21 @@ def count_arrivals(answer: WhyNot, questions: Questions, arrived: ArrivedRows) -
     answer.lost = answer.asked - answer.reached - answer.peers
 
 
-def _arrivals(asked: WhyNotQuestion, questions: Questions, pairs: str, shown: int) -> list[Arrival]:
-    """The first rows that arrive, with the rows that they are in and how many they share the first of them with."""
+def _arrivals(question: WhyNotQuestion, questions: Questions, pairs: str, shown: int) -> list[Arrival]:
+    """The first rows that arrive, the output rows that contain them, and how many rows the first of those has."""
     engine = questions.engine
     found = engine.rows(
         f"SELECT rid, list(id ORDER BY id)[1:{shown}], count(*) FROM {pairs} WHERE role = {OWN} GROUP BY rid "
         f"ORDER BY rid LIMIT {shown}"
     )
     firsts = tuple(sorted({into[0] for _, into, _ in found}))
-    others = _count_members(asked, questions, firsts) if firsts else {}
+    others = _count_members(question, questions, firsts) if firsts else {}
     return [Arrival(rid, tuple(into), total - len(into), others.get(into[0], 1) - 1) for rid, into, total in found]
 
 
-def _count_members(asked: WhyNotQuestion, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
-    """How many rows of the dataset asked for are in each of these rows of the output, as themselves."""
-    begin, end = Place(asked.run.id, asked.source.space), Place(asked.run.id, asked.to.space)
+def _count_members(question: WhyNotQuestion, questions: Questions, ids: tuple[int, ...]) -> dict[int, int]:
+    """The number of rows of the asked dataset in each of these output rows, as themselves."""
+    begin, end = Place(question.run.id, question.source.space), Place(question.run.id, question.to.space)
     ahead = walk(questions.graph, begin, "forward", links=False, pruned=True).ways_toward(end, absence=False)
     if direction_kept(ahead, first="backward") == "backward":
         ways = own_ways(walk(questions.graph, end, "backward", links=False).ways_toward(begin, absence=False))
@@ -192,7 +199,7 @@ def _count_members(asked: WhyNotQuestion, questions: Questions, ids: tuple[int, 
 
 
 def unknown_arrivals(reader: CatalogReader, source: DatasetRecord, to: DatasetRecord) -> str:
-    """Why nothing is said of the output's own rows."""
+    """The reason why nothing is reported about the output's own rows."""
     run = reader.run(to.run_id)
     if run is not None and run.capture == "off":
         return f"run '{run.id}' was made with capture off: which rows of '{to.name}' they are in is not known"
@@ -202,12 +209,12 @@ def unknown_arrivals(reader: CatalogReader, source: DatasetRecord, to: DatasetRe
     )
 
 
-# --- what has to be evaluated ---------------------------------------------------------------------------------------
+# --- evaluation -----------------------------------------------------------------------------------------------------
 
 
 def _evaluate_losses(
     answer: WhyNot,
-    asked: WhyNotQuestion,
+    question: WhyNotQuestion,
     questions: Questions,
     tables: QuestionTables,
     rows: str,
@@ -221,43 +228,43 @@ def _evaluate_losses(
     from lineage_service.why_not.run_evaluation import evaluate_run
 
     answer.spark = True
-    folder = asked.run.home.spill / f"asked-{new_run_id()}"
-    with translate_disk_errors(asked.run.home.path):
+    folder = question.run.home.spill / f"asked-{new_run_id()}"
+    with translate_disk_errors(question.run.home.path):
         folder.mkdir(parents=True)
     try:
-        found = evaluate_run(asked, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)
-        _fill_losses(answer, asked, questions, pairs, found, SHOWN if limit is None else limit)
+        found = evaluate_run(question, questions.engine, rows, pairs, folder, stages, tables.names, reveal=reveal)
+        _fill_losses(answer, question, questions, pairs, found, SHOWN if limit is None else limit)
         if rids:
             answer.rows = found.lost_rows_with_reasons(limit)
             answer.remaining = answer.asked - answer.reached - answer.rows.num_rows
         answer.notes += found.notes
         if found.marked and reveal:
-            questions.masks.note_revealed(asked.source)
+            questions.masks.note_revealed(question.source)
         elif found.marked:
             questions.masks.note_hidden(found.marked)
-        answer.notes.append(f"Spark has evaluated steps of run '{asked.run.id}' again for this")
+        answer.notes.append(f"Spark evaluated steps of run '{question.run.id}' again for this")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fill_losses(
     answer: WhyNot,
-    asked: WhyNotQuestion,
+    question: WhyNotQuestion,
     questions: Questions,
     pairs: Mapping[str, str],
-    found: RunEvaluation,
+    evaluation: RunEvaluation,
     limit: int,
 ) -> None:
-    if asked.target in pairs:
-        arrived = f"(SELECT DISTINCT rid FROM {pairs[asked.target]} WHERE role = {OWN})"
+    if question.target in pairs:
+        arrived = f"(SELECT DISTINCT rid FROM {pairs[question.target]} WHERE role = {OWN})"
     else:
-        arrived = found.arrived_rids()
+        arrived = evaluation.arrived_rids()
         answer.reached = questions.engine.scalar(f"SELECT count(*) FROM {arrived}")
-        answer.peers = found.count_peers()
+        answer.peers = evaluation.count_peers()
         answer.lost = answer.asked - answer.reached - answer.peers
-    answer.steps = found.step_losses(arrived, limit)
+    answer.steps = evaluation.step_losses(arrived, limit)
     if answer.peers:
         answer.notes.append(
-            f"{answer.peers:,} of the rows are lost as themselves, but are still in the lineage of "
-            f"'{asked.to.full_name}' as rows that a window read for others (peers)"
+            f"{answer.peers:,} of the rows do not arrive themselves, but are in the lineage of "
+            f"'{question.to.full_name}' as rows that a window read for others (peers)"
         )

@@ -42,9 +42,10 @@ def postgresql_url(server):
 @pytest.fixture
 def url(empty_url):
     """A catalog of the current revision."""
-    from lineage_catalog.engine import catalog_file, migrate
+    from lineage_catalog.engine import catalog_file
+    from lineage_catalog.schema_upgrade import migrate
 
-    from tests.empty_catalog import put_empty_catalog
+    from tests.support.empty_catalog import put_empty_catalog
 
     file = catalog_file(empty_url)
     if file is None:

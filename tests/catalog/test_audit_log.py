@@ -16,7 +16,7 @@ from lineage_service.audit.cases.decisions import approve
 from lineage_service.audit.log.log_retention import remove_expired_log_entries
 from lineage_service.audit.log.log_transactions import LogEntry, join_transaction, log_transaction, write_entry
 from lineage_service.errors import StoreError
-from tests.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
+from tests.support.audit_logs import by_hand, database, entry, home_with_entries, in_days, problems
 
 COLUMNS = [column.name for column in models.audit_log.c]
 
@@ -43,6 +43,7 @@ def test_an_empty_log_is_whole(url, tmp_path):
 
 
 def test_a_change_of_any_column_is_found(home):
+    assert {"number", "actor", "details", "hash"} <= set(COLUMNS)
     for column in COLUMNS:
         with database(home) as execute:
             (before,) = execute(f'SELECT "{column}" FROM audit_log WHERE number = 3').one()
@@ -114,7 +115,7 @@ def test_a_tail_that_was_cut_and_written_anew_is_found(home):
     by_hand(home, "DELETE FROM audit_log WHERE number > 4")
     write_entry(home._open, entry(40))
     write_entry(home._open, entry(50))
-    assert problems(home) == ["entry 5 is another one than was anchored", "entry 6 is another one than was anchored"]
+    assert problems(home) == ["entry 5 differs from the anchored entry", "entry 6 differs from the anchored entry"]
 
 
 def test_ranges_end_where_the_chain_breaks(home):
@@ -149,7 +150,7 @@ def test_a_failure_inside_leaves_no_entry(home):
 @pytest.mark.long
 def test_writers_at_once_give_one_chain(empty_url, tmp_path):
     code = (
-        "import sys; from tests.audit_logs import home_with_entries; from pathlib import Path;"
+        "import sys; from tests.support.audit_logs import home_with_entries; from pathlib import Path;"
         "home_with_entries(Path(sys.argv[1]), 50, sys.argv[2]).close()"
     )
     processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), empty_url]) for _ in range(2)]

@@ -10,7 +10,7 @@ from lineage_catalog.models import metadata
 from lineage_service.audit.erasure import plan_application as applying
 from lineage_service.errors import StoreError
 from lineage_service.store import home_store
-from tests.erasure_shop import GONE, Shop, person, values
+from tests.support.erasure_shop import GONE, Shop, person, values
 
 NAME = str(person(GONE)["name"])
 ASIDE = f"SELECT city FROM first.large WHERE name <> '{NAME}'"
@@ -76,7 +76,7 @@ def test_a_table_that_somebody_holds_is_waited_for_and_then_told(spark, postgres
         reader.execute("SELECT count(*) FROM runs")
         return sweep(*given, **named)
 
-    with monkeypatch.context() as patched, pytest.raises(StoreError, match="could not be written anew"):
+    with monkeypatch.context() as patched, pytest.raises(StoreError, match="could not be rewritten"):
         patched.setattr(applying, "sweep", then_read)
         patched.setattr(home_store, "connect", partial(connect, wait=0.5))
         home.audit.apply(shop.plan, out=shop.certificate)

@@ -14,8 +14,9 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from lineage_catalog import models
-from lineage_catalog.engine import CatalogError, connect, migrate, require_head, revision
+from lineage_catalog.engine import CatalogError, connect, require_head, revision
 from lineage_catalog.reader import CatalogReader
+from lineage_catalog.schema_upgrade import migrate
 from lineage_catalog.seals import all_broken_scopes, row_fetcher
 from sqlalchemy import func, select, text
 
@@ -88,12 +89,32 @@ def test_an_older_catalog_is_migrated_when_it_is_asked(empty_url, tmp_path):
     engine.dispose()
 
 
-def test_migrations_give_just_the_tables_of_the_models(url):
-    engine = connect(url)
+@pytest.mark.parametrize("begun_at", [None, revisions()[0]], ids=["created", "migrated"])
+def test_migrations_give_just_the_tables_of_the_models(empty_url, begun_at):
+    """An empty database gets its tables at once, an older one by every migration: both are the models' tables."""
+    if begun_at is not None:
+        migrate(empty_url, begun_at)
+        assert begun_at != models.HEAD
+    migrate(empty_url)
+    engine = connect(empty_url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, models.metadata) == []
     assert revision(engine) == models.HEAD
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(models.seals)).scalar_one() > 0
+    engine.dispose()
+
+
+def test_tables_that_are_not_ours_are_left_alone(empty_url):
+    """A database of a server may hold other tables; the catalog is created beside them."""
+    engine = connect(empty_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE elsewhere (a INTEGER)"))
+    migrate(empty_url)
+    assert require_head(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM elsewhere")).scalar_one() == 0
     engine.dispose()
 
 
@@ -106,7 +127,7 @@ def test_migrating_twice_changes_nothing(url):
 
 def test_many_that_come_first_create_one_catalog(empty_url):
     """From different homes: no lock of a home is between them."""
-    code = "import sys; from lineage_catalog.engine import migrate; migrate(sys.argv[1])"
+    code = "import sys; from lineage_catalog.schema_upgrade import migrate; migrate(sys.argv[1])"
     processes = [subprocess.Popen([sys.executable, "-c", code, empty_url]) for _ in range(3)]
     threads = [threading.Thread(target=migrate, args=[empty_url]) for _ in range(3)]
     for thread in threads:

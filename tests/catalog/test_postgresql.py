@@ -84,7 +84,7 @@ def test_a_database_that_is_not_there_is_told(server, tmp_path):
 
 
 def test_a_connection_that_broke_is_opened_again(postgresql_url, server, tmp_path):
-    from lineage_catalog.engine import migrate
+    from lineage_catalog.schema_upgrade import migrate
 
     migrate(postgresql_url)
     with Home.open(tmp_path, catalog=postgresql_url) as home:
@@ -104,7 +104,7 @@ def test_a_connection_that_broke_is_opened_again(postgresql_url, server, tmp_pat
 def test_a_catalog_error_has_a_hint_of_its_own():
     with pytest.raises(CatalogError) as wrong:
         connect("mysql://h/d")
-    assert wrong.value.hint == "write postgresql://USER@HOST/DATABASE, or leave it away"
+    assert wrong.value.hint == "write postgresql://USER@HOST/DATABASE, or leave it out"
 
 
 def test_a_workflow_from_run_to_answer(spark, postgresql_url, tmp_path):

@@ -18,8 +18,8 @@ from lineage_service.errors import LineageError
 from lineage_service.store.checksums import forget
 from lineage_service.store.home_key import home_key
 from lineage_service.store.layout import HomeLayout
-from tests.made_runs import Made, MadeHome
-from tests.sealing import seal_anew
+from tests.support.made_runs import Made, MadeHome
+from tests.support.sealing import seal_anew
 
 pytestmark = pytest.mark.long
 
@@ -197,7 +197,9 @@ def test_runs_that_are_committed_between_any_two_reads(made, question, every):
 def test_a_run_that_expires_between_any_two_reads(tmp_path, question, every):
     """Its files are gone: the question is asked again on what there is, or says so."""
     base = filled(SharedHome(tmp_path / "base", "sqlite"))
-    for number in statements(base, question, every):
+    numbers = statements(base, question, every)
+    assert len(numbers) >= 2
+    for number in numbers:
         made = filled(SharedHome(tmp_path / str(number), "sqlite"))
         before = asked(made, question)
         with before_read(number, lambda made=made: made.expire(made.second)) as seen:

@@ -1,4 +1,4 @@
-"""The demo's commands name the home they mean. The story itself is told in tests/test_demo.py."""
+"""The demo's commands name the home they mean. The story itself is told in tests/cli/test_demo.py."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ source rows matched: orders by order_id, items (not),
       status  open → paid
     + row 17: new in orders
       order_id 90, status open, comment a comment that is f…
-    - row 2: still there, no longer counts
+    - row 2: still exists, but no longer contributes
       order_id 20
       status  open → cancelled
     … and 2 more; --rows shows more
@@ -121,7 +121,7 @@ source rows matched: orders by order_id, items (not),
 + customer_id 7
     revenue 9.50, note new
   orders: 1 added
-    + row 5: was there, did not count before
+    + row 5: existed, but did not contribute before
       order_id 5, status x, comment a comment that is far t…
 
 - customer_id 8
@@ -198,9 +198,9 @@ def test_json_is_one_object(call: Call) -> None:
 
 
 def test_json_is_what_the_python_class_gives(call: Call) -> None:
-    from lineage_cli.values import json_document
+    from lineage_service.render.json_values import to_json_value
 
-    assert call("diff ranked --json", a_diff()).json == json.loads(json.dumps(json_document(a_diff().to_json())))
+    assert call("diff ranked --json", a_diff()).json == json.loads(json.dumps(to_json_value(a_diff().to_json())))
 
 
 def test_no_changes_are_one_line_and_an_empty_list(call: Call) -> None:

@@ -5,16 +5,16 @@ import json
 import pyarrow as pa
 import pytest
 from lineage_cli.main import main
-from lineage_cli.messages import visible
 
-from tests.made_runs import Made, MadeHome
+from lineage_service.render.safe_text import escape_text
+from tests.support.made_runs import Made, MadeHome
 
 STEERING = "\x1b]0;owned\x07\x1b[2J\r\x08\x7f\x9b31m\u202e\u200b"
 
 
 def raw(text):
     """Characters that would reach the terminal as they are."""
-    return [character for character in text if visible(character) != character]
+    return [character for character in text if escape_text(character) != character]
 
 
 @pytest.fixture

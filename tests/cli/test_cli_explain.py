@@ -10,15 +10,14 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lineage_cli.trees import Tree, draw_tree, prints_guides, truncate, width_of
+from lineage_cli.tree_drawing import Tree, draw_tree, prints_guides, truncate, width_of
 
 from lineage_service.runs.workflow_graph import Box, Picture, PictureEdge
+from tests.capture.test_golden_plans import same_as_golden
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeHome
-from tests.test_golden_plans import GOLDEN, same_as_golden
-from tests.test_picture import commit, content
-
-SHOP = Path(__file__).parents[2] / "workflows" / "shop" / "revenue.yml"
+from tests.render.test_picture import commit, content
+from tests.support.paths import GOLDEN, SHOP
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_a_step_that_is_read_twice_is_shown_once(call: Call, flow: Path, none: P
 
 def test_what_is_written_once_pruned_and_pushed_down(call: Call, flow: Path, none: Path) -> None:
     out = call(["explain", str(flow), "--home", str(none)]).out
-    assert re.search(r"^sizes +read 2 times and dear to compute again$", out, re.MULTILINE)
+    assert re.search(r"^sizes +read 2 times and expensive to compute again$", out, re.MULTILINE)
     assert re.search(r"^people +id, city +unread +id > 0$", out, re.MULTILINE)
     assert re.search(r"^published +city +people\.city$", out, re.MULTILINE)
     assert re.search(r"^published +n +no column$", out, re.MULTILINE)
@@ -225,7 +224,7 @@ def test_graph_of_everything_asks_the_home(call: Call) -> None:
     [
         ("graph", "Give a workflow FILE, or --all"),
         ("graph x.yml --all", "not both"),
-        ("graph --all --var a=1", "--var goes with FILE"),
+        ("graph --all --var a=1", "--var needs FILE"),
         ("graph x.yml --format png", "'png' is not one of"),
     ],
 )

@@ -14,8 +14,7 @@ import pytest
 from lineage_service.errors import LineageError, NotFound, Position, Problem, WorkflowError
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakeHome, FakePart, answer
-
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def test_a_users_error_is_one_clear_message(call: Call) -> None:
@@ -28,7 +27,7 @@ def test_a_users_error_is_one_clear_message(call: Call) -> None:
 def test_every_problem_is_printed_and_positions_start_the_line(call: Call) -> None:
     problems = [
         Problem("unknown column 'amnt'", Position("orders.yml", 14, 12), hint="did you mean 'amount'?"),
-        Problem("nobody reads step 'x'", Position("orders.yml", 15, 3), severity="warning"),
+        Problem("no step or output reads step 'x'", Position("orders.yml", 15, 3), severity="warning"),
         Problem("no file"),
     ]
     result = call("run orders.yml", WorkflowError(problems))
@@ -36,7 +35,7 @@ def test_every_problem_is_printed_and_positions_start_the_line(call: Call) -> No
     assert result.err.splitlines() == [
         "orders.yml:14:12: unknown column 'amnt'",
         "  hint: did you mean 'amount'?",
-        "orders.yml:15:3: warning: nobody reads step 'x'",
+        "orders.yml:15:3: warning: no step or output reads step 'x'",
         "error: no file",
     ]
 
@@ -92,9 +91,9 @@ class Interrupted(FakeHome):
 @pytest.mark.parametrize(
     "command, told",
     [
-        ("audit apply plan.json", "the same command finishes it"),
-        ("gc", "the same command removes the rest"),
-        ("gc --retention", "the same command removes the rest"),
+        ("audit apply plan.json", "run the same command again: it finishes the plan"),
+        ("gc", "run the same command again to remove the rest"),
+        ("gc --retention", "run the same command again to remove the rest"),
     ],
 )
 def test_what_was_interrupted_in_the_middle_of_a_change_does_not_say_that_nothing_was_kept(call, command, told) -> None:

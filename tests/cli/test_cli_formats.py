@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from lineage_cli.values import json_text, plain_text
 
+from lineage_service.render.column_text import json_text, plain_text
 from tests.cli.conftest import Call
 from tests.cli.fakes import FakeAnswer, FakePart, answer
-from tests.work import calls_of
+from tests.support.work import calls_of
 
 VIENNA = "Europe/Vienna"
 NOON = int(dt.datetime(2020, 7, 1, 12, tzinfo=dt.UTC).timestamp())

@@ -1,4 +1,4 @@
-"""Runs and datasets: tables leave out what nobody reads and fit the terminal; other formats hold everything."""
+"""Runs and datasets: tables leave out columns of little use and fit the terminal; other formats hold everything."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_bad_rid_on_standard_input_is_a_clear_error(call: Call, bad: bytes) ->
         ("forward t --all --order-by a", "--order-by needs --to"),
         ("forward t --all --semantics why", "--semantics"),
         ("backward t --all --to a --semantics all", "--semantics"),
-        ("backward t --all --semantics why --rids", "--rids does not go with --semantics why"),
+        ("backward t --all --semantics why --rids", "--rids cannot be combined with --semantics why"),
         ("backward t --all --semantics why --evaluate count", "--semantics how"),
         ("backward t --all --semantics how --evaluate boolean", "--without"),
         ("backward t --all --semantics how --evaluate count --cost s=1", "--evaluate min-cost"),
@@ -263,10 +263,10 @@ def test_top_is_handed_on_and_replaces_the_limit(call: Call, terminal: None) -> 
         ("--to s --top -1 --by a", "expected a whole number, 1 or larger"),
         ("--to s --top x --by a", "expected a whole number, 1 or larger"),
         ("--top 3 --by a", "--top needs --to"),
-        ("--to s --top 3 --by a --pairs", "does not go with --pairs"),
-        ("--to s --top 3 --by a --count", "does not go with --count"),
-        ("--to s --top 3 --by a --order-by a", "does not go with --order-by"),
-        ("--to s --top 3 --by a --limit 3", "does not go with --limit"),
+        ("--to s --top 3 --by a --pairs", "cannot be combined with --pairs"),
+        ("--to s --top 3 --by a --count", "cannot be combined with --count"),
+        ("--to s --top 3 --by a --order-by a", "cannot be combined with --order-by"),
+        ("--to s --top 3 --by a --limit 3", "cannot be combined with --limit"),
     ],
 )
 def test_top_with_what_has_no_meaning_is_wrong_usage(call: Call, given: str, message: str) -> None:

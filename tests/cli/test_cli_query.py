@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.made_home import made_home
+from tests.support.made_home import made_home
 
 
 def asked(folder, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ import io
 import pyarrow as pa
 import pytest
 from lineage_cli import tables
-from lineage_cli.sink import Sink
+from lineage_cli.output_stream import OutputStream
 from lineage_cli.why_not_text import _example, write_losses
 
 from lineage_service.why_not.why_not_result import Arrival, ReasonCount, StepLoss, WhyNot
@@ -33,7 +33,7 @@ def test_why_not_shows_as_many_row_ids_as_are_asked_for(limit, ids, arrive):
     arrivals = [Arrival(rid, (rid,), 0, 0) for rid in range(9, 20)]
     found = WhyNot("w.people", "w.kept", "ab12", 20, 11, 0, 9, [step], arrivals)
     stream = io.BytesIO()
-    write_losses(found, Sink(stream, "memory"), terminal=False, limit=limit)
+    write_losses(found, OutputStream(stream, "memory"), terminal=False, limit=limit)
     told = stream.getvalue().decode()
     assert f"  {ids}\n" in told
     assert told.count("is in row") == arrive

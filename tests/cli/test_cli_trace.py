@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lineage_cli.trace_page import page_of
-from lineage_cli.trace_tree import tree_of
-from lineage_cli.trees import draw_tree, width_of
+from lineage_cli.trace_tree import trace_tree
+from lineage_cli.tree_drawing import draw_tree, width_of
 
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
+from lineage_service.render.html.trace_page import trace_page
 from lineage_service.store.row_places import RowPlace
 from tests.cli.conftest import Call
 
@@ -36,7 +36,7 @@ def trace(*behind: TracedSet, values: dict[str, Any] | None = None, steps: int =
 
 
 def text(shown: Trace, width: int | None = None) -> list[str]:
-    return [line.lstrip("│├└─ ") for line in draw_tree(tree_of(shown, width), width)]
+    return [line.lstrip("│├└─ ") for line in draw_tree(trace_tree(shown, width), width)]
 
 
 def test_one_file_stands_above_its_rows_and_ids_are_aligned() -> None:
@@ -83,7 +83,7 @@ def test_sixty_columns_still_show_values(file: str) -> None:
     together = source(row(1, 2, file=file), row(2, 3, file=file), count=15)
     apart = source(row(1, 2, file=file), row(2, 3, file=f"{file}2"))
     for shown in (together, apart):
-        drawn_lines = list(draw_tree(tree_of(trace(shown), 60), 60))
+        drawn_lines = list(draw_tree(trace_tree(trace(shown), 60), 60))
         assert all(width_of(line) <= 60 for line in drawn_lines)
         assert sum("product lamp" in line for line in drawn_lines) == 2
     assert sum(line.endswith(f"{file[-8:]}") for line in text(trace(together), 60)) == 1
@@ -98,7 +98,7 @@ def test_many_steps(steps: int, last: str) -> None:
 
 def test_the_page_tells_roles_first_and_null_apart_from_a_word() -> None:
     shown = source(row(8, 9), count=9, peers=8)
-    page = page_of(trace(shown, values={"a": None, "b": "null", "c": "two  spaces"}))
+    page = trace_page(trace(shown, values={"a": None, "b": "null", "c": "two  spaces"}))
     assert "<dt>a</dt><dd class=soft>null</dd><dt>b</dt><dd>null</dd><dt>c</dt><dd>two  spaces</dd>" in page
     assert "dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }" in page
     assert "<th>_rid</th><th>role</th><th>file</th><th>product</th>" in page
@@ -106,7 +106,7 @@ def test_the_page_tells_roles_first_and_null_apart_from_a_word() -> None:
     assert "<td class=soft>null</td></tr>" in page
     assert "<span class=count>9 rows, 8 of them only peers</span>" in page
     assert "run 0bc658a7d5034161 · 2026-11-16 05:58:11 UTC</p>" in page
-    assert "role" not in page_of(trace(source(row(8, 9))))
+    assert "role" not in trace_page(trace(source(row(8, 9))))
 
 
 def test_a_file_that_was_written_is_told(call: Call, tmp_path: Path) -> None:

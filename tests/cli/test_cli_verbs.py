@@ -18,9 +18,9 @@ from lineage_service.errors import ChecksFailed, NotFound, Position, Problem, Wo
 from lineage_service.progress import Began, Ended, Moved
 from tests.cli.conftest import Call
 from tests.cli.fakes import REPORT, FakeHome, FakeReport
-from tests.made_home import made_home
+from tests.support.made_home import made_home
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 HEAVY = ("duckdb", "pyarrow", "sqlalchemy", "pydantic", "sqlglot", "rich", "pyspark", "lineage_service.home")
 
 
@@ -44,6 +44,7 @@ def test_run_prints_id_rows_and_pairs(call: Call) -> None:
         "remote": None,
         "conf": {"spark.x": "1"},
         "index_engine": "auto",
+        "sources": (),
         "progress": None,
     }
     assert home.closed
@@ -143,7 +144,9 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     module = ModuleType("lineage_service.runs.workflow_file")
 
-    def validate_workflow(file: Path, vars: Any = None, home: Any = None, catalog: Any = None) -> tuple[Problem, ...]:
+    def validate_workflow(
+        file: Path, vars: Any = None, home: Any = None, catalog: Any = None, sources: Any = (), beside: Any = ()
+    ) -> tuple[Problem, ...]:
         asked["vars"] = vars
         if file.name == "missing.yml":
             raise NotFound(f"no file '{file}'")
@@ -156,6 +159,7 @@ def workflows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return ()
 
     module.validate_workflow = validate_workflow  # type: ignore[attr-defined]
+    module.outputs_of_files = frozenset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "lineage_service.runs.workflow_file", module)
     return asked
 
@@ -216,7 +220,7 @@ def test_gc_tells_what_retention_took_and_what_it_did_not(call: Call) -> None:
     told = {"expired": ["r1"], "cut": ["b.in@r2"], "published": ["/out"], "files": 4, "notes": ["no anchor"]}
     done = call("gc --retention", {"removed": 0, "bytes": 7, **told})
     assert done.out == "1 run past its retention\n  r1\nremoved 0 folders, 7 bytes\n"
-    assert "cut at b.in@r2" in done.err and "'/out' went too" in done.err and "no anchor" in done.err
+    assert "cut at b.in@r2" in done.err and "'/out' was removed too" in done.err and "no anchor" in done.err
 
 
 HELP = """
@@ -246,7 +250,7 @@ def test_help_loads_nothing_heavy() -> None:
         assert [name for name in HEAVY if name in loaded] == [], verb
         if verb:
             assert "Example" in text, verb
-            if verb not in ("schema", "init", "audit"):  # they open no home themselves
+            if verb not in ("schema", "init", "audit", "import"):  # they open no home themselves
                 assert {"--home", "--catalog"} <= set(text.split()), verb
         else:
             assert not [name for name in loaded if name.startswith("lineage_cli.commands.")]

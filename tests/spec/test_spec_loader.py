@@ -11,19 +11,9 @@ import pytest
 
 from lineage_service.errors import NotFound, WorkflowError
 from lineage_service.spec.loader import LoadedWorkflow, load_workflow
-from lineage_service.spec.models import (
-    AggregateStep,
-    BrokenOutput,
-    BrokenSource,
-    BrokenStep,
-    ExplodeStep,
-    JoinStep,
-    LimitStep,
-    OutputSpec,
-    ProjectStep,
-    SortStep,
-)
+from lineage_service.spec.models import BrokenOutput, BrokenSource, BrokenStep, OutputSpec
 from lineage_service.spec.source_models import SourceSpec
+from lineage_service.spec.step_models import AggregateStep, ExplodeStep, JoinStep, LimitStep, ProjectStep, SortStep
 
 EXAMPLE = Path(__file__).parent / "example.yml"
 HEAD = "version: 1\nname: w\nsources: {a: {path: a.parquet}}\n"

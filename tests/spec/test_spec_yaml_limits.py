@@ -9,7 +9,7 @@ import pytest
 from lineage_service.errors import WorkflowError
 from lineage_service.spec.loader import load_workflow
 from lineage_service.spec.yaml_tree import parse_tree
-from tests.work import calls_of
+from tests.support.work import calls_of
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)

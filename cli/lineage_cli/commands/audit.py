@@ -1,4 +1,4 @@
-"""`smoke-lineage audit`: a table of its verbs, each loaded only when it is used."""
+"""`smoke-lineage audit`: the table of its verbs. A verb's module is imported when the verb is called."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 # verb: its line in --help; its command is in audit_verbs/<verb>.py
 AUDIT_VERBS: dict[str, str] = {
-    "access": "Tell a person what is held about them and what was derived from it.",
-    "plan-erasure": "Find out what erasing a person would do, everywhere.",
-    "plan-rectification": "Find out what correcting a person's values would do, everywhere.",
-    "apply": "Carry out a plan: just that, or nothing.",
-    "verify": "Scan anew for what was erased, and say whether it holds.",
-    "log": "Show who asked what, when, with what result; verify that the log is whole.",
+    "access": "Report what is held about a person and what was derived from it.",
+    "plan-erasure": "Plan the erasure of a person: what would change in every dataset.",
+    "plan-rectification": "Plan a correction of a person's data: what would change in every dataset.",
+    "apply": "Carry out a plan exactly as it is, or not at all.",
+    "verify": "Search all files for data that was erased, and report whether any is left.",
+    "log": "Show who asked what, when, and with what result; verify that the log is intact.",
     "requests": "List open cases by due date.",
     "approve": "Approve the plan of a case.",
     "refuse": "Refuse a case, with the reason.",
@@ -39,7 +39,7 @@ class AuditGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, but an unknown verb is answered with the closest known one."""
+        """Like click's, but suggests the closest verb if the verb is unknown."""
         name = args[0]
         if not name.startswith("-") and name not in AUDIT_VERBS:
             import difflib
@@ -50,15 +50,15 @@ class AuditGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of verbs, from the table alone."""
+        """Writes the list of verbs without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(AUDIT_VERBS.items()))
 
 
 @click.group("audit", cls=AuditGroup, subcommand_metavar="VERB [OPTIONS] …")
 def command() -> None:
-    """Answer a person's request: what is held about them and derived from it, erase or correct it
-    everywhere, and prove it. `smoke-lineage audit VERB --help` explains each verb.
+    """Answer the request of a person: report what is held about them and derived from it, erase or correct
+    it everywhere, and prove it. `smoke-lineage audit VERB --help` explains each verb.
 
     \b
     Example:

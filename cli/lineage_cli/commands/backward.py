@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.evaluation import Evaluation, evaluation_options
+from lineage_cli.evaluation_options import Evaluation, evaluation_options
 from lineage_cli.options import (
     Count,
     Output,
@@ -18,7 +18,7 @@ from lineage_cli.options import (
     start_options,
     unchanged_option,
 )
-from lineage_cli.reach import Reach, reach_options
+from lineage_cli.target_options import TargetOptions, target_options
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
 @click.command("backward")
 @click.argument("dataset", metavar="DATASET")
 @start_options(required=True)
-@reach_options
+@target_options
 @click.option(
     "--semantics",
     type=click.Choice(("which", "why", "how")),
     default="which",
     show_default=True,
-    help="which: the rows; why: which of them together; how: also in what way.",
+    help="which: the rows; why: the sets of rows that suffice together; how: also how they combine.",
 )
-@click.option("--top", type=Count(), metavar="N", help="Only the N rows that matter most, by --by.")
+@click.option("--top", type=Count(), metavar="N", help="Only the first N rows in the order of --by.")
 @click.option(
-    "--by", metavar="EXPRESSION", help="What --top ranks by: DuckDB SQL over their columns; largest first, unless asc."
+    "--by",
+    metavar="EXPRESSION",
+    help="Expression that --top ranks by: DuckDB SQL over the columns; largest first, unless asc.",
 )
 @evaluation_options
 @row_options
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 def command(
     dataset: str,
     start: Start,
-    reach: Reach,
+    target: TargetOptions,
     semantics: str,
     top: int | None,
     by: str | None,
@@ -65,11 +67,11 @@ def command(
 ) -> None:
     """Show the rows of a source that contributed to rows of DATASET.
 
-    Without --to, print how many rows of each dataset contributed. Where --rid, --key and --where
-    are combined, all must hold.
+    Without --to, print how many rows of each dataset contributed. If --rid, --key and --where
+    are combined, a row must match all of them.
 
-    With --semantics why or how, show which rows belong together, down to all sources or those of
-    --to: witnesses, or polynomials such as orders[3]·(items[7] + items[8]).
+    With --semantics why or how, show which rows of the sources (or of --to) belong together:
+    witnesses, or polynomials such as orders[3]·(items[7] + items[8]).
 
     \b
     Examples:
@@ -80,23 +82,23 @@ def command(
       smoke-lineage backward totals --all --semantics how --evaluate boolean --without orders=3
     """
     evaluation.check(semantics)
-    ranking = _ranking(top, by, reach, order_by, limit)
+    ranking = _ranking(top, by, target, order_by, limit)
     if ranking and semantics != "which":
-        raise click.UsageError("--top goes with --semantics which.")
+        raise click.UsageError("--top needs --semantics which.")
     if semantics == "which":
-        reach.check(columns, order_by)
+        target.check(columns, order_by)
     else:
-        reach.check_semantics(semantics, order_by)
+        target.check_semantics(semantics, order_by)
         columns = columns or evaluation.columns(semantics, output)
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.backward(
             dataset,
             **start.arguments(),
-            **reach.arguments(),
-            limit=None if ranking else reach.limit(output, limit) if semantics == "which" else output.limit(limit),
+            **target.arguments(),
+            limit=None if ranking else target.limit(output, limit) if semantics == "which" else output.limit(limit),
             columns=columns,
             order_by=order_by,
             semantics=semantics,
@@ -109,22 +111,22 @@ def command(
     with ask_home(home, catalog, question) as answer:
         write_answer(answer, output, more="--top" if ranking else "--limit")
         if semantics == "which":
-            reach.say_unlimited(limit)
+            target.note_unused_limit(limit)
 
 
 def _ranking(
-    top: int | None, by: str | None, reach: Reach, order_by: list[str] | None, limit: int | None
+    top: int | None, by: str | None, target: TargetOptions, order_by: list[str] | None, limit: int | None
 ) -> dict[str, Any]:
-    """`--top` and `--by` as keyword arguments; none where neither is given."""
+    """Returns `--top` and `--by` as keyword arguments; none if neither is given."""
     if top is None and by is None:
         return {}
     if by is None:
         raise click.UsageError("--top needs --by: an expression over the columns of the rows that it ranks.")
     if top is None:
-        raise click.UsageError("--by is what --top ranks by: it needs --top N.")
-    if not reach.to:
+        raise click.UsageError("--by is the order of --top: it needs --top N.")
+    if not target.to:
         raise click.UsageError("--top needs --to: without it, only counts per dataset are printed.")
-    given = {"--pairs": reach.pairs, "--count": reach.count, "--order-by": order_by, "--limit": limit is not None}
+    given = {"--pairs": target.pairs, "--count": target.count, "--order-by": order_by, "--limit": limit is not None}
     for option in (name for name, value in given.items() if value):
-        raise click.UsageError(f"--top says which rows, how many and in what order: it does not go with {option}.")
+        raise click.UsageError(f"--top determines rows, number and order: it cannot be combined with {option}.")
     return {"top": top, "by": by}

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     "--columns",
     "columns_",
     is_flag=True,
-    help="Their columns instead: what each is computed from, what only influences it, and marks of personal data.",
+    help="List their columns: what each is computed from, what only influences it, and whether it is personal data.",
 )
-@click.option("--through", is_flag=True, help="With --columns: over other workflows' outputs, down to files.")
+@click.option(
+    "--through",
+    is_flag=True,
+    help="With --columns: trace columns through the outputs of other workflows, down to files.",
+)
 @limit_option
 @output_options
 @home_options
@@ -44,10 +48,10 @@ def command(
       smoke-lineage datasets totals --columns --through
     """
     if through and not columns_:
-        raise click.UsageError("--through tells where columns come from: it needs --columns.")
+        raise click.UsageError("--through traces columns: it needs --columns.")
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
     from lineage_cli.listings import COLUMNS, DATASETS, fit_listing
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         names = {"dataset": list(dataset)} if dataset else {}

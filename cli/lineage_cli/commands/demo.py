@@ -24,10 +24,10 @@ MARK = ".smoke-demo"
 @click.argument("folder", metavar="[DIR]", default="smoke-demo", type=click.Path(path_type=Path))
 @home_options
 def command(folder: Path, home: str | None, catalog: str | None) -> None:
-    """Make sample data in DIR, run workflows over it and tell a story: a number that looks wrong, the
-    records behind it, and one person's way through everything. [default DIR: smoke-demo]
+    """Make sample data in DIR, run workflows over it, and show what lineage answers: the records behind a
+    number that looks wrong, and everything that depends on one person. [default DIR: smoke-demo]
 
-    Takes about a minute. Every command is shown and can be typed again in DIR.
+    Takes about a minute. Every command is shown and can be repeated in DIR.
 
     \b
     Example:
@@ -43,7 +43,7 @@ def command(folder: Path, home: str | None, catalog: str | None) -> None:
     scenes = [*(FLIGHTS_STORY if with_flights else ()), *SHOP]
     if not with_flights:
         click.echo(
-            f'note: the flights need the package {FLIGHTS}: pip install "smoke-lineage[demo]"; the shop goes without',
+            f'note: the flights need the package {FLIGHTS}: pip install "smoke-lineage[demo]"; only the shop is shown',
             err=True,
         )
     words = [word for name, value in (("--home", home), ("--catalog", catalog)) if value for word in (name, value)]
@@ -55,7 +55,7 @@ def command(folder: Path, home: str | None, catalog: str | None) -> None:
 
 
 def _prepare_folder(folder: Path) -> Path:
-    """The folder, empty or from an earlier demo: then it is made anew."""
+    """Creates the folder. One that an earlier demo made is replaced."""
     from lineage_service.errors import StoreError
 
     target = folder.absolute()
@@ -90,24 +90,24 @@ def _make_data(target: Path, *, with_flights: bool) -> None:
 
 
 def _play(scene: Scene, number: str, target: Path, words: list[str]) -> None:
-    """Tells the scene and runs its command in the demo's folder, just as it is shown."""
+    """Prints the scene and runs its command in the demo's folder, exactly as shown."""
     from lineage_cli.main import PROGRAM, cli
 
     title = click.style(f"{number}  {scene.words}", bold=True)
     click.echo(f"\n{title}\n\n{_command_line(scene.command, words)}", color=_in_colour())
-    with chdir(target), _own_home(words):
+    with chdir(target), _DemoHome(words):
         cli.main([*shlex.split(scene.command), *words], prog_name=PROGRAM, standalone_mode=False)
 
 
 def _command_line(command: str, words: list[str]) -> str:
-    """The command as it is typed, with the options that say which home it means."""
+    """Returns the command line, with the options that name the home."""
     from lineage_cli.main import PROGRAM
 
     return " ".join(["$", PROGRAM, command, *([shlex.join(words)] if words else [])])
 
 
-class _own_home:  # noqa: N801 (reads as a word at its one use)
-    """The demo has a home of its own: one that the environment names is somebody else's."""
+class _DemoHome:
+    """Makes the demo use its own home: one that SMOKE_HOME names belongs to other work."""
 
     def __init__(self, words: list[str]) -> None:
         self._given = "--home" in words
@@ -115,7 +115,7 @@ class _own_home:  # noqa: N801 (reads as a word at its one use)
     def __enter__(self) -> None:
         self._kept = None if self._given else os.environ.pop("SMOKE_HOME", None)
         if not self._given:
-            Path(".smoke").mkdir(exist_ok=True)  # else one of a folder above would be found
+            Path(".smoke").mkdir(exist_ok=True)  # otherwise a home in a folder above would be used
 
     def __exit__(self, *_: object) -> None:
         if self._kept is not None:
@@ -132,6 +132,6 @@ def _say_goodbye(folder: Path, words: list[str]) -> None:
     unset = "" if "--home" in words or not os.environ.get("SMOKE_HOME") else "unset SMOKE_HOME && "
     commands = ("graph --all --out graph.html", "trace ranked --rid 0 --out trace.html")
     click.echo(
-        f"\nAll of it is in {folder}. Go on from there:\n\n"
+        f"\nEverything is in {folder}. Continue there:\n\n"
         f"$ {unset}cd {shlex.quote(str(folder))}\n" + "\n".join(_command_line(each, words) for each in commands)
     )

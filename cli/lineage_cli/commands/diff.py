@@ -24,7 +24,7 @@ from lineage_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lineage_cli.sink import Sink
+    from lineage_cli.output_stream import OutputStream
     from lineage_service.home import Home
     from lineage_service.query.diff.diff_result import Diff
 
@@ -34,13 +34,15 @@ BLOCK = 100  # changes written at a time
 @click.command("diff")
 @click.argument("before", metavar="DATASET[@RUN]")
 @click.argument("after", metavar="[DATASET[@RUN]]", required=False)
-@click.option("--key", multiple=True, metavar="A,B", help="Columns that identify a row; repeatable. [default: found]")
+@click.option(
+    "--key", multiple=True, metavar="A,B", help="Columns that identify a row; repeatable. [default: detected]"
+)
 @click.option(
     "--source-key",
     type=Assignment(),
     multiple=True,
     metavar="SOURCE=A,B",
-    help="Columns that identify a row of SOURCE; repeatable. [default: found]",
+    help="Columns that identify a row of SOURCE; repeatable. [default: detected]",
 )
 @click.option("--rows", type=WholeNumber(), default=3, show_default=True, help="Rows shown per source.")
 @click.option("--behind/--no-behind", default=True, help="Show the source rows behind each change. [default: yes]")
@@ -53,7 +55,7 @@ BLOCK = 100  # changes written at a time
     "--tolerance",
     type=Tolerance(),
     default=1e-9,
-    help="Doubles that differ by no more than this, relative to the larger one, are equal; 0: exact. [default: 1e-9]",
+    help="Largest relative difference at which two doubles count as equal; 0: exact. [default: 1e-9]",
 )
 @reveal_option
 @output_options
@@ -74,12 +76,12 @@ def command(
 ) -> None:
     """Show what changed between two runs of a dataset, and the source rows behind each change.
 
-    Rows are matched by --key; without it, by the columns of a `unique` check, by what the
-    rows are grouped by, or by the leftmost column that is never null and never twice the same.
-    With one DATASET@RUN, that run is compared with the latest; with DATASET alone, the previous
-    run with the latest. csv, ndjson and parquet hold one row per change, without what is behind.
-    A sum of doubles depends in its last digits on the order of its rows: within --tolerance
-    they are equal, and a note says how many rows that concerns. Keys are compared exactly.
+    Rows are matched by --key; without it, by the columns of a `unique` check, by the grouping
+    columns, or by the leftmost column that has no nulls and no duplicates. With one DATASET@RUN,
+    that run is compared with the latest; with DATASET alone, the previous run with the latest.
+    csv, ndjson and parquet hold one row per change, without the source rows behind it. The last
+    digits of a sum of doubles depend on the order of its rows: values within --tolerance count
+    as equal, and a note says how many rows that concerns. Keys are compared exactly.
 
     \b
     Examples:
@@ -89,7 +91,9 @@ def command(
     """
     keys = {source: tuple(split_names(columns)) for source, columns in _merge_source_keys(source_key)}
     if keys and not behind:
-        raise click.UsageError("--source-key says how to look behind the changes: it does not go with --no-behind.")
+        raise click.UsageError(
+            "--source-key matches the rows behind the changes: it cannot be combined with --no-behind."
+        )
     flat = output.format in ("csv", "ndjson", "parquet")
     from lineage_cli.home_question import ask_home
 
@@ -108,7 +112,7 @@ def command(
 
     with ask_home(home, catalog, question, "comparing") as found:
         if flat:
-            from lineage_cli.output import write_answer
+            from lineage_cli.answer_output import write_answer
 
             write_answer(found.answer(), output)
         else:
@@ -126,36 +130,37 @@ def _change_count(number: int, more: str = "") -> str:
 
 
 def _merge_source_keys(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """A source that is named twice has the columns of both."""
+    """Merges the columns of a source that is named twice."""
     found: dict[str, str] = {}
     for source, columns in pairs:
         found[source] = f"{found[source]},{columns}" if source in found else columns
     return list(found.items())
 
 
-def _write(found: Diff, output: Output) -> None:
+def _write(diff: Diff, output: Output) -> None:
     from contextlib import nullcontext
 
+    from lineage_cli.output_stream import open_output
     from lineage_cli.progress import waiting_line
-    from lineage_cli.sink import open_sink
 
     patience = waiting_line(f"writing {output.out}") if output.out is not None else nullcontext()
-    with patience, open_sink(output.out) as sink:
+    with patience, open_output(output.out) as stream:
         if output.format == "json":
-            from lineage_cli.diff_json import write_changes
+            from lineage_service.render.json.diff_document import diff_document
 
-            write_changes(found, sink)
+            for text in diff_document(diff):
+                stream.write_text(text)
         else:
-            _write_text(found, output, sink)
+            _write_text(diff, output, stream)
 
 
-def _write_text(found: Diff, output: Output, sink: Sink) -> None:
+def _write_text(diff: Diff, output: Output, stream: OutputStream) -> None:
     from lineage_cli.diff_text import changes_text
     from lineage_cli.tables import in_colour
 
     person = output.on_terminal
     width = shutil.get_terminal_size().columns if person else None
     encoding = (sys.stdout.encoding or "utf-8") if person else "utf-8"
-    texts = changes_text(found, width=width, colour=person and in_colour())
+    texts = changes_text(diff, width=width, colour=person and in_colour())
     while block := "".join(islice(texts, BLOCK)):
-        sink.write(block.encode(encoding, errors="replace"))
+        stream.write(block.encode(encoding, errors="replace"))

@@ -16,7 +16,7 @@ from lineage_cli.options import (
     start_options,
     unchanged_option,
 )
-from lineage_cli.reach import Reach, reach_options
+from lineage_cli.target_options import TargetOptions, target_options
 
 if TYPE_CHECKING:
     from lineage_service.home import Home
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command("forward")
 @click.argument("source", metavar="SOURCE")
 @start_options(required=True)
-@reach_options
+@target_options
 @row_options
 @reveal_option
 @unchanged_option
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def command(
     source: str,
     start: Start,
-    reach: Reach,
+    target: TargetOptions,
     limit: int | None,
     columns: list[str] | None,
     order_by: list[str] | None,
@@ -47,24 +47,24 @@ def command(
 ) -> None:
     """Show the rows of a dataset that depend on rows of SOURCE.
 
-    Without --to, print how many rows of each dataset depend on them. Where --rid, --key and --where
-    are combined, all must hold.
+    Without --to, print how many rows of each dataset depend on them. If --rid, --key and --where
+    are combined, a row must match all of them.
 
     \b
     Examples:
       smoke-lineage forward customer --key c_custkey=42 --to totals
       smoke-lineage forward customer --rid 7 --to all --count
     """
-    reach.check(columns, order_by)
+    target.check(columns, order_by)
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.forward(
             source,
             **start.arguments(),
-            **reach.arguments(),
-            limit=reach.limit(output, limit),
+            **target.arguments(),
+            limit=target.limit(output, limit),
             columns=columns,
             order_by=order_by,
             reveal=reveal,
@@ -73,4 +73,4 @@ def command(
 
     with ask_home(home, catalog, question) as answer:
         write_answer(answer, output)
-        reach.say_unlimited(limit)
+        target.note_unused_limit(limit)

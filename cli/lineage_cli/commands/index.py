@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lineage_cli import options
 from lineage_cli.options import as_mapping, home_options, spark_options
 
+if TYPE_CHECKING:
+    from lineage_service.runs.run_report import RunReport
+
 
 @click.command("index")
 @click.argument("run", metavar="[RUN]", required=False)
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array: the reports of the runs finished.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with the reports of the runs.")
 @click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @home_options
@@ -32,9 +34,9 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Finish lineage that was left for later, was interrupted, or could not be captured: of RUN (an id or
-    a unique prefix), or of all runs where it is not complete. Spark is started only where it is needed. Copies
-    that a killed run was to publish are put in their place.
+    """Finish lineage that was deferred, interrupted, or could not be captured: for RUN (an id or a unique
+    prefix), or for all runs whose lineage is incomplete. Spark is started only if needed. Also finishes the
+    publication of copies by a run that was killed.
 
     \b
     Example:
@@ -54,24 +56,24 @@ def command(
         reports = opened.index(
             run, master=master, remote=remote, conf=as_mapping(conf), index_engine=index_engine, progress=progress
         )
-    _print([report.to_json() for report in reports], as_json=as_json)
+    _print(reports, as_json=as_json)
 
 
-def _print(reports: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    from lineage_cli.sink import open_sink
+def _print(reports: Sequence[RunReport], *, as_json: bool) -> None:
+    from lineage_cli.output_stream import open_output
     from lineage_cli.tables import Column, write_table
 
-    with open_sink() as sink:
+    with open_output() as stream:
         if as_json:
-            from lineage_cli.values import json_document
+            from lineage_service.render.json.documents import index_document
 
-            sink.write_text(json.dumps(json_document(reports), ensure_ascii=False) + "\n")
+            stream.write_text(index_document(reports))
             return
         if not reports:
-            sink.write_text("nothing to finish: all lineage is complete\n")
+            stream.write_text("nothing to do: all lineage is complete\n")
             return
         columns = [Column("run"), Column("output"), Column("source"), Column("capture"), Column("pairs", right=True)]
-        write_table(columns, list(_rows(reports)), sink, terminal=False)
+        write_table(columns, list(_rows([report.to_json() for report in reports])), stream, terminal=False)
 
 
 def _rows(reports: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str | None]]:

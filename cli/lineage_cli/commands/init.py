@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lineage_cli.options import unused_home_options
+from lineage_service.render.safe_text import escape_line
 
 
 @click.command("init")
@@ -16,27 +17,26 @@ from lineage_cli.options import unused_home_options
 def command(folder: Path, name: str | None, home: str | None, catalog: str | None) -> None:  # noqa: ARG001 - every verb
     """Make a small project to start from: a workflow that runs, its data, a README.
 
-    DIR is the current folder unless given; it is made where it is not there.
-    Files that are there already are never overwritten.
+    DIR is the current folder unless given; it is created if it does not exist.
+    Existing files are never overwritten.
 
     \b
     Example:
       smoke-lineage init my_project
     """
-    from lineage_cli.sink import print_text
-    from lineage_cli.tables import safe
+    from lineage_cli.output_stream import print_text
     from lineage_service.starter import DEFAULT_NAME, make_project
 
     name = name or DEFAULT_NAME
     made = make_project(folder, name)
     width = max(len(each.path) for each in made)
     lines = [f"{each.path:{width}}  {each.what}" for each in made]
-    told = [f"made in {_folder_text(folder)}:", *_indent(lines), "", "next:", *_next_commands(folder, name)]
-    print_text("\n".join(safe(line) for line in told))
+    text_lines = [f"made in {_folder_text(folder)}:", *_indent(lines), "", "next:", *_next_commands(folder, name)]
+    print_text("\n".join(escape_line(line) for line in text_lines))
 
 
 def _next_commands(folder: Path, name: str) -> list[str]:
-    """The commands to type now, from the folder we are in; the home then lies inside the project."""
+    """Returns the commands to type next. They change to the folder first, so that the home lies inside the project."""
     import shlex
 
     commands = [f"smoke-lineage {rest}" for rest in (f"validate {name}.yml", f"run {name}.yml", "rows bills")]

@@ -19,16 +19,14 @@ YEAR = 31_536_000  # seconds; the service refuses more
 
 @click.command("query")
 @click.argument("sql", metavar="SQL")
-@click.option("--save", metavar="NAME", help="Make its rows a dataset of that name, with lineage.")
+@click.option("--save", metavar="NAME", help="Save the rows as a dataset with this name, with lineage.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, max=YEAR, min_open=True),
     metavar="SECONDS",
-    help="Stop it after so long. [default: SMOKE_TIMEOUT, or 60]",
+    help="Stop the query after this time. [default: SMOKE_TIMEOUT, or 60]",
 )
-@click.option(
-    "--max-rows", type=click.IntRange(min=0), metavar="N", help="Cut the answer after so many rows. [default: 1000000]"
-)
+@click.option("--max-rows", type=click.IntRange(min=0), metavar="N", help="Return at most N rows. [default: 1000000]")
 @limit_option
 @reveal_option
 @output_options
@@ -46,10 +44,10 @@ def command(
 ) -> None:
     """Answer SQL over datasets and their lineage; `-` reads it from standard input.
 
-    It is DuckDB's SQL and only reads. Datasets are tables: NAME, WORKFLOW.NAME, "NAME@RUN". Behind FROM
-    there are backward('DATASET', 'SOURCE', START) and forward('SOURCE', 'DATASET', START), which give the rows
-    reached, and workload('NAME', START), which gives what a workflow prepared. START is a predicate in single quotes,
-    or a subquery with a column _rid. EXPLAIN shows the SQL that runs and how rows are found.
+    The dialect is DuckDB's; only SELECT is allowed. Datasets are tables: NAME, WORKFLOW.NAME, "NAME@RUN". After
+    FROM, the table functions backward('DATASET', 'SOURCE', START) and forward('SOURCE', 'DATASET', START) return
+    the rows reached, and workload('NAME', START) returns what a workflow prepared. START is a predicate in single
+    quotes, or a subquery with a column _rid. EXPLAIN shows the SQL that is run and how rows are found.
 
     \b
     Examples:
@@ -57,8 +55,8 @@ def command(
       smoke-lineage query "FROM forward('flights', 'by_day', (FROM backward('by_carrier', 'flights', 'n > 9')))"
       smoke-lineage query --save big "SELECT city, count(*) AS n FROM customers GROUP BY city"
     """
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
-    from lineage_cli.output import write_answer
 
     text = sys.stdin.read() if sql == "-" else sql
 

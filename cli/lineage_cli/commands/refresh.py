@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lineage_cli import options
 from lineage_cli.messages import tell
 from lineage_cli.options import LARGEST_RID, as_mapping, as_rid, home_options, reveal_option, session_options
+
+if TYPE_CHECKING:
+    from lineage_service.refresh.refresh_report import RefreshReport
 
 FILE = click.Path(path_type=Path, exists=False)
 
@@ -23,11 +25,13 @@ FILE = click.Path(path_type=Path, exists=False)
     "--removed",
     metavar="ROWS",
     multiple=True,
-    help="Rows that went: a row id (repeatable), or a predicate; DuckDB SQL.",
+    help="Rows that were removed: a row id (repeatable), or a predicate; DuckDB SQL.",
 )
-@click.option("--changed", metavar="FILE", type=FILE, help="Corrected rows: _rid, or columns of --key, and new values.")
+@click.option(
+    "--changed", metavar="FILE", type=FILE, help="Corrected rows: _rid or the columns of --key, and the new values."
+)
 @click.option("--added", metavar="FILE", type=FILE, help="New rows, with all columns.")
-@click.option("--key", metavar="COLUMN", multiple=True, help="Column that tells which row is corrected; repeatable.")
+@click.option("--key", metavar="COLUMN", multiple=True, help="Column that identifies the corrected row; repeatable.")
 @reveal_option
 @session_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -50,12 +54,12 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Bring outputs up to date with what has changed in a source, without running everything again. Only
-    rows that the change may touch are computed anew; the rest is shared with the run before. The result is
-    a run like any other, with lineage; rows that stay keep their row ids. FILE is Parquet, CSV or JSON.
+    """Bring outputs up to date after a change in a source, without running everything again. Only rows that
+    the change may affect are recomputed; the rest is shared with the previous run. The result is a run like
+    any other, with lineage. Unchanged rows keep their row ids. FILE is Parquet, CSV or JSON.
 
-    DATASET is a source. With no option it is looked at: rows of files that changed, came or went since the
-    run. An output or a workflow's name means all its sources.
+    DATASET is a source. Without options, its files are compared with what the run read, to find changed, added
+    and removed rows. An output or the name of a workflow means all of its sources.
 
     \b
     Examples:
@@ -88,11 +92,11 @@ def command(
         )
     for warning in report.warnings:
         tell(warning)
-    _print(report.to_json(), as_json=as_json)
+    _print(report, as_json=as_json)
 
 
 def _rows(removed: tuple[str, ...]) -> str | list[int] | None:
-    """Row ids, or one predicate."""
+    """Returns row ids, or one predicate."""
     if not removed:
         return None
     if all(each.strip().isdecimal() for each in removed):
@@ -105,20 +109,21 @@ def _rows(removed: tuple[str, ...]) -> str | list[int] | None:
     return removed[0]
 
 
-def _print(report: Mapping[str, Any], *, as_json: bool) -> None:
-    from lineage_cli.sink import open_sink
+def _print(result: RefreshReport, *, as_json: bool) -> None:
+    from lineage_cli.output_stream import open_output
     from lineage_cli.tables import Column, write_table
 
-    with open_sink() as sink:
+    with open_output() as stream:
         if as_json:
-            from lineage_cli.values import json_document
+            from lineage_service.render.json.documents import run_document
 
-            sink.write_text(json.dumps(json_document(report), ensure_ascii=False) + "\n")
+            stream.write_text(run_document(result))
             return
+        report = result.to_json()
         if report["run_id"] == report["refreshed"]:
-            sink.write_text(f"run {report['run_id']}  {report['workflow']}  is up to date\n")
+            stream.write_text(f"run {report['run_id']}  {report['workflow']}  is up to date\n")
             return
-        sink.write_text(f"run {report['run_id']}  {report['workflow']}  refreshed from {report['refreshed']}\n\n")
+        stream.write_text(f"run {report['run_id']}  {report['workflow']}  refreshed from {report['refreshed']}\n\n")
         numbers = [Column(name, right=True) for name in ("removed", "changed", "added")]
         rows = [(name, "source", "", *_counts(facts), "") for name, facts in report["sources"].items()]
         rows += [
@@ -126,7 +131,7 @@ def _print(report: Mapping[str, Any], *, as_json: bool) -> None:
             for name, facts in report["datasets"].items()
         ]
         columns = [Column("dataset"), Column("computed"), Column("rows", right=True), *numbers, Column("because")]
-        write_table(columns, rows, sink, terminal=False)
+        write_table(columns, rows, stream, terminal=False)
 
 
 def _counts(facts: Mapping[str, Any]) -> list[str]:

@@ -44,16 +44,16 @@ def command(
 ) -> None:
     """Show rows of DATASET with their row ids, `_rid`.
 
-    DATASET is NAME or WORKFLOW.NAME; @RUN behind it picks a run, else the latest is meant.
-    Where --rid, --key and --where are combined, all must hold.
+    DATASET is NAME or WORKFLOW.NAME, of the latest run; append @RUN for another run.
+    If --rid, --key and --where are combined, a row must match all of them.
 
     \b
     Examples:
       smoke-lineage rows totals --where "revenue > 1000" --order-by "revenue desc"
       smoke-lineage rows revenue.totals@3f2a --rid 0 --rid 7 --json
     """
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.rows(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("runs")
 @click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
-@click.option("--failed", is_flag=True, help="Runs that failed a check instead; gc removes them.")
+@click.option("--failed", is_flag=True, help="List runs that failed a check instead; gc removes them.")
 @limit_option
 @output_options
 @home_options
@@ -28,9 +28,9 @@ def command(
     Example:
       smoke-lineage runs --workflow revenue --limit 5
     """
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
     from lineage_cli.listings import RUNS, fit_listing
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.runs(workflow=workflow, failed=failed, limit=output.limit(limit))

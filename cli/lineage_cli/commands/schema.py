@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from lineage_cli.options import unused_home_options
@@ -18,7 +16,8 @@ def command(home: str | None, catalog: str | None) -> None:  # noqa: ARG001 - ev
     Example:
       smoke-lineage schema > workflow.schema.json
     """
-    from lineage_cli.sink import print_text
+    from lineage_cli.output_stream import print_text
+    from lineage_service.render.json.documents import schema_document
     from lineage_service.spec.json_schema import workflow_json_schema
 
-    print_text(json.dumps(workflow_json_schema(), indent=2, ensure_ascii=False))
+    print_text(schema_document(workflow_json_schema()))

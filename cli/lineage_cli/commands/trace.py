@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -29,16 +28,14 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
     "--key", type=Assignment(), multiple=True, metavar="COLUMN=VALUE", help="The record whose COLUMN has this VALUE."
 )
 @click.option("--where", metavar="PREDICATE", help="The record for which this holds; DuckDB SQL.")
-@click.option("--depth", type=WholeNumber(), help="At most N datasets away. [default: all the way]")
+@click.option("--depth", type=WholeNumber(), help="At most N datasets away. [default: no limit]")
 @click.option("--rows", type=WholeNumber(), default=3, show_default=True, help="Rows shown of each dataset.")
 @reveal_option
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="Format. [default: by the suffix of --out, else text]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path, readable=False), help="Write to this file, as a whole."
-)
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path, readable=False), help="Write to this file.")
 @home_options
 def command(
     dataset: str,
@@ -54,11 +51,11 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Show the whole way of one record of DATASET as a tree: the rows behind it down to the
-    sources with file and row, and everything that was made from it, over all workflows.
+    """Show the complete lineage of one record of DATASET as a tree: the rows it was made from,
+    down to file and row of the sources, and everything that was made from it, across workflows.
 
-    Of each dataset some rows are shown and all are counted. What only influenced by the absence
-    of a match is shown by a broken line.
+    Of each dataset, some rows are shown and all are counted. A dashed line leads to datasets that
+    influenced the record only by the absence of a match.
 
     \b
     Examples:
@@ -71,13 +68,13 @@ def command(
     if rid is None and not key and where is None:
         raise click.UsageError("Say which record to trace: --rid, --key or --where.")
     from lineage_cli.home_question import ask_home
-    from lineage_cli.sink import open_sink
+    from lineage_cli.output_stream import open_output
 
     def question(opened: Home) -> Trace:
         return opened.trace(dataset, rid=rid, key=key, where=where, depth=depth, rows=rows, reveal=reveal)
 
-    with ask_home(home, catalog, question, "tracing") as trace, open_sink(out) as sink:
-        sink.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))
+    with ask_home(home, catalog, question, "tracing") as trace, open_output(out) as stream:
+        stream.write_text(_text(trace, chosen, on_terminal=out is None and options.is_terminal(sys.stdout)))
     if out is not None:
         tell(f"wrote {out}")
     for note in trace.notes:
@@ -86,16 +83,16 @@ def command(
 
 def _text(trace: Trace, format_: str, *, on_terminal: bool) -> str:
     if format_ == "json":
-        from lineage_cli.values import json_document
+        from lineage_service.render.json.documents import trace_document
 
-        return json.dumps(json_document(trace.to_json()), indent=2, ensure_ascii=False) + "\n"
+        return trace_document(trace)
     if format_ == "html":
-        from lineage_cli.trace_page import page_of
+        from lineage_service.render.html.trace_page import trace_page
 
-        return page_of(trace)
-    from lineage_cli.trace_tree import tree_of
-    from lineage_cli.trees import draw_tree, prints_guides
+        return trace_page(trace)
+    from lineage_cli.trace_tree import trace_tree
+    from lineage_cli.tree_drawing import draw_tree, prints_guides
 
     width = shutil.get_terminal_size().columns if on_terminal else None
     plain = not prints_guides(sys.stdout.encoding)
-    return "".join(f"{line}\n" for line in draw_tree(tree_of(trace, width), width, ascii=plain))
+    return "".join(f"{line}\n" for line in draw_tree(trace_tree(trace, width), width, ascii=plain))

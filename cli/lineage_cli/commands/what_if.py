@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command("what-if")
 @click.option("--without", metavar="SOURCE", required=True, help="The source whose rows are left out.")
 @start_options(required=True)
-@click.option("--on", metavar="OUTPUT", multiple=True, required=True, help="The output to look at; repeatable.")
+@click.option("--on", metavar="OUTPUT", multiple=True, required=True, help="The output to compute; repeatable.")
 @session_options
 @reveal_option
 @output_options
@@ -42,10 +42,10 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Show rows of OUTPUT that would change, appear or vanish if these rows of SOURCE were not there: their
-    values before and after. Nothing is changed. OUTPUT may be another workflow's: then each workflow on
-    the way is computed in turn, over what it has read. Where DuckDB computes the same as Spark, Spark
-    is not started; where it has to be, that is told.
+    """Show the rows of OUTPUT that would change, appear or disappear if these rows of SOURCE did not exist, with
+    their values before and after. Nothing is changed. OUTPUT may belong to another workflow; then each workflow
+    in between is computed in turn, over the data that it read. DuckDB computes the answer if its result is
+    provably the same as Spark's. Otherwise Spark is started, and a note says so.
 
     \b
     Examples:
@@ -53,8 +53,8 @@ def command(
       smoke-lineage what-if --without orders --rid 17 --on totals --json
       smoke-lineage what-if --without revenue.orders --rid 17 --on report.quarters
     """
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.what_if(

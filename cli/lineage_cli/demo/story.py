@@ -1,4 +1,4 @@
-"""The demo's story: what is told, and the commands that give the answers. The commands are run as they are shown."""
+"""The scenes of the demo. Their commands are run exactly as they are shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lineage_cli.demo.data import PERSON
 
 @dataclass(frozen=True)
 class Scene:
-    """Some words, and the command that is run behind them."""
+    """A sentence, and the command that is run after it."""
 
     words: str
     command: str
@@ -36,14 +36,14 @@ FLIGHTS = (
 )
 
 SHOP = (
-    Scene("Now a shop: what each customer spent, and their place in their city.", "run shop.yml"),
+    Scene("Now a shop: what each customer spent, and their rank in their city.", "run shop.yml"),
     Scene("A second workflow reads what the first one wrote, and picks who gets a letter.", "run letters.yml"),
     Scene(
         f"Follow one person, customer {PERSON}: what depends on their orders? The whole ranking of their city does.",
         f"forward orders --key customer_id={PERSON}",
     ),
     Scene(
-        "And the other way: why does this person get a letter? Through both workflows, down to the lines of the files.",
+        "And backward: why does this person get a letter? Through both workflows, down to the lines of the files.",
         f"trace recipients --key customer_id={PERSON} --rows 2",
     ),
     Scene(
@@ -51,7 +51,7 @@ SHOP = (
         f"audit access --subject customer={PERSON}",
     ),
     Scene(
-        "Some customers are there because of what is not there: no order matches them.",
+        "Some customers are in an output because something is missing: they have no order.",
         "trace silent --rid 0",
     ),
 )

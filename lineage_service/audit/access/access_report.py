@@ -1,7 +1,9 @@
-"""What is held about a person and derived from it, as one document (GDPR Art. 15); docs/access.md tells its shape.
+"""The access report (GDPR Art. 15): everything held about a person and derived from it. docs/access.md describes its
+format.
 
-By lineage, over every run that is held. The person's own data is shown; of rows that include other persons only what
-concerns all of them, and nothing where they are few. No answer leaves without its entry in the log.
+Found by lineage over every held run. The person's own data is shown. Of rows that include other persons, only the
+columns that all of them share are shown, and nothing if they are few. No report is returned before its entry is in the
+log.
 """
 
 from __future__ import annotations
@@ -49,13 +51,13 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Access:
-    """The document for the person, and notes for who asked: anchors of the log that failed."""
+    """The report for the person, and notes for the user, such as failed anchors of the log."""
 
     document: Document
     notes: list[str]
 
     def __repr__(self) -> str:
-        """Counts only: what is shown by chance, in a log or a traceback, must not hold the person's data."""
+        """Shows counts only, so that no personal data appears in a log or a traceback."""
         summary = self.document["summary"]
         return f"<Access: {summary['rows']} rows in {summary['datasets']} datasets>"
 
@@ -63,12 +65,12 @@ class Access:
 def build_access_report(
     home: OpenHome, subjects: Sequence[Subject], case: CaseOptions | None = None, *, min_group: int = MIN_GROUP
 ) -> Access:
-    """The answer to one person; `subjects` are the kinds they are known by.
+    """The report for one person. `subjects` are the kinds and values that identify them.
 
-    Its entry is written first, in one transaction with that of the case it serves.
+    The log entry is written first, in one transaction with the entry of the case.
     """
     if min_group < 2:
-        raise QuestionError("a group is of two persons at least: min_group")
+        raise QuestionError("min_group must be at least 2: a group has at least two persons")
     given = case or CaseOptions()
     asking, document = home.in_one_snapshot(lambda: _build_in_snapshot(home, subjects, min_group))
     with log_transaction(home, given.who) as writing:
@@ -96,7 +98,7 @@ def _build_in_snapshot(
 
 @dataclass
 class AccessReportBuilder:
-    """One person's question."""
+    """Builds the report for one person."""
 
     ask: Questions
     key: HomeKey
@@ -115,8 +117,8 @@ class AccessReportBuilder:
         influenced = [
             self._influenced_entry(place, reach) for (place, *_) in self._places_by_version(reach, absence=True)
         ]
-        unlooked = [(each.dataset.run_id, each.dataset.full_name, each.reason) for each in found.unlooked]
-        unlooked += [*self._sources_of_failed_runs(), *self._sources_of_expired_runs()]
+        unsearched = [(each.dataset.run_id, each.dataset.full_name, each.reason) for each in found.unsearched]
+        unsearched += [*self._sources_of_failed_runs(), *self._sources_of_expired_runs()]
         touched = {run for each in (*data, *influenced) for run in each["runs"]}
         return {
             "document": "access",
@@ -125,26 +127,26 @@ class AccessReportBuilder:
             "subject": [{"kind": each.kind, "value": each.value} for each in self.subjects],
             "min_group": self.min_group,
             "held": bool(data),
-            "complete": not unlooked and not reach.blind,
+            "complete": not unsearched and not reach.blind,
             "summary": {
                 "datasets": len(data),
                 "rows": sum(each["count"] for each in data),
                 "alone": sum(each["alone"] for each in data),
                 "influenced": len(influenced),
-                "not_looked_into": len(unlooked) + len(reach.blind),
+                "not_looked_into": len(unsearched) + len(reach.blind),
             },
             "data": data,
             "influenced": influenced,
             "processing": self._processing(touched),
             "not_looked_into": [
-                {"dataset": name, "run": run, "reason": reason} for run, name, reason in (*unlooked, *reach.blind)
+                {"dataset": name, "run": run, "reason": reason} for run, name, reason in (*unsearched, *reach.blind)
             ],
         }
 
-    # --- where to begin ---------------------------------------------------------------------------------------
+    # --- the person's own rows --------------------------------------------------------------------------------
 
     def _sources_of_failed_runs(self) -> list[tuple[str, str, str]]:
-        """Sources of runs that failed a check: they hold copies until `gc`, and nothing of theirs is followed."""
+        """Sources of runs that failed a check. They hold copies until `gc`, and are not followed further."""
         kinds = {each.kind for each in self.subjects}
         return [
             (run.id, dataset.full_name, "the run failed a check and is kept until `gc` removes it")
@@ -154,20 +156,20 @@ class AccessReportBuilder:
         ]
 
     def _sources_of_expired_runs(self) -> list[tuple[str, str, str]]:
-        """Sources that runs made which are past their retention: whose rows they were is not known any more."""
-        cut = self.ask.sources_cut_by_retention(self._runs)
+        """Sources made by runs past their retention. The persons of their rows are no longer known."""
+        cut = self.ask.cuts.cut_sources(self._runs)
         return [(each.run_id, each.full_name, cut_note(each, run_id)) for each, run_id in cut]
 
-    def _hashes(self, found: SubjectRows) -> dict[str, set[str]]:
-        """The person as the log knows them: by the hashes that matched, else by that of what was given."""
+    def _hashes(self, subject_rows: SubjectRows) -> dict[str, set[str]]:
+        """The person's hashes in the log: those that matched, otherwise the hash of the given value."""
         given = {each.kind: {self.key.subject(each.kind, each.value).hex()} for each in self.subjects}
-        return given | {kind: set(values) for kind, values in found.hashes.items()}
+        return given | {kind: set(values) for kind, values in subject_rows.hashes.items()}
 
-    def _starts(self, found: SubjectRows) -> dict[Place, Ids]:
-        """The person's rows wherever their version stands: in each run that read it, and where it was made."""
+    def _starts(self, subject_rows: SubjectRows) -> dict[Place, Ids]:
+        """The places of the person's rows: each run that read the version, and the run that made it."""
         rids: dict[str, Ids] = {}
         places: dict[str, set[Place]] = {}
-        for each in found.found:
+        for each in subject_rows.found:
             version = each.dataset.version_id
             known = rids.get(version)
             rids[version] = each.rids if known is None else np.union1d(known, each.rids)
@@ -177,12 +179,12 @@ class AccessReportBuilder:
             known_places |= {Place(each.run_id, each.space) for each in others if each.run_id in self._runs}
         return {place: rids[version] for version, known_places in places.items() for place in sorted(known_places)}
 
-    # --- what was reached -------------------------------------------------------------------------------------
+    # --- derived rows -----------------------------------------------------------------------------------------
 
     def _places_by_version(self, reach: ForwardReach, *, absence: bool) -> list[list[Place]]:
-        """Places that are datasets, those of one version together; the one under whose name it is told is the first.
+        """The places that are datasets, grouped by version. The first place of a group gives its name in the report.
 
-        A row that was made once is told once, however many runs have read it.
+        A row that was made once is reported once, however many runs have read it.
         """
         found: dict[str, list[Place]] = {}
         for place, rows in reach.rows.items():
@@ -190,16 +192,14 @@ class AccessReportBuilder:
             met = rows.of_role(Role.ABSENCE) if absence else _without_absence(rows).rids
             if datasets and len(met):
                 found.setdefault(datasets[0].version_id, []).append(place)
-        groups = [
-            sorted(places, key=lambda each: (each.space.startswith("source:"), each)) for places in found.values()
-        ]
+        groups = [sorted(places, key=lambda each: (each.space.is_source, each)) for places in found.values()]
         return sorted(
             groups,
-            key=lambda each: (not each[0].space.startswith("source:"), self._preferred_dataset(each[0]).full_name),
+            key=lambda each: (not each[0].space.is_source, self._preferred_dataset(each[0]).full_name),
         )
 
     def _preferred_dataset(self, place: Place) -> DatasetRecord:
-        """The dataset under its best name: an output's rather than a kept step's."""
+        """The dataset record of a place. An output is preferred to a kept step."""
         return min(self.ask.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
 
     def _entry(self, places: Sequence[Place], reach: ForwardReach) -> Document:
@@ -241,19 +241,19 @@ class AccessReportBuilder:
             for rid, role in zip(rows.rids.tolist(), rows.roles.tolist(), strict=True)
         }
         values, unreadable = self._values(dataset, [rid for rid, rule in rules.items() if rule.shows])
-        told = [self._row(rid, rule, values, personal) for rid, rule in rules.items()]
+        rows_shown = [self._row(rid, rule, values, personal) for rid, rule in rules.items()]
         return {
             **self._entry(places, reach),
             "columns": columns,
-            "count": len(told),
+            "count": len(rows_shown),
             "alone": sum(rule.about == "alone" for rule in rules.values()),
             "unreadable": unreadable,
             "persons_unknown": company if isinstance(company, str) else None,
-            "rows": told,
+            "rows": rows_shown,
         }
 
     def _rule(self, role: Role, others: OtherPersonCounts | str) -> RowDisclosure:
-        """What may be shown of a row: docs/access.md has the rule in words."""
+        """What may be shown of a row. docs/access.md describes the rule."""
         if isinstance(others, str):
             return RowDisclosure(ROLES[role], "unknown", None, None)
         persons = others.all + 1
@@ -262,7 +262,7 @@ class AccessReportBuilder:
         if persons < self.min_group:
             return RowDisclosure(ROLES[role], "others", f"fewer than {self.min_group}", None)
         if role is Role.PEER:
-            return RowDisclosure("peer", "others", persons, None)  # it is somebody else's row
+            return RowDisclosure("peer", "others", persons, None)  # it is another person's row
         return RowDisclosure("own", "others", persons, "all" if not others.own else "common")
 
     def _row(self, rid: int, rule: RowDisclosure, values: Mapping[int, Document], personal: set[str]) -> Document:
@@ -272,7 +272,7 @@ class AccessReportBuilder:
         return {"rid": rid, "role": rule.role, "about": rule.about, "persons": rule.persons, "values": shown}
 
     def _values(self, dataset: DatasetRecord, rids: Sequence[int]) -> tuple[dict[int, Document], str | None]:
-        """Rows as they are, without masks: they are the person's own; or why they cannot be read any more."""
+        """Unmasked rows, because they are the person's own; or the reason why they can no longer be read."""
         if not rids:
             return {}, None
         import pyarrow as pa
@@ -295,10 +295,10 @@ class AccessReportBuilder:
                     engine.drop(table)
         return {int(row.pop(RID)): row for row in rows}, notes[0] if notes else None
 
-    # --- what workflow files say ------------------------------------------------------------------------------
+    # --- declarations of the workflow files -------------------------------------------------------------------
 
     def _processing(self, run_ids: Iterable[str]) -> list[Document]:
-        """Per workflow what its latest run that was met says; terms are those of each run."""
+        """Per workflow, the declarations of its latest run found; retention terms are those of each run."""
         by_flow: dict[str, list[RunRecord]] = {}
         for run_id in sorted(run_ids):
             by_flow.setdefault(self._runs[run_id].workflow, []).append(self._runs[run_id])
@@ -325,7 +325,9 @@ class AccessReportBuilder:
 
 
 class RowDisclosure(NamedTuple):
-    """What is told of a row: `persons` is a number, words for few, or None unknown; `shows` all, common or nothing."""
+    """What is disclosed of a row. `persons` is a number, words for a few, or None if unknown; `shows` is all, common or
+    nothing.
+    """
 
     role: str
     about: str
@@ -334,6 +336,6 @@ class RowDisclosure(NamedTuple):
 
 
 def _without_absence(rows: RowsWithRoles) -> RowsWithRoles:
-    """The rows that hold something: what was only influenced by absence does not."""
+    """The rows that hold data, without those influenced only by absence."""
     there = rows.roles != int(Role.ABSENCE)
     return RowsWithRoles(rows.rids[there], rows.roles[there])

@@ -1,11 +1,11 @@
-"""The record of processing (GDPR Art. 30): what workflow files say, and where personal data really goes by the plan.
+"""The record of processing (GDPR Art. 30): the declarations of workflow files, and where personal data goes according
+to the plan.
 
-From files, without Spark; or from what the latest run of each workflow read. Nothing of the data is looked at.
+Built from files without Spark, or from the latest run of each workflow. No data is read.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +23,11 @@ VERSION = 1
 NEEDED = ("purpose", "legal_basis", "controller", "contact", "categories", "recipients", "transfers", "security",
           "retention_days")  # fmt: skip
 Record = dict[str, Any]
-Personal = Mapping[str, Sequence[str]]  # by dataset, the columns that hold personal data
+Personal = Mapping[str, Sequence[str]]  # by dataset: the columns with personal data
 
 
 def record_of_processing(home: OpenHome, files: Sequence[str | Path] = ()) -> Record:
-    """The record of these workflow files, else of each workflow's latest run in the catalog."""
+    """The record of these workflow files, otherwise of each workflow's latest run in the catalog."""
     if files:
         workflows = [_workflow_from_file(home, file) for file in files]
     else:
@@ -53,7 +53,7 @@ def _workflow_from_file(home: OpenHome, file: str | Path) -> Record:
         return Version.from_json(record.id, record.body)
 
     loaded, plan, _ = checked_workflow(file, None, version_of, missing="warning")
-    content = json.loads(loaded.spec.model_dump_json(by_alias=True))
+    content = loaded.content_to_show()
     personal = {
         name: [each for each in source.schema.names if source.is_pii(each)] for name, source in plan.sources.items()
     }

@@ -1,7 +1,7 @@
-"""Cases: a person's request from the day it came, its due date, who verified, planned and approved, how it ended.
+"""Cases: a person's request from receipt to closure, with its due date and who verified, planned and approved it.
 
-Every function that changes one takes a `Writing` (log.py): a case changes in the transaction of the deed, or not at
-all. Each row is sealed with the home's key, so that an approval cannot be made by hand in the database.
+Every function that changes a case takes a `LogTransaction`, so that the case changes in the same transaction as the
+action. Each case is sealed with the home's key, so that an approval cannot be forged in the database.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ KINDS = ("access", "erasure", "rectification")
 
 @dataclass(frozen=True)
 class CaseOptions:
-    """What a verb is told about the case it serves: its reference, the day it came, who verified the identity, and the
-    name that whoever calls the verb claims.
+    """The case that a verb serves: its reference, the day of receipt, who verified the identity, and the claimed name
+    of the actor.
     """
 
     request: str | None = None
@@ -39,13 +39,13 @@ class CaseOptions:
     def __post_init__(self) -> None:
         if self.request is None:
             if self.received is not None or self.verified_by is not None:
-                raise LineageError("the day of receipt and who verified belong to a case", hint="give --request REF")
+                raise LineageError("the day of receipt and the verifier need a case", hint="give --request REF")
             return
         object.__setattr__(self, "request", require_printable(self.request, "the reference of a case"))
         if self.verified_by is not None:
-            object.__setattr__(self, "verified_by", require_printable(self.verified_by, "the name of who verified"))
+            object.__setattr__(self, "verified_by", require_printable(self.verified_by, "the name of the verifier"))
         if self.received is not None and self.received > date.today():
-            raise LineageError(f"a request cannot have been received on {self.received}: that is still to come")
+            raise LineageError(f"a request cannot have been received on {self.received}: that is in the future")
 
     @property
     def who(self) -> Actor:
@@ -53,12 +53,12 @@ class CaseOptions:
 
 
 def due_date(received: date) -> date:
-    """One month later (Art. 12(3)); the last day of that month where it has no such day."""
+    """One month after receipt (Art. 12(3)), or the last day of that month if it has no such day."""
     year, month = received.year + received.month // 12, received.month % 12 + 1
     return date(year, month, min(received.day, calendar.monthrange(year, month)[1]))
 
 
-# --- what verbs do to a case ----------------------------------------------------------------------------------
+# --- changes of a case ----------------------------------------------------------------------------------------
 
 
 def open_or_update_case(
@@ -69,14 +69,14 @@ def open_or_update_case(
     four_eyes: bool = False,
     recipients: Iterable[str] = (),
 ) -> CaseRecord | None:
-    """The case that a verb serves: opened where it is new, else with what is new about it; None without a reference.
+    """Opens the case that a verb serves or updates it; None without a reference.
 
-    What was once asked for stays: four eyes, recipients. A case opened by an access becomes that of the erasure which
-    follows, and not the other way round. A refused case is not taken up again.
+    Four eyes and recipients, once set, stay. A case opened by an access becomes an erasure case if an erasure follows,
+    but not the reverse. A refused case is not reopened.
     """
     if options.request is None:
         if four_eyes:
-            raise LineageError("four eyes look at a case, and none is named", hint="give --request REF")
+            raise LineageError("four eyes need a case, and none is named", hint="give --request REF")
         return None
     old = catalog.case(writing.connection, options.request)
     if old is None:
@@ -129,9 +129,9 @@ def record_case_plan(
     four_eyes: bool = False,
     recipients: Iterable[str] = (),
 ) -> CaseRecord | None:
-    """The case once a plan was made for it. An approval of an earlier plan is worth nothing for this one.
+    """Updates the case after a plan was made. An approval of an earlier plan does not apply to this one.
 
-    The plan's own entry is the caller's; it names the plan.
+    The caller writes the entry of the plan, which names the plan.
     """
     case = open_or_update_case(writing, options, kind, four_eyes=four_eyes, recipients=recipients)
     if case is None:
@@ -152,7 +152,7 @@ def record_case_plan(
 def record_case_answer(
     writing: LogTransaction, options: CaseOptions, *, recipients: Iterable[str] = ()
 ) -> CaseRecord | None:
-    """The case once an access was answered: done, where access is what was asked for and nothing is planned."""
+    """Updates the case after an access report. Closes it if it asked for access only and no plan is pending."""
     case = open_or_update_case(writing, options, "access", recipients=recipients)
     if case is None or case.kind != "access" or case.status != "open":
         return case
@@ -160,7 +160,7 @@ def record_case_answer(
 
 
 def close_case(writing: LogTransaction, reference: str | None, status: str = "done") -> CaseRecord | None:
-    """The case at its end; None without a reference. The entry of what ended it is the caller's."""
+    """Closes the case; None without a reference. The caller writes the entry of the action that closed it."""
     if reference is None:
         return None
     case = require_case(writing.connection, reference)
@@ -169,8 +169,10 @@ def close_case(writing: LogTransaction, reference: str | None, status: str = "do
 
 
 def require_approval(home: OpenHome, reference: str | None, plan_id: str, connection: Connection | None = None) -> None:
-    """RunError where a plan may not be applied: its case was refused, has another plan by now, was changed by hand, or
-    wants four eyes and another actor than the planner has not approved just this plan. Nothing without a reference.
+    """Raises RunError if a plan must not be applied; does nothing without a reference.
+
+    A plan must not be applied if its case was refused, has a newer plan or was changed by hand, or if the case needs
+    four eyes and no actor other than the planner has approved exactly this plan.
     """
     if reference is None:
         return
@@ -188,7 +190,7 @@ def require_approval(home: OpenHome, reference: str | None, plan_id: str, connec
     if case.plan_id != plan_id:
         raise RunError(
             f"the plan '{plan_id}' is not that of the case '{reference}'",
-            hint="it was planned anew since; apply the later plan, or plan again",
+            hint="a newer plan exists; apply that one, or plan again",
         )
     if not case.four_eyes:
         return
@@ -198,7 +200,7 @@ def require_approval(home: OpenHome, reference: str | None, plan_id: str, connec
             hint=f"as another user than {planner_of(case)}: smoke-lineage audit approve {reference}",
         )
     if not Actor(case.approved_by, case.approved_name).is_another_than(planner_of(case)):
-        raise same_actor_error(case)  # approved before four eyes were asked for
+        raise same_actor_error(case)  # approved before four eyes were required
 
 
 def save_case(writing: LogTransaction, case: CaseRecord, verb: str | None = None) -> CaseRecord:
@@ -241,13 +243,13 @@ def refuse_changed_case(writing: LogTransaction, case: CaseRecord) -> None:
 def _changed_case_error(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' is not as it was written: it was changed by hand, or with another key",
-        hint="look at what the log has of it: smoke-lineage audit log --verify",
+        hint="check its entries in the log: smoke-lineage audit log --verify",
     )
 
 
 def _removed_case_error(reference: str) -> RunError:
     return RunError(
-        f"the case '{reference}' was removed by hand: the log knows it, the list of cases does not",
+        f"the case '{reference}' was removed by hand: the log mentions it, the list of cases does not",
         hint="look closer: smoke-lineage audit log --verify",
     )
 
@@ -261,7 +263,7 @@ def refused_case_error(case: CaseRecord) -> RunError:
 def same_actor_error(case: CaseRecord) -> RunError:
     return RunError(
         f"the case '{case.reference}' needs four eyes: {planner_of(case)} has planned it, and cannot approve it",
-        hint="another user of the operating system has to, and under another name: see docs/audit-log.md",
+        hint="another user of the operating system must approve it, under another name: see docs/audit-log.md",
     )
 
 

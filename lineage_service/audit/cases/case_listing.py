@@ -1,4 +1,4 @@
-"""Cases as rows, by due date."""
+"""Lists cases by due date."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lineage_service.store.home_key import readable_key
 
 
 def list_cases(home: OpenHome, *, closed: bool = False, limit: int | None = None, today: date | None = None) -> Answer:
-    """Cases by due date: the open ones, or all. `days_left` is below 0 where it is overdue, null where it is closed."""
+    """Open cases, or all, by due date. `days_left` is negative if a case is overdue and null if it is closed."""
     with log_connection(home) as connection:
         found = catalog.cases(connection, closed=closed)
         last = catalog.last_entry(connection)
     key = readable_key(home.layout)
     for case in found:
-        # Sealed with the key that the log is written with; without it nobody can tell.
+        # Seals are made with the key of the log. Without that key they cannot be verified.
         if key is not None and last is not None and last.key_id == key.id and case.seal != case.expected_seal(key.seal):
             raise changed_record_error(home, "a case")
     rows = [tuple(case_row(case, today).values()) for case in found]
@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 def case_row(case: CaseRecord, today: date | None = None) -> dict[str, Any]:
-    """A case as it is told: by column."""
+    """A case as a row, by column name."""
     left = None if case.status in CLOSED else _days_left(case, today)
     derived = {
         "days_left": left,

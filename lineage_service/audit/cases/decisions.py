@@ -1,4 +1,4 @@
-"""What people decide about a case: its plan is approved, or the request is refused."""
+"""Decisions about a case: approval of its plan, or refusal of the request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_REASON = 2000
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case as a verb left it; `notes` are for people."""
+    """A case after a verb; `notes` are messages for the user."""
 
     case: CaseRecord
     notes: tuple[str, ...] = ()
@@ -43,9 +43,9 @@ class CaseResult:
 
 
 def approve(home: OpenHome, plan: str | Path, actor: Actor | None = None) -> CaseResult:
-    """The plan of a case approved: `plan` is the plan's file, or the case's reference.
+    """Approves the plan of a case. `plan` is the plan's file, or the case's reference.
 
-    Where the case needs four eyes, by another actor than planned it.
+    If the case needs four eyes, the actor must not be the planner.
     """
     reference, plan_id = _parse_plan_reference(plan)
     with log_transaction(home, actor) as writing:
@@ -54,7 +54,7 @@ def approve(home: OpenHome, plan: str | Path, actor: Actor | None = None) -> Cas
         if plan_id is not None and case.plan_id != plan_id:
             raise RunError(
                 f"the plan '{plan_id}' is not that of the case '{reference}'",
-                hint="it was planned anew since; approve the later plan",
+                hint="a newer plan exists; approve that one",
             )
         if case.status == "refused":
             raise refused_case_error(case)
@@ -81,19 +81,19 @@ def approve(home: OpenHome, plan: str | Path, actor: Actor | None = None) -> Cas
 def refuse(
     home: OpenHome, reference: str, reason: str, *, kind: str | None = None, options: CaseOptions | None = None
 ) -> CaseResult:
-    """The case refused, with the reason that the person is given (Art. 12(4)). With a `kind`, one that nobody has
-    opened yet is opened for it.
+    """Refuses a case, with the reason that the person is given (Art. 12(4)). With a `kind`, opens the case first if it
+    does not exist.
     """
     reason = require_printable(reason, "the reason", LONGEST_REASON)
     given = replace(options or CaseOptions(), request=reference)
-    reference = given.request or reference  # as it is written
+    reference = given.request or reference  # stored in this form
     with log_transaction(home, given.who) as writing:
         known = catalog.case(writing.connection, reference)
         if known is not None:
             kind = known.kind
         elif kind is None:
             raise unknown_case_error(
-                writing.connection, reference, "to refuse what was never begun, say what it was: --kind"
+                writing.connection, reference, "to refuse a request that has no case yet, give its kind: --kind"
             )
         elif kind not in KINDS:
             raise LineageError(f"unknown kind of request '{kind}'; kinds: {', '.join(KINDS)}")
@@ -114,7 +114,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _parse_plan_reference(plan: str | Path) -> tuple[str, str | None]:
-    """The reference that is meant, and the plan's id where it was given by its file."""
+    """The case's reference, and the plan's id if the plan was given as a file."""
     path = Path(plan)
     if not (isinstance(plan, Path) or path.suffix == ".json" or _is_file(path)):
         return str(plan), None
@@ -124,7 +124,7 @@ def _parse_plan_reference(plan: str | Path) -> tuple[str, str | None]:
     except OSError as error:
         raise NotFound(f"cannot read the plan '{path}': {(error.strerror or 'unreadable').lower()}") from error
     except (ValueError, KeyError, TypeError):
-        raise LineageError(f"'{path}' is no plan of an erasure or rectification") from None
+        raise LineageError(f"'{path}' is not a plan of an erasure or rectification") from None
     if not isinstance(reference, str):
         raise LineageError(f"the plan '{path}' belongs to no case", hint="plan again with --request REF")
     return reference, str(plan_id)

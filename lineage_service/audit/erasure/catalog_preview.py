@@ -1,4 +1,4 @@
-"""The catalog as it would be: a copy in memory with the runs that are to be put in the place of others."""
+"""A preview of the catalog after an erasure: a copy in memory in which runs are replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlalchemy.pool import StaticPool
 def preview_catalog(
     reader: CatalogReader, switched: Iterable[tuple[str, Commit]], before: str | None = None
 ) -> CatalogReader:
-    """A reader of the copy. With `before`, only of runs that were committed before that one."""
+    """A reader of the preview. With `before`, it contains only runs committed before that one."""
     copy = create_engine("sqlite://", poolclass=StaticPool)
     models.metadata.create_all(copy)
     left_out = (models.audit_log.name, models.audit_requests.name)
@@ -28,7 +28,7 @@ def preview_catalog(
             if table.name in left_out:
                 continue
             if table.name == "runs" and ordinal is not None:
-                # A superseded run is behind all others in order; names that are made with it lead to the one after it.
+                # A superseded run sorts after all others; names resolve to the run that replaces it.
                 query = query.where((table.c.ordinal < ordinal) | (table.c.status != "committed"))
             rows = [dict(row._mapping) for row in source.execute(query)]
             if rows:

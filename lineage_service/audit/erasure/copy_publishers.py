@@ -1,4 +1,4 @@
-"""Published copies: which run's rows lie at a path now, before and after runs are put in the place of others."""
+"""Determines which run's rows are at each published path, before and after runs are replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lineage_service.store.published_folder import copies_beside, translate_repl
 
 
 def last_publishers(ask: Questions, runs: Sequence[RunRecord]) -> dict[Path, str]:
-    """For each path that runs (the oldest first) have published to, the last of them: its rows are there."""
+    """For each path that the runs (oldest first) published to, the last of them. Its rows are there."""
     found: dict[Path, str] = {}
     for run in runs:
         for record in ask.graph.datasets(run.id):
@@ -25,7 +25,7 @@ def last_publishers(ask: Questions, runs: Sequence[RunRecord]) -> dict[Path, str
 
 
 def publishers_after(ask: Questions, switched: Sequence[tuple[str, str | None]]) -> dict[Path, str | None]:
-    """The last publisher of each path once runs are switched, None where it goes and there was none before."""
+    """The last publisher of each path after the switch; None if it is removed and there was none before."""
     new = dict(switched)
     runs = list(reversed(ask.reader.runs()))
     before = last_publishers(ask, runs)
@@ -34,7 +34,7 @@ def publishers_after(ask: Questions, switched: Sequence[tuple[str, str | None]])
 
 
 def copies_of_removed_runs(ask: Questions, removed: Collection[str]) -> list[tuple[DatasetRecord, Path]]:
-    """Copies at published paths whose rows are those of runs that go as a whole."""
+    """Published copies with rows of runs that are removed as a whole."""
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
     return [
         (record, target)
@@ -45,8 +45,9 @@ def copies_of_removed_runs(ask: Questions, removed: Collection[str]) -> list[tup
 
 
 def remove_copies_beside(target: Path) -> None:
-    """Removes copies that wait beside a published one, or were replaced: of runs and erasures that were killed. A run
-    that still writes one began before an erasure, and is not committed in any case."""
+    """Removes copies beside a published one that are pending or were replaced, left behind by killed runs and erasures.
+    A run that is still writing one began before the erasure and will not be committed.
+    """
     with translate_replace_errors(target):
         for path in copies_beside(target):
             shutil.rmtree(path)

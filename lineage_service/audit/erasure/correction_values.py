@@ -1,4 +1,6 @@
-"""Values of a rectification: they must not leave the home with the plan, so they wait in it until the plan is done."""
+"""Stores the new values of a rectification in the home until the plan is applied. They must not be in the plan, which
+leaves the home.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def save_correction_values(home: HomeLayout, plan_id: str, values: Mapping[str, 
 
 
 def load_correction_values(home: HomeLayout, plan_id: str) -> dict[str, str | None]:
-    """The values of a plan; none where it was applied already, as is told a little later."""
+    """The values of a plan; empty if it was applied already, which is reported later."""
     try:
         found: dict[str, str | None] = note_body((_folder(home, plan_id) / VALUES).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -37,8 +39,9 @@ def load_correction_values(home: HomeLayout, plan_id: str) -> dict[str, str | No
 
 
 def remove_correction_values(home: HomeLayout, plan_id: str | None = None) -> None:
-    """Removes the values of a plan; without one, of all: an erasure knows not whose they are, and a plan that waits
-    has to be made again in any case where it is about the same runs."""
+    """Removes the values of a plan, or of all plans. An erasure removes all, because it cannot know whose values they
+    are. A pending plan about the same runs has to be made again anyway.
+    """
     folder = home.path / PLANS if plan_id is None else _folder(home, plan_id)
     try:
         shutil.rmtree(folder)

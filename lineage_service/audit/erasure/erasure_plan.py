@@ -1,6 +1,7 @@
-"""A plan: what an erasure or rectification would do, found out by doing it without committing it.
+"""Plans an erasure or rectification by performing it without committing it.
 
-The plan leaves the home, so it holds names, counts and keyed hashes. It is bound to the versions it was made from.
+The plan leaves the home, so it contains names, counts and keyed hashes only. It is bound to the versions it was made
+from.
 """
 
 from __future__ import annotations
@@ -17,12 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from lineage_catalog.records import DatasetRecord, RunRecord
 
-from lineage_service.audit.erasure.source_rewrites import (
-    FileCut,
-    find_file_cuts,
-    refuse_unwritable,
-    spread_to_all_readers,
-)
+from lineage_service.audit.erasure.source_rewrites import find_file_cuts, refuse_unwritable, spread_to_all_readers
 from lineage_service.audit.erasure.superseding_run import DatasetChange, RequestedChanges, SupersedingRun
 from lineage_service.audit.erasure.supersession import Supersession
 from lineage_service.audit.log.sealed_documents import ONLY_READ
@@ -33,6 +29,7 @@ from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.query.staleness_notes import cut_note
 from lineage_service.settings import IndexOptions
+from lineage_service.store.formats.source_format import FileCut
 from lineage_service.store.layout import new_run_id
 from lineage_service.store.pending_publications import target_of
 from lineage_service.store.version_patcher import Ids
@@ -46,7 +43,7 @@ ERASURE, RECTIFICATION = "erasure", "rectification"
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How a plan is carried out: source files rewritten too; runs that cannot be traced removed as a whole."""
+    """Options of a plan: rewrite source files too; remove runs that cannot be traced as a whole."""
 
     rewrite_sources: bool = False
     drop_runs: bool = False
@@ -57,36 +54,42 @@ class PlanOptions:
 
 @dataclass
 class RequestScope:
-    """What a request is about. rows: the persons' · retained: those that a legal hold keeps, with the ground ·
-    wanted: what is to be done to versions · going: rows of sources that go, or are corrected · in_outputs: the person's
-    rows in other workflows' outputs, which follow from those."""
+    """The scope of a request.
+
+    rows: the persons' rows
+    retained: rows that a legal hold keeps, with the ground
+    wanted: the changes of versions
+    going: source rows that are removed or corrected
+    in_outputs: the persons' rows in other workflows' outputs, which derive from those
+    """
 
     rows: SubjectRows
     retained: list[tuple[PersonRows, Mapping[str, Any]]] = field(default_factory=list)
     wanted: RequestedChanges = field(default_factory=RequestedChanges)
     going: list[PersonRows] = field(default_factory=list)
     in_outputs: list[PersonRows] = field(default_factory=list)
-    cut: dict[str, FileCut] = field(default_factory=dict)  # source files to be rewritten
+    cut: dict[str, FileCut] = field(default_factory=dict)  # source files to rewrite
 
-    def check(self, ask: Questions, done: Supersession) -> None:
-        """LineageError where the person's rows stay in an output, since the sources that it was made from do not say
-        that they are theirs: taken out there alone, they would be back with the next run."""
+    def check(self, ask: Questions, supersession: Supersession) -> None:
+        """Raises LineageError if rows of the person stay in an output because its sources do not declare them as
+        theirs. Removed only there, they would reappear with the next run.
+        """
         if self.retained or self.wanted.corrected:
             return
         for found in self.in_outputs:
-            change = done.versions.get(found.dataset.version_id)
-            removed = {each.old.id for each in done.made if each.commit is None}
+            change = supersession.versions.get(found.dataset.version_id)
+            removed = {each.old.id for each in supersession.made if each.commit is None}
             makers = {each.run_id for each in ask.reader.makers_of([found.dataset.version_id])}
             left = (
                 len(found.rids)
                 if change is None
-                else len(np.setdiff1d(found.rids, np.setdiff1d(change.gone, change.came)))
+                else len(np.setdiff1d(found.rids, np.setdiff1d(change.removed_rids, change.added_rids)))
             )
             if left and not makers <= removed:
                 output = json.loads(found.dataset.declared)["output"]
                 raise LineageError(
                     f"'{found.dataset.full_name}' has {left:,} rows of the person that stay in '{output}': the sources "
-                    "of that workflow do not declare them as theirs",
+                    "of that workflow do not declare them as rows of the person",
                     hint="declare the subject at the sources that the rows come from, and run that workflow again",
                 )
 
@@ -94,25 +97,25 @@ class RequestScope:
 def scope_of(
     ask: Questions, rows: SubjectRows, options: PlanOptions, corrected: ValueCorrection | None = None
 ) -> RequestScope:
-    """What is to be done: rows of the persons go, unless a hold keeps them; or get corrected values.
+    """The scope of a request: the persons' rows are removed unless a hold keeps them, or get corrected values.
 
-    Rows of another workflow's output that a source declares as the person's follow from that workflow's own sources.
+    Rows of another workflow's output that a source declares as the person's derive from that workflow's own sources.
     """
-    if rows.unlooked:
+    if rows.unsearched:
         raise LineageError(
             [
                 _unsearched_source_problem(each.dataset, each.reason)
-                for each in {(e.dataset.version_id, e.reason): e for e in rows.unlooked}.values()
+                for each in {(e.dataset.version_id, e.reason): e for e in rows.unsearched}.values()
             ]
         )
     scope = RequestScope(rows)
-    gone: dict[str, Ids] = {}
+    removed: dict[str, Ids] = {}
     tables: dict[str, pa.Table] = {}
     held: set[tuple[str, str]] = set()
     for found in rows.found:
         declared, version = json.loads(found.dataset.declared), found.dataset.version_id
         hold = active_hold(declared.get("legal_hold"))
-        if hold is None and found.declared_by is not None:  # a hold is about rows, whoever reads them
+        if hold is None and found.declared_by is not None:  # a hold applies to rows, whichever source reads them
             hold = active_hold(json.loads(found.declared_by.declared).get("legal_hold"))
         if declared.get("output") is not None:
             scope.in_outputs.append(found)
@@ -121,50 +124,53 @@ def scope_of(
             held.add((found.dataset.run_id, found.dataset.name))
         elif corrected is None:
             scope.going.append(found)
-            gone[version] = np.union1d(gone.get(version, np.array([], np.int64)), found.rids)
+            removed[version] = np.union1d(removed.get(version, np.array([], np.int64)), found.rids)
         elif (table := corrected.rows(ask, found)) is not None:
             scope.going.append(found)
             tables[version] = table
     if options.rewrite_sources:
         kept = find_file_cuts(ask, {found.dataset.version_id: found.rids for found, _ in scope.retained})
-        scope.cut = {path: cut for path, cut in find_file_cuts(ask, gone).items() if path not in kept}
+        scope.cut = {path: cut for path, cut in find_file_cuts(ask, removed).items() if path not in kept}
         refuse_unwritable(scope.cut)
-        gone = spread_to_all_readers(ask, gone, scope.cut)
-    scope.wanted = RequestedChanges(gone, tables, frozenset(held), options.drop_runs)
+        removed = spread_to_all_readers(ask, removed, scope.cut)
+    scope.wanted = RequestedChanges(removed, tables, frozenset(held), options.drop_runs)
     return scope
 
 
-def _column_names(ask: Questions, found: PersonRows) -> dict[str, str]:
-    """A source's columns by the names, in lower case, under which new values are given: its own, or those of the source
-    that declares its rows as a person's, which may call a column of the file otherwise."""
-    columns = ask.scan(found.dataset).version.columns
-    if found.declared_by is None:
+def _column_names(ask: Questions, person_rows: PersonRows) -> dict[str, str]:
+    """A source's columns by the (lower-case) names under which new values are given.
+
+    These are its own names, or those of the source that declares its rows as a person's, which may rename columns of
+    the file.
+    """
+    columns = ask.scan(person_rows.dataset).version.columns
+    if person_rows.declared_by is None:
         return {each.name.lower(): each.name for each in columns}
     own = {each.original.lower(): each.name for each in columns}
-    there = ask.scan(found.declared_by).version.columns
+    there = ask.scan(person_rows.declared_by).version.columns
     return {each.name.lower(): own[each.original.lower()] for each in there if each.original.lower() in own}
 
 
 @dataclass(frozen=True)
 class ValueCorrection:
-    """New values of columns, for every row of a person in sources that have the columns."""
+    """New values of columns, for every row of a person in sources that have these columns."""
 
     values: Mapping[str, str | None]
 
-    def rows(self, ask: Questions, found: PersonRows) -> pa.Table | None:
+    def rows(self, ask: Questions, person_rows: PersonRows) -> pa.Table | None:
         import pyarrow as pa
 
-        names = _column_names(ask, found)
+        names = _column_names(ask, person_rows)
         own = {names[name.lower()]: value for name, value in self.values.items() if name.lower() in names}
         if not own:
             return None
-        columns: dict[str, pa.Array] = {"_rid": pa.array(found.rids, pa.int64())}
-        columns |= {name: pa.array([value] * len(found.rids), pa.string()) for name, value in own.items()}
+        columns: dict[str, pa.Array] = {"_rid": pa.array(person_rows.rids, pa.int64())}
+        columns |= {name: pa.array([value] * len(person_rows.rids), pa.string()) for name, value in own.items()}
         return pa.table(columns)
 
 
 def active_hold(hold: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A legal hold that holds today."""
+    """A legal hold that is in force today."""
     if hold is None:
         return None
     until = hold.get("until")
@@ -175,18 +181,18 @@ def _unsearched_source_problem(dataset: DatasetRecord, reason: str) -> Any:
     from lineage_service.errors import Problem
 
     return Problem(
-        f"'{dataset.full_name}@{dataset.run_id}' cannot be looked into for the person: {reason}",
+        f"'{dataset.full_name}@{dataset.run_id}' cannot be searched for the person: {reason}",
         hint="remove that run (`gc --retention`), or bring the files back",
     )
 
 
-# --- the document ---------------------------------------------------------------------------------------------
+# --- the plan as a document -----------------------------------------------------------------------------------
 
 
 def build_erasure_plan(
     home: OpenHome, kind: str, scope: RequestScope, options: PlanOptions, spark: IndexOptions, stages: Stages
 ) -> dict[str, Any]:
-    """The plan, found out by making all runs anew in folders that are then removed."""
+    """The plan, determined by making all new runs in folders that are then removed."""
     ask = home.questions
     with ExitStack() as folders:
         superseding = Supersession(home.layout, ask, spark, stages, scope.wanted, folders)
@@ -201,11 +207,11 @@ def build_erasure_plan(
 
 
 def _document(
-    ask: Questions, kind: str, scope: RequestScope, options: PlanOptions, made: Sequence[SupersedingRun]
+    ask: Questions, kind: str, scope: RequestScope, options: PlanOptions, superseding_runs: Sequence[SupersedingRun]
 ) -> dict[str, Any]:
-    runs = [_run(each) for each in made]
-    if not made:
-        raise NotFound("no run is concerned: every row of the person is under a legal hold")
+    runs = [_run(each) for each in superseding_runs]
+    if not superseding_runs:
+        raise NotFound("no run is affected: every row of the person is under a legal hold")
     return {
         "plan_id": new_run_id(),
         "kind": kind,
@@ -229,27 +235,29 @@ def _document(
         ],
         "published": [
             {"dataset": record.full_name, "run": record.run_id, "path": str(target), "action": action}
-            for action, record, target in _affected_copies(ask, made)
+            for action, record, target in _affected_copies(ask, superseding_runs)
         ],
         "sources": [{"path": path, "delete": len(cut.places)} for path, cut in sorted(scope.cut.items())],
-        "recipients": recipients(ask, [each.old for each in made]),
-        "bound_to": run_fingerprints(ask, [each.old for each in made]),
+        "recipients": recipients(ask, [each.old for each in superseding_runs]),
+        "bound_to": run_fingerprints(ask, [each.old for each in superseding_runs]),
     }
 
 
-def _run(made: SupersedingRun) -> dict[str, Any]:
+def _run(superseding_run: SupersedingRun) -> dict[str, Any]:
     return {
-        "run": made.old.id,
-        "workflow": made.old.workflow,
-        "action": "remove" if made.commit is None else "supersede",
-        "datasets": [_dataset(each) for each in made.datasets],
-        **({"warnings": [str(each) for each in made.warnings]} if made.warnings else {}),
+        "run": superseding_run.old.id,
+        "workflow": superseding_run.old.workflow,
+        "action": "remove" if superseding_run.commit is None else "supersede",
+        "datasets": [_dataset(each) for each in superseding_run.datasets],
+        **({"warnings": [str(each) for each in superseding_run.warnings]} if superseding_run.warnings else {}),
     }
 
 
 def _dataset(change: DatasetChange) -> dict[str, Any]:
-    """Rows deleted, computed anew with other values, and come into being; which, as a hash of their ids."""
-    ids = hashlib.sha256(np.sort(change.gone).tobytes() + b"|" + np.sort(change.came).tobytes()).hexdigest()[:32]
+    """Rows deleted, recomputed with other values, and added; the affected ids as a hash."""
+    ids = hashlib.sha256(
+        np.sort(change.removed_rids).tobytes() + b"|" + np.sort(change.added_rids).tobytes()
+    ).hexdigest()[:32]
     found = {
         "dataset": change.dataset.full_name,
         "version": change.dataset.version_id,
@@ -275,50 +283,55 @@ def _totals(runs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _affected_copies(ask: Questions, made: Sequence[SupersedingRun]) -> Iterable[tuple[str, DatasetRecord, Path]]:
+def _affected_copies(
+    ask: Questions, superseding_runs: Sequence[SupersedingRun]
+) -> Iterable[tuple[str, DatasetRecord, Path]]:
     from lineage_service.audit.erasure.copy_publishers import copies_of_removed_runs, last_publishers
 
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
-    removed = copies_of_removed_runs(ask, [each.old.id for each in made if each.commit is None])
+    removed = copies_of_removed_runs(ask, [each.old.id for each in superseding_runs if each.commit is None])
     yield from (("remove", record, path) for record, path in removed)
-    for each in made:
+    for each in superseding_runs:
         for change in each.datasets:
             target = target_of(change.dataset)
-            touched = len(change.gone) or len(change.came)
+            touched = len(change.removed_rids) or len(change.added_rids)
             if target is not None and touched and publishers.get(target) == each.old.id:
                 yield "replace", change.dataset, target
 
 
 def not_covered(ask: Questions, scope: RequestScope) -> list[str]:
-    """What is out of reach, plainly: it is the first thing that a plan and a certificate say."""
-    told = []
+    """What the plan does not cover. A plan and a certificate state this first."""
+    exclusions = []
     read = {path: called for found in scope.rows.found for path, called in _read_in_place(ask, found.dataset).items()}
     files = sorted({called for path, called in read.items() if path not in scope.cut})
     if files:
         shown = ", ".join(f"'{path}'" for path in files[:10]) + (f" and {len(files) - 10} more" if files[10:] else "")
         if scope.wanted.corrected:
-            told.append(f"{ONLY_READ}: {shown}; they hold the old values. Correct them there too")
+            exclusions.append(f"{ONLY_READ}: {shown}; they hold the old values. Correct them there too")
         else:
-            told.append(
+            exclusions.append(
                 f"{ONLY_READ}: {shown}; they still hold the person's rows. Remove them where they "
                 "come from, or plan with --rewrite-sources"
             )
     if scope.retained:
         grounds = sorted({str(hold.get("ground")) for _, hold in scope.retained})
-        told.append(f"rows that a legal hold retains ({', '.join(grounds)})")
-    told += [
-        cut_note(source, run_id) for source, run_id in ask.sources_cut_by_retention(run.id for run in ask.reader.runs())
+        exclusions.append(f"rows that a legal hold retains ({', '.join(grounds)})")
+    exclusions += [
+        cut_note(source, run_id) for source, run_id in ask.cuts.cut_sources(run.id for run in ask.reader.runs())
     ]
-    told.append("backups and snapshots of disks, earlier versions of files that a file system or bucket keeps")
-    told.append("copies that others took of outputs, reports or answers: tell the recipients (Art. 19)")
-    told.append("what a database server keeps beside its tables: write-ahead logs, replicas, its own backups")
-    told.append("unused blocks of a disk after files were removed; a disk that is encrypted, or trimmed, keeps none")
-    return told
+    exclusions.append("backups and disk snapshots, and earlier file versions that a file system or bucket keeps")
+    exclusions.append("copies of outputs, reports or answers that others made: notify the recipients (Art. 19)")
+    exclusions.append(
+        "data that a database server keeps outside its tables: write-ahead logs, replicas, its own backups"
+    )
+    exclusions.append("unused disk blocks of removed files, unless the disk is encrypted or trimmed")
+    return exclusions
 
 
 def _read_in_place(ask: Questions, dataset: DatasetRecord) -> dict[str, str]:
-    """Files outside of the home that hold a source's rows, read in place or copied from; and what the workflow calls
-    them, since a folder's name may be a value."""
+    """Files outside the home that hold a source's rows, read in place or copied; and their name in the workflow. Paths
+    are not shown, because a folder may be named after a value.
+    """
     declared = json.loads(dataset.declared)
     version = ask.scan(dataset).version
     if declared.get("output") is not None:
@@ -329,7 +342,7 @@ def _read_in_place(ask: Questions, dataset: DatasetRecord) -> dict[str, str]:
 
 
 def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:
-    """Whom the workflows name as recipients of what is erased or corrected."""
+    """The recipients, as declared by workflows, of the data that is erased or corrected."""
     found: set[str] = set()
     for run in runs:
         privacy = json.loads(ask.reader.content(run.id) or "{}").get("privacy") or {}
@@ -338,7 +351,7 @@ def recipients(ask: Questions, runs: Sequence[RunRecord]) -> list[str]:
 
 
 def run_fingerprints(ask: Questions, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """The versions that a plan was made from, and the state of the files that they are read from in place."""
+    """The versions that a plan was made from, and the state of the files that are read in place."""
     return {run.id: _run_fingerprint(ask, run.id) for run in runs}
 
 
@@ -363,7 +376,7 @@ def _state(path: str) -> str:
 
 
 def changed_runs(ask: Questions, plan: Mapping[str, Any]) -> list[str]:
-    """Runs of a plan that are not what they were when it was made."""
+    """Runs of a plan that have changed since it was made."""
     wrong = []
     for run_id, digest in plan["bound_to"].items():
         run = ask.reader.run(run_id)
@@ -372,8 +385,8 @@ def changed_runs(ask: Questions, plan: Mapping[str, Any]) -> list[str]:
     return wrong
 
 
-def is_same_work(plan: Mapping[str, Any], made: Sequence[SupersedingRun]) -> bool:
-    """Whether what was made is just what a plan says."""
+def is_same_work(plan: Mapping[str, Any], superseding_runs: Sequence[SupersedingRun]) -> bool:
+    """Whether the new runs match the plan exactly."""
 
     def comparable_runs(runs: Sequence[Mapping[str, Any]]) -> list[Any]:
         names = ("dataset", "version", "delete", "recompute", "insert", "retain", "rows_after", "rows_hash")
@@ -381,4 +394,6 @@ def is_same_work(plan: Mapping[str, Any], made: Sequence[SupersedingRun]) -> boo
             (run["run"], run["action"], [[each[name] for name in names] for each in run["datasets"]]) for run in runs
         ]
 
-    return json.dumps(comparable_runs(plan["runs"])) == json.dumps(comparable_runs([_run(each) for each in made]))
+    return json.dumps(comparable_runs(plan["runs"])) == json.dumps(
+        comparable_runs([_run(each) for each in superseding_runs])
+    )

@@ -1,4 +1,4 @@
-"""What an output says of rows that were made from an erased person: computed anew, deleted, or kept on a ground."""
+"""Policies of outputs for rows derived from an erased person: recompute, delete, or keep on a legal ground."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from lineage_service.audit.affected_rows import OtherPersons
 from lineage_service.audit.person_search import required_key
-from lineage_service.capture.handles import step_space
-from lineage_service.query.lineage_graph import Place, walk
+from lineage_service.capture.handles import Space, step_space
+from lineage_service.query.lineage_graph import Place
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.questions import Questions
 from lineage_service.query.walk_sql import Start
 from lineage_service.refresh.run_refresh import DeletedRows, Refresh
@@ -19,10 +20,11 @@ from lineage_service.store.version_patcher import Ids
 
 
 def rows_to_delete_by_step(
-    ask: Questions, refresh: Refresh, rows: Mapping[str, Ids], everywhere: str | None = None
+    ask: Questions, refresh: Refresh, rows: Mapping[Space, Ids], everywhere: str | None = None
 ) -> dict[str, DeletedRows]:
-    """By step, the rows that are taken out instead of being computed anew. `rows`: those that went, by source space.
-    `everywhere`: why nothing of the run can be computed anew."""
+    """By step, the rows that are deleted instead of recomputed. `rows` are the removed rows by source space.
+    `everywhere` is the reason why nothing of the run can be recomputed.
+    """
     found: dict[str, DeletedRows] = {}
     outputs: dict[str, list[OutputSpec]] = {}
     for name, output in refresh.loaded.spec.outputs.items():
@@ -30,51 +32,51 @@ def rows_to_delete_by_step(
             outputs.setdefault(output.step or name, []).append(output)
     steps = [*dict.fromkeys([*outputs, *refresh.plan.keep])]
     for step in steps:
-        said = {output.on_erasure for output in outputs.get(step, [])}
+        policies = {output.on_erasure for output in outputs.get(step, [])}
         if everywhere is not None:
             rids = derived_rows(ask, refresh.run.id, step, rows)
-            # A row that nobody else is in would go in any case: that nothing can be computed is not why.
+            # A row with no other contributors is removed anyway, so this is not the reason.
             reason = everywhere if has_remaining_contributors(ask, refresh.run.id, step, rids, rows) else None
             found[step] = DeletedRows(rids, reason)
-        elif "delete" in said:  # of two outputs of one step the stricter counts
+        elif "delete" in policies:  # of two outputs of one step, the stricter policy applies
             found[step] = DeletedRows(derived_rows(ask, refresh.run.id, step, rows), "on_erasure: delete")
-        elif said == {"keep"}:
+        elif policies == {"keep"}:
             found[step] = _rows_of_small_groups(ask, refresh, step, outputs[step], rows)
     return found
 
 
 def _rows_of_small_groups(
-    ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[str, Ids]
+    ask: Questions, refresh: Refresh, step: str, outputs: list[OutputSpec], rows: Mapping[Space, Ids]
 ) -> DeletedRows:
-    """Rows of many persons stay as they are; of fewer than the smallest group they go."""
+    """Rows of many persons stay as they are. Rows of fewer persons than the smallest group are deleted."""
     holds = [output.keep for output in outputs if output.keep is not None]
     smallest = max(hold.min_group for hold in holds)
     candidates = derived_rows(ask, refresh.run.id, step, rows)
     record = next(each for each in refresh.records if each.space == step_space(step))
     company = OtherPersons(ask, required_key(ask), {}).count_by_row(Place(record.run_id, record.space), candidates)
-    # Where nobody can tell how many they are, they may be few.
+    # If the number of persons is unknown, they may be few.
     persons = {} if isinstance(company, str) else {rid: others.all for rid, others in company.items()}
     few = np.array([rid for rid in candidates.tolist() if persons.get(rid, 0) < smallest], np.int64)
     grounds = ", ".join(dict.fromkeys(hold.ground for hold in holds))
     reason = f"on_erasure: keep ({grounds}); rows of fewer than {smallest} persons are deleted"
     if isinstance(company, str):
-        reason += f", and those of which that is not known: {company}"
+        reason += f", and rows whose number of persons is unknown: {company}"
     return DeletedRows(few, reason, kept=len(candidates) - len(few))
 
 
-def has_remaining_contributors(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[str, Ids]) -> bool:
-    """Whether any of these rows of a step was also made from rows that stay, of the sources whose rows went."""
+def has_remaining_contributors(ask: Questions, run_id: str, step: str, rids: Ids, rows: Mapping[Space, Ids]) -> bool:
+    """Whether any of these rows of a step also derives from remaining rows of the affected sources."""
     if not len(rids):
         return False
     begin = Place(run_id, step_space(step))
     table = ask.engine.keep_ids(pa.array(rids, pa.int64()))
     try:
-        for space, gone in rows.items():
+        for space, removed in rows.items():
             ways = walk(ask.graph, begin, "backward", links=False).ways_toward(Place(run_id, space), absence=False)
-            if not ways or not len(gone):
+            if not ways or not len(removed):
                 continue
             sql = ask.walk_sql(ways, Start(table=table), begin, Place(run_id, space), "backward", pairs=False)
-            went = ask.engine.keep_ids(pa.array(gone, pa.int64()))
+            went = ask.engine.keep_ids(pa.array(removed, pa.int64()))
             others = f"SELECT count(*) FROM ({sql.text}) p ANTI JOIN {went} g ON g.b = p.b"
             try:
                 if ask.engine.scalar(others, sql.parameters):
@@ -86,8 +88,8 @@ def has_remaining_contributors(ask: Questions, run_id: str, step: str, rids: Ids
     return False
 
 
-def derived_rows(ask: Questions, run_id: str, step: str, rows: Mapping[str, Ids]) -> Ids:
-    """Rows of a step that these rows of sources contributed to, inside the run."""
+def derived_rows(ask: Questions, run_id: str, step: str, rows: Mapping[Space, Ids]) -> Ids:
+    """Rows of a step to which these source rows contributed, within the run."""
     parts = [np.array([], np.int64)]
     end = Place(run_id, step_space(step))
     for space, rids in rows.items():

@@ -1,4 +1,4 @@
-"""Whether an erasure holds: everything scanned anew for the person's values, and their rows looked for once more."""
+"""Verifies an erasure: scans everything for the person's values again, and searches for their rows by lineage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lineage_service.audit.home_integrity import ChecksumComparison
 from lineage_service.audit.log.log_transactions import LogEntry, write_entry
 from lineage_service.audit.log.sealed_documents import read_document, reservations
 from lineage_service.audit.person_search import required_key
-from lineage_service.errors import LineageError, join_names
+from lineage_service.errors import LineageError, QuestionError, join_names
 from lineage_service.progress import Stages, Tell
 from lineage_service.query.open_home import OpenHome
 from lineage_service.store.file_integrity import lost_files
@@ -27,10 +27,39 @@ from lineage_service.store.published_folder import copies_beside
 CANARY = "a canary that must be found 7b1f"
 
 
+# Values that were not searched for: the key of their count in a certificate, and what is said of one and of several.
+_UNSEARCHED_VALUES = (
+    (
+        "too_short_to_search",
+        "value that is too short to search for: short texts occur by chance",
+        "values that are too short to search for: short texts occur by chance",
+    ),
+    (
+        "of_other_types",
+        "value that is neither a text nor a number nor a date and was not searched for",
+        "values that are neither texts nor numbers nor dates and were not searched for",
+    ),
+    (
+        "shared_with_others",
+        "value that is shared with other people and was not searched for",
+        "values that are shared with other people and were not searched for",
+    ),
+    (
+        "retained",
+        "value that also occurs in retained rows and was not searched for",
+        "values that also occur in retained rows and were not searched for",
+    ),
+)
+
+
 @dataclass
 class Verdict:
-    """covered, not_covered: in words, to be said first · found, incomplete: what was found, or could not be looked
-    at · reservations: what was left as it is on purpose; said with the verdict."""
+    """The result of a verification.
+
+    covered, not_covered: what was and was not searched, as text, stated first
+    found, incomplete: what was found, or could not be searched
+    reservations: what was left on purpose, stated with the verdict
+    """
 
     covered: list[str] = field(default_factory=list)
     not_covered: list[str] = field(default_factory=list)
@@ -44,7 +73,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """The verdict in one line, with what it does not cover."""
+        """The verdict in one line, including what it does not cover."""
         if not self.holds:
             return "does not hold" if self.found else "incomplete"
         where = "holds in the home, the catalog and the published copies"
@@ -62,24 +91,29 @@ class Verdict:
 
 
 def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, tell: Tell) -> Verdict:
-    """Scans home, catalog and published copies for the values given again, and for the hashes in the certificate."""
+    """Scans the home, the catalog and published copies for the given values and for the hashes in the certificate."""
+    searched = list(given or ())
+    if not all(isinstance(each, str) for each in searched):
+        raise QuestionError("the values to search for are texts", hint="for example values=['Ada', '1815-12-10']")
     key = required_key(home.questions)
     certificate = read_document(path, key, "certificate")
     if "certificate_of" not in certificate:
-        raise LineageError(f"'{path}' is no certificate", hint="audit apply writes one, with --out")
+        raise LineageError(f"'{path}' is not a certificate", hint="audit apply writes one, with --out")
     stages = Stages(tell)
-    told = certificate["values"]
+    summary = certificate["values"]
     values = SearchedValues(
-        frozenset(each for each in given or () if each),
-        frozenset(told["keyed_hashes"]),
-        frozenset(told["keyed_hashes_of_numbers"]),
-        frozenset(told["columns_of_numbers"]),
+        frozenset(filter(None, searched)),
+        frozenset(summary["keyed_hashes"]),
+        frozenset(summary["keyed_hashes_of_numbers"]),
+        frozenset(summary["columns_of_numbers"]),
         key,
     )
     verdict = Verdict(not_covered=list(certificate["not_covered"]), reservations=reservations(certificate))
-    with stages.stage("trying the scan on a canary"):
+    with stages.stage("testing the scan with a known value"):
         if not _finds_canary(home, key):
-            verdict.incomplete.append("the scan did not find a canary that was put there: it cannot be relied on")
+            verdict.incomplete.append(
+                "the scan did not find a known value that was placed as a test: its result cannot be trusted"
+            )
     with stages.stage("scanning files"):
         scan = ResidueScan(values)
         _scan_files(home, scan)
@@ -87,7 +121,7 @@ def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, 
         scan.catalog(home.reader.engine)
     with stages.stage("comparing files with their checksums"):
         verdict.incomplete += _damaged_files(home)
-    with stages.stage("looking for rows of the person"):
+    with stages.stage("searching for rows of the person"):
         _look_for_lost_files(home, verdict)
         _look_for_rows(home, key, certificate, verdict)
     verdict.found += scan.found
@@ -109,7 +143,7 @@ def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, 
 
 
 def _damaged_files(home: OpenHome) -> list[str]:
-    """What is not as it was written: nobody can tell what was in it."""
+    """Files that have changed since they were written. Their original content is unknown."""
     comparing = ChecksumComparison(home.layout, home.reader, deep=True)
     faults = (fault for run in home.reader.runs() for fault in comparing.faults(run.id))
     return [*home.reader.broken_scopes(), *dict.fromkeys(faults)]
@@ -118,7 +152,7 @@ def _damaged_files(home: OpenHome) -> list[str]:
 def _scan_files(home: OpenHome, scan: ResidueScan) -> None:
     folder = home.layout.path
     database = home.reader.engine.url.database if home.reader.engine.dialect.name == "sqlite" else None
-    # The catalog is taken apart by itself.
+    # The catalog is scanned separately.
     own = list(Path(database).parent.glob(Path(database).name + "*")) if database else []
     scan.folder(folder, lambda path: str(path.relative_to(folder)), own)
     for target in published_targets(home.reader):
@@ -128,29 +162,29 @@ def _scan_files(home: OpenHome, scan: ResidueScan) -> None:
 
 
 def _look_for_lost_files(home: OpenHome, verdict: Verdict) -> None:
-    """What is not there cannot be searched, nor can rows be followed through it."""
+    """Reports missing files. They cannot be searched, and rows cannot be followed through them."""
     lost = [f"'{each.path}' of run '{run.id}'" for run, each in lost_files(home.reader, home.layout)]
     if lost:
         verdict.incomplete.append(f"files that runs need are missing: {join_names(lost, 5)}")
 
 
 def _look_for_rows(home: OpenHome, key: HomeKey, certificate: Mapping[str, Any], verdict: Verdict) -> None:
-    """A fresh look by lineage: no source has rows of the person, so nothing is derived from any."""
+    """Searches by lineage: if no source has rows of the person, nothing derives from them."""
     if certificate["certificate_of"] != "erasure":
         return
     rows = remaining_rows(home, key, certificate)
     for each in rows.found:
         verdict.found.append(
-            f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' are the person's"
+            f"{len(each.rids):,} rows of '{each.dataset.full_name}@{each.dataset.run_id}' belong to the person"
         )
-    for unlooked in rows.unlooked:
-        verdict.incomplete.append(f"'{unlooked.dataset.full_name}@{unlooked.dataset.run_id}': {unlooked.reason}")
+    for unsearched in rows.unsearched:
+        verdict.incomplete.append(f"'{unsearched.dataset.full_name}@{unsearched.dataset.run_id}': {unsearched.reason}")
 
 
 def _add_coverage(
     certificate: Mapping[str, Any], values: SearchedValues, scan: ResidueScan, verdict: Verdict, home: OpenHome
 ) -> None:
-    told = certificate["values"]
+    summary = certificate["values"]
     whole = len(values.hashes) + len(values.numbers)
     given = sum(is_searchable(each) for each in values.given)
     verdict.covered += [
@@ -158,31 +192,27 @@ def _add_coverage(
         f"{scan.decoded.columns:,} columns, {scan.decoded.dictionaries:,} dictionary pages and "
         f"{scan.decoded.statistics:,} statistics decoded",
         f"{scan.rows_of_catalog:,} rows of the catalog"
-        + (f", and {scan.pages:,} pages of its file with those that are free" if scan.pages else ""),
-        f"looked for {whole:,} values by their keyed hashes, whole, and {given:,} given again, also inside of others"
-        + (f"; numbers and days in columns called {', '.join(sorted(values.columns))}" if values.columns else ""),
+        + (f", and {scan.pages:,} pages of its file, including free ones" if scan.pages else ""),
+        f"searched for {whole:,} values by keyed hash (complete values only) and for {given:,} given again (also "
+        "inside other values)"
+        + (f"; numbers and dates only in columns named {', '.join(sorted(values.columns))}" if values.columns else ""),
         "rows of the person in every held run, by the index of persons",
     ]
     if home.reader.engine.dialect.name != "sqlite":
         verdict.not_covered.append("pages of the database server: only its rows can be read")
-    if told["too_short_to_search"]:
-        verdict.not_covered.append(
-            f"{told['too_short_to_search']} values that are too short to be searched for: they occur by chance"
-        )
-    if told["of_other_types"]:
-        verdict.not_covered.append(
-            f"{told['of_other_types']} values that are neither texts nor numbers nor days, and are not searched for"
-        )
-    if told["shared_with_others"]:
-        verdict.not_covered.append(f"{told['shared_with_others']} values that others have too: they prove nothing")
-    if told["retained"]:
-        verdict.not_covered.append(f"{told['retained']} values that retained rows have too")
+    verdict.not_covered += [
+        f"{summary[count]} {one if summary[count] == 1 else several}"
+        for count, one, several in _UNSEARCHED_VALUES
+        if summary[count]
+    ]
     if not whole and not given and not certificate["retained"]:
-        verdict.incomplete.append("no value to look for: give the person's values again on standard input")
+        verdict.incomplete.append("no value to search for: give the person's values again on standard input")
 
 
 def _finds_canary(home: OpenHome, key: HomeKey) -> bool:
-    """Whether the scan finds a value that is surely there, compressed, as a text and as a number, by value and hash."""
+    """Whether the scan finds a value that is known to be there, in a compressed file, as a text and as a number, by
+    value and by hash.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -206,7 +236,7 @@ def _finds_canary(home: OpenHome, key: HomeKey) -> bool:
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """In words: what was covered before whether it holds."""
+    """The verdict as text, with its coverage first."""
     lines = ["covered:", *(f"  {each}" for each in verdict.covered)]
     lines += ["not covered:", *(f"  {each}" for each in verdict.not_covered)]
     if verdict.found:

@@ -1,6 +1,6 @@
-"""The values that tell who a person is: of the columns that identify them or hold personal data, in their own rows.
+"""The values that identify a person: values of identifying columns and of personal data in their own rows.
 
-Values that other persons have too tell nothing, and are left out: finding one again would prove nothing.
+Values shared with other persons are left out, because finding one again would prove nothing.
 """
 
 from __future__ import annotations
@@ -17,20 +17,28 @@ from lineage_service.query.questions import Questions
 from lineage_service.store.duckdb_engine import column
 from lineage_service.store.version_patcher import Ids
 from lineage_service.store.version_scan import RID
-from lineage_service.store.versions import has_changed
+from lineage_service.store.versions import apply_source_renames, has_changed
 from lineage_service.subjects.hashing import canonical_text
 
 
 @dataclass
 class IdentifyingValues:
-    """texts: of the persons alone · numbers: likewise, also days; they occur by chance, and mean somebody only in
-    `columns`: personal ones, and those that show them · shared: how many others have too · odd: how many are of types
-    that are not searched for · retained: how many
-    stay in rows that a hold keeps · unread: versions whose rows can no longer be read."""
+    """Values that identify persons.
+
+    texts: texts of these persons only
+    numbers: numbers and dates of these persons only; they occur by chance, so they are searched only in `columns`, the
+    personal columns and those derived from them
+    ambiguous: those of `columns` that are also names of columns that are not personal
+    shared: the number of values shared with others
+    odd: the number of values of types that are not searched
+    retained: the number of values in rows that a hold keeps
+    unread: versions whose rows can no longer be read
+    """
 
     texts: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
+    ambiguous: set[str] = field(default_factory=set)
     shared: int = 0
     retained: int = 0
     odd: int = 0
@@ -41,24 +49,26 @@ SHORTEST = 4  # shorter texts occur by chance
 
 
 def is_searchable(value: str) -> bool:
-    """Whether a text is long enough that finding it somewhere is no chance."""
+    """Whether a text is long enough that an occurrence is not a coincidence."""
     return len(value) >= SHORTEST
 
 
 def find_identifying_values(
     ask: Questions,
-    found: Sequence[PersonRows],
+    person_rows: Sequence[PersonRows],
     *,
     only: Collection[str] | None = None,
     retained: Sequence[PersonRows] = (),
     new: Collection[str] = (),
 ) -> IdentifyingValues:
-    """The persons' values in all sources where they can still be read; `only` in these columns. Values that stay in
-    rows that are `retained`, or that are `new`, tell nothing."""
+    """The persons' values in all sources that can still be read, `only` in these columns. Excludes values in `retained`
+    rows and `new` values.
+    """
     telling, seen = IdentifyingValues(), set[str]()
     candidates: dict[str, set[str]] = {"text": set(), "number": set(), "odd": set()}
     places: list[tuple[DatasetRecord, str, Ids]] = []
-    for each in found:
+    personal: set[tuple[str, str]] = set()
+    for each in person_rows:
         if each.dataset.version_id in seen:
             continue
         seen.add(each.dataset.version_id)
@@ -70,7 +80,9 @@ def find_identifying_values(
                 continue
             candidates[_kind(ask, each.dataset, name)] |= _values(ask, each.dataset, name, each.rids)
             places.append((each.dataset, name, each.rids))
-            telling.columns |= _derived_column_names(ask, each.dataset, name)
+            personal |= _derived_columns(ask, each.dataset, name)
+    telling.columns = {name for _, name in personal}
+    telling.ambiguous = _names_of_others(ask, telling.columns)
     every = set().union(*candidates.values())
     others = {value for value in every if value in set(new)}
     for dataset, name, rids in places:
@@ -98,9 +110,31 @@ def _kind(ask: Questions, dataset: DatasetRecord, name: str) -> str:
     return "number" if kind.startswith(_NUMBERS) else "odd"
 
 
-def _derived_column_names(ask: Questions, dataset: DatasetRecord, name: str) -> set[str]:
-    """Names of columns that are computed from a source's column, in any run that reads the version; and its own."""
-    found, pending = {name.lower()}, [(dataset.version_id, name.lower())]
+def _names_of_others(ask: Questions, names: Collection[str]) -> set[str]:
+    """Those of the names of personal columns that columns without personal data have too. Other versions of a dataset
+    with a personal column are no others.
+    """
+    everywhere = [(run, each) for run in ask.reader.runs() for each in ask.graph.datasets(run.id)]
+    personal: set[tuple[str, str]] = set()
+    for _, dataset in everywhere:
+        for name in declared_personal_columns(dataset) if dataset.role == "source" else ():
+            if (dataset.version_id, name.lower()) not in personal:
+                personal |= _derived_columns(ask, dataset, name)
+    found: dict[tuple[str, str, str], bool] = {}
+    for run, dataset in everywhere:
+        version = ask.graph.version(dataset.version_id)
+        for each in apply_source_renames(version, dataset).columns if version is not None else ():
+            if (name := each.name.lower()) in names:
+                place = (run.workflow, dataset.name, name)
+                found[place] = found.get(place, False) or (dataset.version_id, name) in personal
+    return {name for (_, _, name), is_personal in found.items() if not is_personal}
+
+
+def _derived_columns(ask: Questions, dataset: DatasetRecord, name: str) -> set[tuple[str, str]]:
+    """Versions and names of the columns computed from a source's column, in any run that reads the version; including
+    its own.
+    """
+    found, pending = {(dataset.version_id, name.lower())}, [(dataset.version_id, name.lower())]
     seen: set[tuple[str, str]] = set()
     while pending:
         version, column_name = pending.pop()
@@ -114,7 +148,7 @@ def _derived_column_names(ask: Questions, dataset: DatasetRecord, name: str) -> 
             for each in ask.reader.columns(reader.run_id):
                 reads = {(one, other.lower()) for one, other in json.loads(each.reads or "[]")}
                 if each.dataset in made and (reader.name, column_name) in reads:
-                    found.add(each.name.lower())
+                    found.add((made[each.dataset], each.name.lower()))
                     pending.append((made[each.dataset], each.name.lower()))
     return found
 
@@ -133,7 +167,7 @@ def has_changed_files(ask: Questions, dataset: DatasetRecord) -> bool:
 
 
 def _column(ask: Questions, dataset: DatasetRecord, name: str) -> tuple[str, str] | None:
-    """A column's own name and the text of its values; None where there is none."""
+    """A column's own name, and SQL for its values as text; None if there is no such column."""
     columns = ask.scan(dataset).version.columns
     own = next((each for each in columns if each.name.lower() == name.lower()), None)
     return None if own is None else (own.name, canonical_text(column(own.name), own.type))
@@ -152,7 +186,7 @@ def _values(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids) -> set
 
 
 def _values_of_others(ask: Questions, dataset: DatasetRecord, name: str, rids: Ids, values: set[str]) -> set[str]:
-    """Which of the values rows of others have."""
+    """The values that also occur in rows of others."""
     own = _column(ask, dataset, name)
     if own is None or not values:
         return set()

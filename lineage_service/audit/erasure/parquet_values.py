@@ -1,7 +1,7 @@
-"""Everything a Parquet file holds, decoded: values of all columns, dictionary pages, statistics, names and notes.
+"""Decodes everything in a Parquet file: column values, dictionary pages, statistics, names and metadata.
 
-A search of raw bytes finds nothing in compressed pages; so each page is taken apart. Values are given as text, each
-once for each column chunk.
+A search of raw bytes finds nothing in compressed pages, so each page is decoded. Values are yielded as text, distinct
+per column chunk.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lineage_service.errors import StoreError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PAGE_HEAD = 1 << 16  # no page's header is longer
+PAGE_HEAD = 1 << 16  # maximum size of a page header
 
 
 @dataclass
 class DecodedCounts:
-    """How much was taken apart."""
+    """Counts of what was decoded."""
 
     columns: int = 0
     dictionaries: int = 0
@@ -31,7 +31,7 @@ class DecodedCounts:
 
 @dataclass(frozen=True)
 class DecodedValues:
-    """Values of a file: where they are, and of which column; whether they are texts."""
+    """Values of a file: their location, their column, and whether they are texts."""
 
     where: str
     column: str | None
@@ -40,8 +40,9 @@ class DecodedValues:
 
 
 def decode_parquet(path: Path, count: DecodedCounts) -> Iterator[DecodedValues]:
-    """All values of a file by where they are: columns, dictionary pages and statistics of them, footer. StoreError
-    where the file cannot be read as a whole."""
+    """All values of a file by location: columns, dictionary pages, statistics and footer. Raises StoreError if the file
+    cannot be read completely.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -78,7 +79,7 @@ def _names(metadata: Any) -> list[str]:
 
 
 def _leaves(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, bool, set[str]]]:
-    """All distinct values inside a column, however deep, as text; whether they are texts there."""
+    """All distinct values inside a column, at any depth, as text; and whether they are texts in the file."""
     import pyarrow as pa
 
     for chunk in column.chunks:
@@ -118,7 +119,7 @@ def _statistics(chunk: Any, count: DecodedCounts) -> set[str]:
 
 
 def _dictionary(stream: Any, chunk: Any) -> set[str]:
-    """The values of a column chunk's dictionary page, also those that no row points to."""
+    """The values of a column chunk's dictionary page, including those that no row refers to."""
     import pyarrow as pa
 
     stream.seek(chunk.dictionary_page_offset)
@@ -155,7 +156,9 @@ def _decode_plain_page(body: bytes, kind: str, values: int) -> Iterator[str]:
 
 
 def _compact_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """A struct in Thrift's compact protocol, as Parquet's page headers are: fields by number, and where it ends."""
+    """Parses a struct in Thrift's compact protocol, as in Parquet's page headers: fields by number, and the end
+    offset.
+    """
     fields: dict[int, Any] = {}
     number = 0
     while True:
@@ -173,7 +176,7 @@ def _compact_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _compact_value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
-    if kind in (1, 2):  # a boolean is in its type
+    if kind in (1, 2):  # a boolean is encoded in its type
         return kind == 1, at
     if kind == 3:
         return data[at], at + 1

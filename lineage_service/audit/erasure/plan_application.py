@@ -1,7 +1,8 @@
-"""A plan carried out: intent logged, runs made anew, one switch in the catalog, old bytes removed, a certificate.
+"""Applies a plan: logs the intent, makes the new runs, switches them in the catalog, removes old files, issues a
+certificate.
 
-Killed before the switch, nothing has changed; killed after it, doing it again goes on from there. It is only told as
-done once nothing is left to do.
+If the process is killed before the switch, nothing has changed. If it is killed after the switch, applying the plan
+again continues from there. It is reported as done only when nothing remains to be done.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from lineage_service.audit.erasure.copy_publishers import (
     remove_copies_beside,
 )
 from lineage_service.audit.erasure.correction_values import remove_correction_values
+from lineage_service.audit.erasure.erasure_certificate import erasure_certificate
 from lineage_service.audit.erasure.erasure_plan import (
     ERASURE,
     PlanOptions,
@@ -83,19 +85,19 @@ from lineage_service.store.published_folder import put_in_place
 
 
 class AppliedAlready(RunError):
-    """A plan that was carried out; `certificate` as it was given then."""
+    """The plan was applied already; `certificate` is the one issued then."""
 
-    def __init__(self, known: ErasureRecord) -> None:
+    def __init__(self, record: ErasureRecord) -> None:
         super().__init__(
-            f"the plan '{known.id}' was applied already, at {known.at}",
+            f"the plan '{record.id}' was applied already, at {record.at}",
             hint="`audit verify` shows that it holds; make a new plan for anything else",
         )
-        self.certificate: dict[str, Any] = json.loads(known.certificate or "{}")
+        self.certificate: dict[str, Any] = json.loads(record.certificate or "{}")
 
 
 @dataclass
 class PlanApplication:
-    """One plan on its way."""
+    """Applies one plan."""
 
     home: OpenHome
     plan: Mapping[str, Any]
@@ -103,7 +105,7 @@ class PlanApplication:
     actor: Actor
     spark: IndexOptions
     stages: Stages
-    stamp: Stamp | None = None  # of the catalog, when runs were looked at
+    stamp: Stamp | None = None  # state of the catalog when the runs were checked
 
     @property
     def plan_id(self) -> str:
@@ -111,7 +113,7 @@ class PlanApplication:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What every entry of the log says of it."""
+        """The fields that every log entry of this plan has."""
         return {
             "request": self.plan["request"],
             "subjects": self.plan["subjects"],
@@ -120,13 +122,15 @@ class PlanApplication:
         }
 
     def apply(self) -> dict[str, Any]:
-        """Does what the plan says, or nothing. The certificate."""
+        """Applies the plan completely or not at all, and returns the certificate."""
         key = required_key(self.home.questions)
         with erasure_lock(self.home):
             known = self._erasure_record()
             if known is not None and known.state == "done":
                 raise AppliedAlready(known)
-            finish_publications(self.home.layout, self.home.reader)  # copies that wait hold rows that may have to go
+            finish_publications(
+                self.home.layout, self.home.reader
+            )  # pending copies hold rows that may have to be removed
             if known is None:
                 require_approval(self.home, self.plan["request"], self.plan_id)
                 self._refuse_changed_runs()
@@ -141,8 +145,8 @@ class PlanApplication:
         wrong = changed_runs(self.home.questions, self.plan)
         if wrong:
             raise RunError(
-                f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind are not what they "
-                "were when it was made",
+                f"the plan '{self.plan_id}' no longer fits: {join_names(wrong)} or the files behind have changed "
+                "since it was made",
                 hint="make it again; nothing was changed",
             )
 
@@ -165,7 +169,7 @@ class PlanApplication:
                 scope.check(ask, superseding)
                 if not is_same_work(self.plan, made):
                     raise RunError(
-                        f"the plan '{self.plan_id}' no longer fits: what would be done now is not what it says",
+                        f"the plan '{self.plan_id}' no longer fits: applying it now would not give the planned result",
                         hint="make it again; nothing was changed",
                     )
                 telling = self._identifying_values(scope)
@@ -174,7 +178,7 @@ class PlanApplication:
                     self._commit(key, made, telling)
             except BaseException as caught:
                 error = self._conflict_error() if isinstance(caught, LineageFinished) else caught
-                # Interrupted just after the switch, they are what is to be put in place.
+                # If interrupted just after the switch, these files are the ones to put in place.
                 if self._erasure_record() is None:
                     _discard_waiting(self.plan)
                     if isinstance(error, LineageError):
@@ -197,7 +201,7 @@ class PlanApplication:
         return find_identifying_values(ask, scope.going, only=self.corrected.values, retained=retained, new=new)
 
     def _try_canary(self, scope: RequestScope, telling: IdentifyingValues, key: HomeKey) -> None:
-        """The scan that is to prove the erasure must find a text of the person while it is still there."""
+        """Checks that the scan which will prove the erasure finds a text of the person while it is still there."""
         hashes = frozenset(key.value(each) for each in telling.texts if is_searchable(each))
         if not hashes or self.corrected is not None:
             return
@@ -216,20 +220,22 @@ class PlanApplication:
                 return
         if looked:
             raise RunError(
-                "the scan that is to prove the erasure does not find a value that is there",
+                "the scan that verifies the erasure does not find a value that is known to be there",
                 hint="nothing was changed; is a source file encrypted, or damaged?",
             )
 
-    def _commit(self, key: HomeKey, made: Sequence[SupersedingRun], telling: IdentifyingValues) -> None:
-        folders = [each.folder for each in made if each.folder is not None]
+    def _commit(self, key: HomeKey, superseding_runs: Sequence[SupersedingRun], telling: IdentifyingValues) -> None:
+        folders = [each.folder for each in superseding_runs if each.folder is not None]
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
             make_private(folder.path)
             folder.mark_committed(catalog_mark(self.home.layout, self.home.reader))
             folder.sync()
             folder.hand_over()
-        switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in made]
-        copies: dict[Path, Path | None] = {each.target: each.waiting for one in made for each in one.publications}
+        switched = [(each.old.id, None if each.commit is None else each.commit.run.id) for each in superseding_runs]
+        copies: dict[Path, Path | None] = {
+            each.target: each.waiting for one in superseding_runs for each in one.publications
+        }
         copies |= {
             path: None
             for _, path in copies_of_removed_runs(self.home.questions, [old for old, new in switched if not new])
@@ -261,7 +267,7 @@ class PlanApplication:
         record = ErasureRecord(self.plan_id, self.plan["kind"], "switched", at, json.dumps(body))
         commits = [
             (each.old.id, None if each.commit is None else with_noted_files(each.commit, self.home.layout))
-            for each in made
+            for each in superseding_runs
         ]
         with commit_lock(self.home.layout), log_transaction(self.home, self.actor) as writing:
             enable_secure_delete(writing.connection)
@@ -278,7 +284,7 @@ class PlanApplication:
 
     def _conflict_error(self) -> RunError:
         return RunError(
-            f"the plan '{self.plan_id}' no longer fits: a run came in between",
+            f"the plan '{self.plan_id}' no longer fits: another run was committed in the meantime",
             hint="make it again; nothing was changed",
         )
 
@@ -288,7 +294,7 @@ class PlanApplication:
     # --- after the switch -------------------------------------------------------------------------------------
 
     def _finish(self, key: HomeKey) -> dict[str, Any]:
-        """What is left to do: published copies, old files, the catalog's pages. Each may be done twice."""
+        """The remaining work: published copies, old files, free pages of the catalog. Each step may be repeated."""
         known = self._erasure_record()
         assert known is not None
         body = json.loads(known.body)
@@ -306,7 +312,7 @@ class PlanApplication:
             swept = sweep(self.home.layout, self.home.reader, spill=False)
             sweep_spill(self.home.layout)
         self.home.forget_questions()
-        with self.stages.stage("writing the catalog anew"), self.home.erasing() as engine:
+        with self.stages.stage("rewriting the catalog"), self.home.erasing() as engine:
             forget_removed(engine, self.home.layout)
             vacuum(engine)
         self.home.forget_questions()
@@ -317,7 +323,9 @@ class PlanApplication:
                 f"the plan '{self.plan_id}' is not finished: {join_names(left)} still hold rows of the person",
                 hint="a run has read them since; plan again",
             )
-        certificate = seal_document(self._certificate(key, known, body, swept.left, written_since), key)
+        certificate = seal_document(
+            erasure_certificate(self.home, self.plan, key, known, swept.left, written_since), key
+        )
         with log_transaction(self.home, self.actor) as writing:
             text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
             finish_erasure(writing.connection, self.plan_id, text)
@@ -327,78 +335,24 @@ class PlanApplication:
             close_case(writing, self.plan["request"])
         return certificate
 
-    def _certificate(
-        self,
-        key: HomeKey,
-        known: ErasureRecord,
-        body: Mapping[str, Any],
-        left: Sequence[str],
-        written_since: Sequence[str],
-    ) -> dict[str, Any]:
-        with log_connection(self.home) as connection:
-            from lineage_catalog.audit import last_entry
-
-            head = last_entry(connection)
-        not_covered = [*self.plan["not_covered"]]
-        if left:
-            not_covered.append(
-                f"folders of runs that were at work or belong to another catalog: {join_names(list(left))}"
-            )
-        if written_since:
-            shown = join_names([f"'{path}'" for path in written_since])
-            not_covered.append(f"source files that were written by others before they could be replaced: {shown}")
-        if body["unread"]:
-            not_covered.append("values in sources that have changed since: they could not be read to be searched for")
-        return {
-            "not_covered": not_covered,
-            "certificate_of": self.plan["kind"],
-            "plan_id": self.plan_id,
-            "home": str(self.home.layout.path),
-            "switched_at": known.at,
-            "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "request": self.plan["request"],
-            "subjects": self.plan["subjects"],
-            "persons": self.plan["persons"],
-            "totals": self.plan["totals"],
-            "runs": [
-                {"superseded": old, "by": new, "workflow": run["workflow"], "datasets": run["datasets"]}
-                for (old, new), run in zip(body["switched"], self.plan["runs"], strict=True)
-            ],
-            "retained": self.plan["retained"],
-            "published": self.plan["published"],
-            "sources_rewritten": [each for each in self.plan["sources"] if each["path"] not in written_since],
-            "recipients": self.plan["recipients"],
-            "values": {
-                "keyed_hashes": body["values"],
-                "keyed_hashes_of_numbers": body["numbers"],
-                "columns_of_numbers": body["columns"],
-                "too_short_to_search": body["short_values"],
-                "shared_with_others": body["shared_values"],
-                "of_other_types": body["odd_values"],
-                "retained": body["retained_values"],
-            },
-            "log": None if head is None else {"number": head.number, "hash": head.hash},
-            "key": key.id,
-        }
-
 
 @contextmanager
 def erasure_lock(home: OpenHome) -> Iterator[None]:
-    """One erasure at a time in a home."""
+    """Allows one erasure at a time in a home."""
     with translate_disk_errors(home.layout.path):
         lock = os.open(home.layout.path / ".audit.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError("another erasure is at work in this home", hint="wait until it is done") from None
+            raise RunError("another erasure is running in this home", hint="wait until it is done") from None
         yield
     finally:
         os.close(lock)
 
 
 def _discard_waiting(plan: Mapping[str, Any]) -> None:
-    """Copies that an earlier try of this plan has left waiting."""
+    """Removes pending copies that an earlier attempt of this plan left behind."""
     for each in plan["sources"]:
         waiting_source_path(each["path"], plan["plan_id"]).unlink(missing_ok=True)
     for each in plan["published"]:

@@ -1,4 +1,4 @@
-"""The verbs around a plan: made, kept with what must not leave the home, carried out."""
+"""Makes, stores and applies plans."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def issue_plan(
     four_eyes: bool = False,
     values: Mapping[str, str | None] | None = None,
 ) -> dict[str, Any]:
-    """A sealed plan. It is logged, and noted in its case, before it is given."""
+    """Makes a sealed plan. The plan is logged and recorded in its case before it is returned."""
     persons = subjects_of(subjects, most)
     ask = home.questions
     key = key_for_persons(ask)
     rows = rows_of_subjects(ask, key, persons)
     refuse_nobody(rows, persons)
-    if not rows.unlooked:
+    if not rows.unsearched:
         rows = rows_of_hashes(ask, key, rows.hashes)  # as `apply` will find them
     corrected = None
     if kind == RECTIFICATION:
@@ -88,9 +88,9 @@ def issue_plan(
 def apply_plan(
     home: OpenHome, path: Path, actor: Actor, spark: IndexOptions, tell: Tell, out: Path | None = None
 ) -> dict[str, Any]:
-    """Carries a plan out; its certificate, also written to `out`."""
+    """Applies a plan and returns its certificate, which is also written to `out`."""
     if out is not None:
-        check_out_file(out)  # before anything is erased: a certificate must have a place
+        check_out_file(out)  # before anything is erased: the certificate must be writable
     key = required_key(home.questions)
     document = read_document(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
@@ -101,7 +101,7 @@ def apply_plan(
     try:
         certificate = PlanApplication(home, document, corrected, actor, spark, Stages(tell)).apply()
     except AppliedAlready as error:
-        # It may have been killed when all was done but this.
+        # A killed process may have left only this to do.
         if out is not None and not out.exists():
             write_document(error.certificate, out)
         raise

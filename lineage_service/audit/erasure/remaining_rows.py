@@ -1,4 +1,4 @@
-"""Rows of erased persons that are still held: there must be none, but for those that a legal hold retains."""
+"""Finds rows of erased persons that are still held. Only rows under a legal hold may be left."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from lineage_service.store.home_key import HomeKey
 
 
 def remaining_rows(home: OpenHome, key: HomeKey, document: Mapping[str, Any]) -> SubjectRows:
-    """Rows of the persons of a plan or certificate, as every held run has them now, less those that are retained, and
-    outputs that follow from those."""
+    """Rows of the persons of a plan or certificate in every held run, without retained rows and outputs derived from
+    those.
+    """
     rows = rows_of_hashes(home.questions, key, document["subjects"])
     retained = {each["dataset"] for each in document["retained"]}
     found = [

@@ -1,6 +1,6 @@
-"""Values looked for everywhere that bytes of the product lie: files of the home, published copies, the catalog.
+"""Searches for values in everything the product stores: files of the home, published copies, the catalog.
 
-By another way than an erasure takes: nothing here knows of runs, versions or lineage.
+The scan is independent of the erasure: it does not use runs, versions or lineage.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from lineage_service.errors import StoreError
 from lineage_service.store.home_key import NAME, HomeKey
 
 CHUNK = 1 << 24
-WRITTEN = ("content", "variables", "declared")  # columns of the catalog with texts that users wrote
+WRITTEN = ("content", "variables", "declared")  # columns of the catalog with user-written texts
 _WORDS = re.compile(r"[^\s\"'`,;()\[\]{}=<>\\]+")
-_SMALLER = re.compile(r"[/|:]")  # what may stand between values, or be in one
+_SMALLER = re.compile(r"[/|:]")  # characters that separate values or occur inside them
 _WORD = re.compile(r"[A-Za-z_]+\Z|[0-9]+\Z")
 _PRINTED = re.compile(rb"[\x20-\x7e\x80-\xff]{4,}")
-# Files whose numbers are row ids, positions and ordinals of ours, whatever their columns are called.
+# Files whose numbers are row ids, positions and ordinals, whatever their columns are called.
 _OWN_NUMBERS = re.compile(r"runs/[^/]+/(?:(?:subjects|patches)/.*|index/.*\.(?:backward|forward)(?:\.parquet|/.*))\Z")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
 
 
 @dataclass
 class SearchedValues:
-    """What is looked for: values given again, or keyed hashes of values, which are found whole only. Numbers, and days,
-    occur by chance: those are looked for in columns of these names alone."""
+    """The searched values: given values, or keyed hashes, which match complete values only.
+
+    Numbers and dates occur by chance, so they are searched only in columns with these names.
+    """
 
     given: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -48,7 +50,7 @@ class SearchedValues:
         self._known: dict[str, bool] = {}
 
     def occurs_in_values(self, part: DecodedValues) -> bool:
-        """Whether values of a file are, or have in them, what is looked for."""
+        """Whether values of a file equal or contain a searched value."""
         if part.is_text:
             return any(self.is_searched_value(each) or self.occurs_inside(each) for each in part.values)
         if part.column is None or part.column.rpartition(".")[2].lower() not in self.columns:
@@ -73,8 +75,9 @@ class SearchedValues:
         return any(each in value and _stands_alone(each, value) for each in self._long)
 
     def occurs_in_prose(self, prose: str, *, words: bool = True) -> bool:
-        """Whether it is a word, a quoted text or a part of prose: JSON, SQL, notes. Without `words`, values that are
-        plain words are passed over: names and keys are words too."""
+        """Whether a value occurs as a word, a quoted text or a part of a text such as JSON, SQL or a note. Without
+        `words`, values that are plain words are skipped, because names and keys are words too.
+        """
         if any(each in prose and _stands_alone(each, prose) for each in self._long if words or not _WORD.match(each)):
             return True
         parts = set(_WORDS.findall(prose))
@@ -85,7 +88,7 @@ class SearchedValues:
         )
 
     def occurs_in_bytes(self, raw: bytes, *, words: bool = True) -> bool:
-        """Whether it is among raw bytes, as text; without `words`, no plain word is looked for."""
+        """Whether a value occurs in raw bytes, as text. Without `words`, plain words are not searched."""
         wanted = [each for each in self._long if words or not _WORD.match(each)]
         if any(each.encode() in raw and _stands_alone(each, raw.decode("latin-1")) for each in wanted):
             return True
@@ -95,8 +98,9 @@ class SearchedValues:
 
 
 def _stands_alone(value: str, text: str) -> bool:
-    """Whether a value that occurs in a text is there by itself: a number that is a part of a longer one is another, and
-    times and sizes of files have many digits."""
+    """Whether an occurrence in a text is separate. A number inside a longer number is another number; times and file
+    sizes have many digits.
+    """
     return not value.isdecimal() or re.search(rf"(?<![0-9]){value}(?![0-9])", text) is not None
 
 
@@ -114,7 +118,7 @@ class ResidueScan:
     found: list[str] = field(default_factory=list)
 
     def folder(self, folder: Path, named: Callable[[Path], str], left_out: Iterable[Path] = ()) -> None:
-        """Every file below a folder."""
+        """Scans every file below a folder."""
         skipped = {*left_out, folder / NAME}
         try:
             paths = sorted(folder.rglob("*"))
@@ -147,7 +151,7 @@ class ResidueScan:
             self.unreadable.append(f"'{name}' ({type(error).__name__})")
 
     def finds(self, path: Path) -> bool:
-        """Whether a Parquet file holds what is looked for; it is read up to there."""
+        """Whether a Parquet file contains a searched value. Reading stops at the first match."""
         return any(self.values.occurs_in_values(part) for part in decode_parquet(path, self.decoded))
 
     def _parquet(self, path: Path, name: str) -> None:
@@ -156,12 +160,14 @@ class ResidueScan:
         for part in decode_parquet(path, self.decoded):
             if (part.is_text or not ours) and self.values.occurs_in_values(part):
                 self.found.append(f"{part.where} of '{name}'")
-        # What is not in compressed pages: column indexes, names of columns.
+        # Parts outside compressed pages: column indexes, column names.
         if self.values.given:
             self._bytes(path, name)
 
     def _bytes(self, path: Path, name: str, *, words: bool = True) -> None:
-        """Raw bytes. Without `words`, values that are plain words are passed over: keys and names are words too."""
+        """Scans raw bytes. Without `words`, values that are plain words are skipped, because keys and names are words
+        too.
+        """
         with path.open("rb") as stream:
             before = b""
             while chunk := stream.read(CHUNK):
@@ -173,7 +179,7 @@ class ResidueScan:
     # --- the catalog ------------------------------------------------------------------------------------------
 
     def catalog(self, engine: Engine) -> None:
-        """Every row of every table; of SQLite, also every page of the file and of those beside it."""
+        """Scans every row of every table; for SQLite, also every page of the file and of the files beside it."""
         with engine.connect() as connection:
             for table in models.metadata.sorted_tables:
                 for row in connection.execute(select(table)):
@@ -193,7 +199,7 @@ class ResidueScan:
 
 
 def _texts_in_value(column: str, text: str) -> Iterator[str]:
-    """The texts in a value of the catalog: of JSON those inside, without the names of its parts."""
+    """The texts in a value of the catalog. For JSON, the texts inside, without keys."""
     if column in STRUCTURE:
         return
     try:

@@ -1,8 +1,8 @@
-"""Runs past the `retention_days` of their workflow: what is held of them goes, rows and lineage.
+"""Removes runs past the `retention_days` of their workflow, with their rows and lineage.
 
-The catalog first, with the entry in the log, then the files: killed in between, the next time sweeps what is left. Runs
-share files, so only those go that no run which stays needs for rows of its own. A run that stays may have read an
-output that goes: it keeps what it made of it, and its lineage is cut there.
+The catalog is changed first, together with the log entry, then files are removed. If the process is killed in between,
+the next call removes the rest. Runs share files, so only files that no remaining run needs are removed. A remaining run
+that read a removed output keeps its own rows, and its lineage ends there.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from lineage_service.store.versions import Version
 
 @dataclass(frozen=True)
 class ExpiredRuns:
-    """What retention did, or would do.
+    """What retention removed, or would remove.
 
-    runs: those that expired · cut: versions that runs which stay have read, by the names they read them under
-    published: copies of theirs outside the home, which go too · files, bytes: removed from the home
-    notes: for people, anchors of the log that failed
+    runs: the expired runs
+    cut: versions that remaining runs have read, by the names they use
+    published: copies outside the home, which are removed too
+    files, bytes: removed from the home
+    notes: messages for the user, such as failed anchors of the log
     """
 
     runs: tuple[RunRecord, ...]
@@ -48,7 +50,7 @@ class ExpiredRuns:
 def remove_expired_runs(
     home: OpenHome, *, dry_run: bool = False, at: datetime | None = None, actor: str | None = None
 ) -> ExpiredRuns:
-    """Removes what is held of runs whose term has ended, in one transaction with its entry in the log."""
+    """Removes everything held of expired runs, in one transaction with the log entry."""
     ask = home.questions
     held = held_runs(ask.reader)
     gone = [run for run in held if is_expired(ask, run, at) and not is_at_work(ask.home.run_folder(run.id).path)]
@@ -62,7 +64,7 @@ def remove_expired_runs(
     if dry_run:
         return found
     notes: list[str] = []
-    # First of all: once the catalog has forgotten the runs, nobody knows where their copies are.
+    # First: once the catalog has forgotten the runs, the locations of their copies are unknown.
     for path in found.published:
         if not remove_copy(Path(path)) and Path(path).exists():
             notes.append(f"files that smoke-lineage did not write are left in '{path}'")
@@ -80,7 +82,7 @@ def remove_expired_runs(
 
 
 def is_expired(ask: Questions, run: RunRecord, at: datetime | None = None) -> bool:
-    """Whether a run's data is older than its workflow said when it was run."""
+    """Whether a run's data is older than its workflow's retention at the time of the run."""
     days = privacy_of(content_of(ask, run.id))["retention_days"]
     since = held_since(run)
     end = end_of_term(since if since.tzinfo is not None else since.replace(tzinfo=UTC), days)
@@ -88,7 +90,7 @@ def is_expired(ask: Questions, run: RunRecord, at: datetime | None = None) -> bo
 
 
 def _sources_to_cut(ask: Questions, expired: Collection[str], staying: Iterable[RunRecord]) -> list[DatasetRecord]:
-    """Sources of runs that stay which are outputs of runs that go, and of no run that stays."""
+    """Sources of remaining runs that read outputs of removed runs only."""
     found = []
     for run in staying:
         for dataset in ask.graph.datasets(run.id):
@@ -100,7 +102,7 @@ def _sources_to_cut(ask: Questions, expired: Collection[str], staying: Iterable[
 
 
 def _expired_version_body(ask: Questions, dataset: DatasetRecord) -> str:
-    """The body of a version whose rows go: row ids are still counted, rows are refused."""
+    """The body of a version without rows: row ids are still counted, and reading rows is refused."""
     record = ask.reader.version(dataset.version_id)
     assert record is not None
     version = Version.from_json(record.id, record.body)
@@ -108,14 +110,14 @@ def _expired_version_body(ask: Questions, dataset: DatasetRecord) -> str:
 
 
 def _published_copies(ask: Questions, gone: Collection[RunRecord]) -> tuple[str, ...]:
-    """Published copies that hold rows of runs which go."""
+    """Published copies with rows of removed runs."""
     expired = {run.id for run in gone}
     publishers = last_publishers(ask, list(reversed(ask.reader.runs())))
     return tuple(sorted(str(target) for target, run_id in publishers.items() if run_id in expired))
 
 
 def _size(ask: Questions, run_ids: Iterable[str], needed: Collection[str]) -> tuple[int, int]:
-    """Files and bytes in these runs' folders that nobody will need any more."""
+    """Number and size of files in these runs' folders that are no longer needed."""
     paths = []
     for run_id in dict.fromkeys(run_ids):
         folder = ask.home.run_folder(run_id).path

@@ -1,17 +1,19 @@
-"""A saved query asked again, over the runs that take the place of those it was asked over; its rows keep their rids."""
+"""Runs a saved query again over the superseding runs of its sources. Its rows keep their rids."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from lineage_catalog.hop_forms import HopForm
 from lineage_catalog.records import Commit, DatasetRecord, HopRecord, RunRecord
 
 from lineage_service.audit.erasure.catalog_preview import preview_catalog
 from lineage_service.audit.erasure.run_purge import RunPurge
+from lineage_service.audit.erasure.superseding_run import DatasetChange, SupersedingRun, VersionChange
 from lineage_service.capture.handles import Space
 from lineage_service.errors import DamagedFile, LineageError
 from lineage_service.index.index_engine import sorted_pairs
@@ -21,8 +23,9 @@ from lineage_service.refresh.fresh_lineage import copy_hops
 from lineage_service.refresh.row_replacement import RowReplacement, match_rows
 from lineage_service.spec.redaction_markers import is_computable
 from lineage_service.sql.preparations import Preparations
+from lineage_service.sql.query_context import QueryContext
 from lineage_service.sql.question_parsing import read_question
-from lineage_service.sql.question_rewriting import PREFIX, QueryContext, QuestionRewriter
+from lineage_service.sql.question_rewriting import PREFIX, QuestionRewriter
 from lineage_service.sql.saved_query import QuerySaver
 from lineage_service.store.dataset_names import DatasetName
 from lineage_service.store.duckdb_engine import file_literal
@@ -32,18 +35,25 @@ from lineage_service.store.version_scan import VersionScan
 from lineage_service.store.versions import Version, apply_source_renames
 from lineage_service.subjects.source_indexing import scan_of
 
-if TYPE_CHECKING:
-    from lineage_service.audit.erasure.superseding_run import SupersedingRun
-    from lineage_service.audit.erasure.supersession import Supersession
-
-NOT_AGAIN = "the saved query cannot be asked again"
+NOT_AGAIN = "the saved query cannot be run again"
 
 
-def rerun_saved_query(superseding: Supersession, run: RunRecord) -> SupersedingRun:
-    """The saved query's run over what its sources are to be. Where it cannot be asked again, rows that were made from
-    rows that went are taken out, and the others stay."""
+class RunsBefore(Protocol):
+    """The superseding runs made so far, and the versions that they changed."""
+
+    ask: Questions
+    versions: dict[str, VersionChange]
+    made: list[SupersedingRun]
+    as_they_are: dict[str, Version]
+
+    def new_folder(self) -> RunFolder: ...
+
+
+def rerun_saved_query(superseding: RunsBefore, run: RunRecord) -> SupersedingRun:
+    """The saved query's run over its new sources. If the query cannot be run again, rows derived from removed rows are
+    deleted, and the others stay.
+    """
     from lineage_service.audit.erasure.erasure_policies import has_remaining_contributors
-    from lineage_service.audit.erasure.superseding_run import DatasetChange, SupersedingRun, VersionChange
 
     ask, folder = superseding.ask, superseding.new_folder()
     records = ask.graph.datasets(run.id)
@@ -59,21 +69,23 @@ def rerun_saved_query(superseding: Supersession, run: RunRecord) -> SupersedingR
             raise
         commit, rows, version = _delete_derived_rows(superseding, run, folder, records, before)
         is_reduced = True
-        step, went = output.space.removeprefix("step:"), _removed_rows(superseding, records)
-        # A row that nobody else is in would go in any case.
-        reason = NOT_AGAIN if has_remaining_contributors(ask, run.id, step, rows.gone, went) else None
-    if len(rows.gone) or len(rows.came):
-        superseding.versions[output.version_id] = VersionChange(before.version, version, rows.gone, rows.came)
-    way = "untouched" if not (len(rows.gone) or len(rows.came)) else "deleted" if is_reduced else "all"
-    told = DatasetChange(output, way, rows.counts, version.rows, reason, rows.gone, rows.came)
-    return SupersedingRun(run, commit, folder, (told,))
+        step, went = output.space.name, _removed_rows(superseding, records)
+        # A row with no other contributors is removed anyway.
+        reason = NOT_AGAIN if has_remaining_contributors(ask, run.id, step, rows.removed_rids, went) else None
+    if len(rows.removed_rids) or len(rows.added_rids):
+        superseding.versions[output.version_id] = VersionChange(
+            before.version, version, rows.removed_rids, rows.added_rids
+        )
+    way = "untouched" if not (len(rows.removed_rids) or len(rows.added_rids)) else "deleted" if is_reduced else "all"
+    change = DatasetChange(output, way, rows.counts, version.rows, reason, rows.removed_rids, rows.added_rids)
+    return SupersedingRun(run, commit, folder, (change,))
 
 
-def _removed_rows(superseding: Supersession, records: list[DatasetRecord]) -> dict[str, Ids]:
-    """By source, the rows that went."""
+def _removed_rows(superseding: RunsBefore, records: list[DatasetRecord]) -> dict[Space, Ids]:
+    """The removed rows by source."""
     versions = superseding.versions
     return {
-        each.space: versions[each.version_id].gone
+        each.space: versions[each.version_id].removed_rids
         for each in records
         if each.role == "source" and each.version_id in versions
     }
@@ -82,11 +94,11 @@ def _removed_rows(superseding: Supersession, records: list[DatasetRecord]) -> di
 def _is_fatal(error: LineageError) -> bool:
     from lineage_service.errors import StoreError
 
-    return isinstance(error, StoreError)  # the disk, not the question
+    return isinstance(error, StoreError)  # a disk error, not a problem of the query
 
 
 def _rerun(
-    superseding: Supersession, run: RunRecord, folder: RunFolder, before: VersionScan
+    superseding: RunsBefore, run: RunRecord, folder: RunFolder, before: VersionScan
 ) -> tuple[Commit, RowReplacement, Version]:
     ask = superseding.ask
     text = ask.reader.content(run.id) or "{}"
@@ -110,16 +122,16 @@ def _rerun(
         reader.close()
     fresh = Version.from_json(made.versions[0].id, made.versions[0].body)
     rows = match_rows(ask.engine, before, scan_of(folder, fresh), None, None)
-    is_same = not len(rows.gone) and not len(rows.came)
+    is_same = not len(rows.removed_rids) and not len(rows.added_rids)
     patched = Patcher(folder).patch_version(before.version, rows.replaced, rows.files, all_gone=True)
     version = replace(patched, columns=fresh.columns, id=before.version.id if is_same else patched.id)
     hops = [_renumber_pairs(superseding, hop, rows.rids, folder) for hop in made.hops]
     return _commit(run, made, folder, version, hops), rows, version
 
 
-def _renumber_pairs(superseding: Supersession, hop: HopRecord, rids: Ids, folder: RunFolder) -> HopRecord:
-    """Pairs whose nearer rows are told by their rids instead of their positions."""
-    if hop.form != "pairs":
+def _renumber_pairs(superseding: RunsBefore, hop: HopRecord, rids: Ids, folder: RunFolder) -> HopRecord:
+    """Pairs with the rids of the nearer rows instead of their positions."""
+    if hop.form is not HopForm.PAIRS:
         return hop
     engine = superseding.ask.engine
     given = pa.table({"place": np.arange(len(rids), dtype=np.int64), "rid": rids})
@@ -132,7 +144,7 @@ def _renumber_pairs(superseding: Supersession, hop: HopRecord, rids: Ids, folder
     paths = []
     for way in ("backward", "forward"):
         pairs = engine.connection.sql(sorted_pairs(f"SELECT a, b FROM {table}", way, None, distinct=False))
-        name = f"{hop.to_space.partition(':')[2]}.again.{way}"
+        name = f"{hop.to_space.name}.again.{way}"
         paths.append(write_pairs(folder.index / name, pairs.to_arrow_reader(ROW_GROUP)))
     engine.drop(table)
     size = sum(path.stat().st_size for path in paths)
@@ -158,31 +170,34 @@ def _commit(run: RunRecord, made: Commit, folder: RunFolder, version: Version, h
 
 
 def _delete_derived_rows(
-    superseding: Supersession, run: RunRecord, folder: RunFolder, records: list[DatasetRecord], before: VersionScan
+    superseding: RunsBefore, run: RunRecord, folder: RunFolder, records: list[DatasetRecord], before: VersionScan
 ) -> tuple[Commit, RowReplacement, Version]:
-    """The saved rows without those that rows which went are behind."""
+    """The saved rows without those derived from removed rows."""
     from lineage_service.audit.erasure.erasure_policies import derived_rows
 
     ask = superseding.ask
     output = next(each for each in records if each.role == "output")
     changes = {each.space: superseding.versions[each.version_id] for each in records
                if each.role == "source" and each.version_id in superseding.versions}  # fmt: skip
-    gone = derived_rows(ask, run.id, output.space.removeprefix("step:"), {s: c.gone for s, c in changes.items()})
+    removed = derived_rows(ask, run.id, output.space.name, {s: c.removed_rids for s, c in changes.items()})
     patcher = Patcher(folder)
-    version = patcher.patch_version(before.version, gone, []) if len(gone) else before.version
+    version = patcher.patch_version(before.version, removed, []) if len(removed) else before.version
     versions = {each.space: ask.scan(each).version for each in records}
     versions |= {
         each.space: apply_source_renames(changes[each.space].after, each) for each in records if each.space in changes
     } | {output.space: version}
     hops = copy_hops(
-        ask.graph.hops(run.id), folder.run_id, Space(output.space), patcher.write_mask(gone) if len(gone) else None
+        ask.graph.hops(run.id),
+        folder.run_id,
+        Space(output.space),
+        patcher.write_mask(removed) if len(removed) else None,
     )
-    changed = frozenset([*changes, *([output.space] if len(gone) else [])])
+    changed = frozenset([*changes, *([output.space] if len(removed) else [])])
     purging = RunPurge(ask.engine, folder, versions, changed)
     hops = purging.purge_hops(hops)
     version = purging.purge_version(output.space)
     none = np.array([], np.int64)
-    rows = RowReplacement(gone, [], none, gone, none, {"removed": len(gone), "changed": 0, "added": 0}, none)
+    rows = RowReplacement(removed, [], none, removed, none, {"removed": len(removed), "changed": 0, "added": 0}, none)
     datasets = tuple(
         replace(
             each,
@@ -202,7 +217,7 @@ def _delete_derived_rows(
 
 
 class _QuestionsAtSaveTime(Questions):
-    """Names as they were meant when the query was saved; a run that was superseded since is the one after it."""
+    """Resolves names as they were when the query was saved. A superseded run is replaced by its successor."""
 
     def find(self, dataset: str) -> DatasetRecord:
         asked = DatasetName.parse(dataset)

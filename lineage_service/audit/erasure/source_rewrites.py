@@ -1,6 +1,7 @@
-"""The sources' own files without the rows that go: written beside them, and put in their place after the switch.
+"""Rewrites the sources' own files without the removed rows: writes new files beside them and replaces them after the
+switch.
 
-A file is rewritten once, whoever reads it: rows that go by one source's declaration go for all that read the file.
+A file is rewritten once. Rows removed by one source's declaration are removed for all sources that read the file.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from lineage_service.errors import LineageError, SourceError, StoreError
 from lineage_service.query.questions import Questions
-from lineage_service.store.original_text import UnknownReading, declared_encoding, keeps_ascii
-from lineage_service.store.record_lines import record_lines
+from lineage_service.store.formats.format_registry import IN_PLACE, format_of_reading
+from lineage_service.store.formats.source_format import FileCut, SourceFormat
 from lineage_service.store.shared_rows import PairRanges, corrected_records, record_numbers
 from lineage_service.store.version_patcher import AddedFile, Ids, Patcher
 from lineage_service.store.version_scan import VersionScan
@@ -29,27 +29,13 @@ from lineage_service.store.versions import (
     VersionFile,
     file_state,
     has_changed,
-    parquet_footer,
     true_path,
 )
-
-PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
-BATCH = 65_536
-
-
-@dataclass(frozen=True)
-class FileCut:
-    """Rows to be cut out of a file: their places in it. `reading`: of text, how it is read; None for Parquet."""
-
-    path: str
-    rows: int
-    places: Ids
-    reading: Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
 class RewrittenFile:
-    """A file without them: where it waits, its state, and the places that stay."""
+    """A rewritten file: where it is pending, its state, and the positions that remain."""
 
     cut: FileCut
     waiting: Path
@@ -57,14 +43,15 @@ class RewrittenFile:
     kept: Ids
 
 
-# --- what to cut ----------------------------------------------------------------------------------------------
+# --- rows to cut out ------------------------------------------------------------------------------------------
 
 
-def find_file_cuts(ask: Questions, gone: Mapping[str, Ids]) -> dict[str, FileCut]:
-    """The files behind versions whose rows go, each with all places that go for any of them. A file that has changed
-    since a run read it is left alone for that run."""
+def find_file_cuts(ask: Questions, removed: Mapping[str, Ids]) -> dict[str, FileCut]:
+    """The files behind versions with removed rows, each with all positions to cut out. A file that changed after a run
+    read it is skipped for that run.
+    """
     found: dict[str, FileCut] = {}
-    for version_id, rids in gone.items():
+    for version_id, rids in removed.items():
         for cut in _cuts_of_version(_version(ask, version_id), rids, ask):
             known = found.get(cut.path)
             places = cut.places if known is None else np.union1d(known.places, cut.places)
@@ -72,9 +59,9 @@ def find_file_cuts(ask: Questions, gone: Mapping[str, Ids]) -> dict[str, FileCut
     return found
 
 
-def spread_to_all_readers(ask: Questions, gone: Mapping[str, Ids], cut: Mapping[str, FileCut]) -> dict[str, Ids]:
-    """What goes in every held version that is read from one of these files: also where no person is declared."""
-    found = dict(gone)
+def spread_to_all_readers(ask: Questions, removed: Mapping[str, Ids], cut: Mapping[str, FileCut]) -> dict[str, Ids]:
+    """The removed rows in every held version that reads one of these files, even if it declares no person."""
+    found = dict(removed)
     for run in ask.reader.runs():
         for record in ask.graph.datasets(run.id):
             if record.role != "source" or record.version_id in found:
@@ -100,18 +87,17 @@ def _cuts_of_version(version: Version, rids: Ids, ask: Questions) -> Iterable[Fi
         places, own = _places_and_rids(version, file, ask)
         here = places[np.isin(own, rids)]
         if len(here):
-            yield FileCut(true_path(file), file.rows, here, None)
+            yield FileCut(true_path(file), file.rows, here, IN_PLACE)
     if version.origins:
         records = _records(version, rids, ask)
         for origin in version.origins:
             here = records[(records >= origin.base) & (records < origin.base + origin.rows)] - origin.base
             if len(here) and not has_changed(origin, origin.path):
-                reading = None if version.reading.get("format") == "parquet" else version.reading
-                yield FileCut(true_path(origin), origin.rows, here, reading)
+                yield FileCut(true_path(origin), origin.rows, here, version.reading)
 
 
 def _rids_at(version: Version, cut: Mapping[str, FileCut], ask: Questions) -> Ids:
-    """The rids that rows of a version have at places that are cut out of its files."""
+    """The rids of a version's rows at positions that are cut out of its files."""
     parts = [np.array([], np.int64)]
     for file in _unchanged_files_in_place(version):
         if true_path(file) in cut:
@@ -134,7 +120,7 @@ def _unchanged_files_in_place(version: Version) -> list[VersionFile]:
 
 
 def _places_and_rids(version: Version, file: VersionFile, ask: Questions) -> tuple[Ids, Ids]:
-    """Places in a file of the rows that a version has from it, also under corrected values, and their rids."""
+    """Positions in a file of a version's rows, including corrected rows, with their rids."""
     places, own = _live_places_and_rids(file, Patcher(ask.home.run_folder("-")))
     more, corrected = corrected_records(version, file).pairs()
     return np.concatenate([places, more]), np.concatenate([own, corrected])
@@ -150,7 +136,7 @@ def _every_rid(version: Version, ask: Questions) -> Ids:
 
 
 def _records(version: Version, rids: Ids, ask: Questions) -> Ids:
-    """The numbers that rows of a copy have among the records of its original files."""
+    """The record numbers that rows of a copy have in its original files."""
     if version.positions is not None:
         return record_numbers(version, ask.home.absolute).inverse.translate(rids)
     every, total = _every_rid(version, ask), sum(origin.rows for origin in version.origins)
@@ -166,7 +152,7 @@ def _records(version: Version, rids: Ids, ask: Questions) -> Ids:
 
 
 def _live_places_and_rids(file: VersionFile, patcher: Patcher) -> tuple[Ids, Ids]:
-    """Places in a file of the rows that count, and their rids."""
+    """Positions in a file of the live rows, with their rids."""
     if file.only is not None:
         return patcher.positions(file.only), patcher.rids(file.only)
     places = np.arange(file.rows, dtype=np.int64)
@@ -179,15 +165,14 @@ def _live_places_and_rids(file: VersionFile, patcher: Patcher) -> tuple[Ids, Ids
 
 
 def refuse_unwritable(cut: Mapping[str, FileCut]) -> None:
-    """LineageError, before anything is done, for a file that cannot be rewritten."""
+    """Raises LineageError for a file that cannot be rewritten, before anything is changed."""
     for each in cut.values():
         folder = Path(each.path).parent
         if not os.access(folder, os.W_OK) or not os.access(each.path, os.R_OK):
             raise SourceError(
-                f"'{each.path}' cannot be rewritten: its folder is not to be written to", hint="nothing was changed"
+                f"'{each.path}' cannot be rewritten: its folder is not writable", hint="nothing was changed"
             )
-        if each.reading is not None:
-            _lines_and_record_starts(each)
+        _format_of_cut(each).refuse_unwritable(each)
 
 
 def waiting_source_path(path: str, mark: str) -> Path:
@@ -195,16 +180,13 @@ def waiting_source_path(path: str, mark: str) -> Path:
 
 
 def rewrite_files(cut: Mapping[str, FileCut], mark: str) -> dict[str, RewrittenFile]:
-    """The files without what is cut out of them, beside their places; `mark` is in their names."""
+    """Writes the files without the cut rows, beside the originals. `mark` is part of their names."""
     found = {}
     for path, each in cut.items():
         waiting = waiting_source_path(path, mark)
         kept = np.setdiff1d(np.arange(each.rows, dtype=np.int64), each.places)
         try:
-            if each.reading is None:
-                _write_parquet(each, kept, waiting)
-            else:
-                _write_text(each, waiting)
+            _format_of_cut(each).write_without(each, waiting)
             shutil.copymode(path, waiting)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
@@ -214,66 +196,23 @@ def rewrite_files(cut: Mapping[str, FileCut], mark: str) -> dict[str, RewrittenF
     return found
 
 
-def _write_parquet(cut: FileCut, kept: Ids, waiting: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    opened = pq.ParquetFile(cut.path, coerce_int96_timestamp_unit="us")
-    metadata = opened.metadata
-    old = any(opened.schema.column(number).physical_type == "INT96" for number in range(len(opened.schema)))
-    packed = metadata.row_group(0).column(0).compression if metadata.num_row_groups else "SNAPPY"
-    size = max((metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)), default=BATCH)
-    schema = opened.schema_arrow
-    with pq.ParquetWriter(
-        waiting, schema, compression="NONE" if packed == "UNCOMPRESSED" else packed, use_deprecated_int96_timestamps=old
-    ) as writer:
-        first = 0
-        for batch in opened.iter_batches(max(1, size)):
-            begin, end = np.searchsorted(kept, [first, first + batch.num_rows])
-            if end > begin:
-                writer.write_batch(batch.take(pa.array(kept[begin:end] - first)), row_group_size=max(1, size))
-            first += batch.num_rows
-    if parquet_footer(str(waiting)).rows != len(kept):
-        raise StoreError(f"'{cut.path}' could not be rewritten: it has other rows than it had")
-
-
-def _lines_and_record_starts(cut: FileCut) -> tuple[list[bytes], list[int]]:
-    """The lines of a text file, and on which (from 0) each record begins. LineageError where that is unsure."""
-    reading = dict(cut.reading or {})
-    unsure = LineageError(
-        f"'{cut.path}' cannot be rewritten: where its records begin cannot be told surely",
-        hint="remove the rows there by hand, and plan without --rewrite-sources",
-    )
-    multiline = reading.get("multiline", "").lower() == "true"
-    if cut.path.endswith(PACKED) or "linesep" in reading or not keeps_ascii(declared_encoding(reading)):
-        raise unsure
-    if reading.get("format") == "json" and multiline:
-        raise unsure
-    try:
-        starts = [line - 1 for portion in record_lines(cut.path, reading) for line in portion]
-    except (UnknownReading, OSError, EOFError):
-        raise unsure from None
-    lines = Path(cut.path).read_bytes().splitlines(keepends=True)  # bytes: at \n, \r and \r\n alone
-    if len(starts) != cut.rows or any(one >= other for one, other in pairwise(starts)):
-        raise unsure
-    return lines, starts
-
-
-def _write_text(cut: FileCut, waiting: Path) -> None:
-    lines, starts = _lines_and_record_starts(cut)
-    ends = [*starts[1:], len(lines)]
-    gone = {line for place in cut.places.tolist() for line in range(starts[place], ends[place])}
-    with waiting.open("wb") as stream:
-        stream.writelines(line for number, line in enumerate(lines) if number not in gone)
+def _format_of_cut(cut: FileCut) -> SourceFormat:
+    found = format_of_reading(cut.reading)
+    if found is None:
+        raise LineageError(
+            f"'{cut.path}' cannot be rewritten: it is not known how it was read",
+            hint="remove the rows there by hand, and plan without --rewrite-sources",
+        )
+    return found
 
 
 # --- versions -------------------------------------------------------------------------------------------------
 
 
-def version_after_rewrite(version: Version, found: Mapping[str, RewrittenFile], patcher: Patcher) -> Version:
-    """A version, without the rows that go, over the files as they will be."""
+def version_after_rewrite(version: Version, rewritten_files: Mapping[str, RewrittenFile], patcher: Patcher) -> Version:
+    """A version without the removed rows, over the rewritten files."""
     files = [
-        _file_after(file, found[true_path(file)], patcher) if true_path(file) in found else file
+        _file_after(file, rewritten_files[true_path(file)], patcher) if true_path(file) in rewritten_files else file
         for file in version.files
     ]
     origins, base = [], 0
@@ -283,8 +222,8 @@ def version_after_rewrite(version: Version, found: Mapping[str, RewrittenFile], 
     for origin in version.origins:
         inside = (numbers >= origin.base) & (numbers < origin.base + origin.rows)
         after[inside] += base - origin.base
-        if true_path(origin) in found:
-            new = found[true_path(origin)]
+        if true_path(origin) in rewritten_files:
+            new = rewritten_files[true_path(origin)]
             after[inside] = base + np.searchsorted(new.kept, numbers[inside] - origin.base)
             state = new.state
             now = OriginalFile(
@@ -295,7 +234,8 @@ def version_after_rewrite(version: Version, found: Mapping[str, RewrittenFile], 
         origins.append(now)
         base += now.rows
     corrections = tuple(
-        _correction_after(each, found[each.path]) if each.path in found else each for each in version.corrections
+        _correction_after(each, rewritten_files[each.path]) if each.path in rewritten_files else each
+        for each in version.corrections
     )
     made = replace(version, files=tuple(files), origins=tuple(origins), corrections=corrections)
     return patcher.with_positions(made, after, rids) if version.origins and not version.is_dense else made
@@ -311,7 +251,7 @@ def _file_after(file: VersionFile, new: RewrittenFile, patcher: Patcher) -> Vers
 
 
 def _correction_after(correction: Correction, new: RewrittenFile) -> Correction:
-    """A correction over the file as it will be; records that are cut out belong to rows that went."""
+    """A correction over the rewritten file. Records that are cut out belong to removed rows."""
     runs = PairRanges.merge(PairRanges(*(np.array([each], np.int64) for each in run)) for run in correction.runs)
     places, rids = runs.pairs()
     stay = np.isin(places, new.kept)
@@ -323,7 +263,7 @@ def _correction_after(correction: Correction, new: RewrittenFile) -> Correction:
 
 
 def file_mark(path: str | Path) -> str:
-    """What tells a file from the same one after a change; empty where there is none."""
+    """A fingerprint of a file that changes with its content; empty if there is no file."""
     try:
         state = file_state(str(path))
     except LineageError:
@@ -332,8 +272,10 @@ def file_mark(path: str | Path) -> str:
 
 
 def replace_source_file(path: str, waiting: str, old: str, new: str) -> bool:
-    """The waiting file in the place of the old one, where an earlier try has not done it. False where the file is
-    neither (by their marks): somebody has written it since, and what they wrote stays."""
+    """Replaces a file by the pending one, unless an earlier attempt has done so.
+
+    Returns False if the file matches neither fingerprint: somebody has written it since, and their content stays.
+    """
     now = file_mark(path)
     try:
         if now == old and Path(waiting).exists():

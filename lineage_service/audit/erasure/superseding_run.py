@@ -1,4 +1,4 @@
-"""What is changed by an erasure or a correction, and the runs that take the place of others for it."""
+"""The changes of an erasure or rectification, and the runs that replace others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     import pyarrow as pa
 
-REDACTED = "a value in its text was erased, so that it cannot be computed anew"
-CHANGED_SOURCES = "its sources have changed since, so that it cannot be computed anew"
+REDACTED = "a value in its workflow file was erased, so it cannot be recomputed"
+CHANGED_SOURCES = "its sources have changed since the run, so it cannot be recomputed"
 
 
 @dataclass(frozen=True)
 class RequestedChanges:
-    """What is to be done, by source version: rids that go; corrected rows (`_rid` and the columns that change).
-    `held`: sources of runs, by run and name, that a legal hold lets nothing be taken out of. `drop`: runs that cannot
-    be traced may go as a whole."""
+    """Requested changes by source version: removed rids, and corrected rows (`_rid` and the changed columns).
 
-    gone: Mapping[str, Ids] = field(default_factory=dict)
+    `held`: sources, by run and name, from which a legal hold forbids removal. `drop`: runs that cannot be traced may be
+    removed as a whole.
+    """
+
+    removed_rids: Mapping[str, Ids] = field(default_factory=dict)
     corrected: Mapping[str, pa.Table] = field(default_factory=dict)
     held: frozenset[tuple[str, str]] = frozenset()
     drop: bool = False
@@ -36,25 +38,25 @@ class RequestedChanges:
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A version before and after; rids that went and came, a row that changed did both."""
+    """A version before and after, with the rids removed and added. A changed row is in both."""
 
     before: Version
     after: Version
-    gone: Ids
-    came: Ids
+    removed_rids: Ids
+    added_rids: Ids
 
     @property
     def counts(self) -> dict[str, int]:
-        both = len(np.intersect1d(self.gone, self.came))
-        return {"removed": len(self.gone) - both, "changed": both, "added": len(self.came) - both}
+        both = len(np.intersect1d(self.removed_rids, self.added_rids))
+        return {"removed": len(self.removed_rids) - both, "changed": both, "added": len(self.added_rids) - both}
 
 
 @dataclass(frozen=True)
 class DatasetChange:
-    """What happens to a dataset of a run: how (`source`, or the way of a refresh), and how many rows.
+    """The change of a dataset of a run: how it was made (`source`, or the way of a refresh), and the numbers of rows.
 
-    reason: why rows are taken out that others are in too, or stay
-    all_because: why all rows are computed anew, and not only those concerned
+    reason: why rows with other contributors are deleted, or why they stay
+    all_because: why all rows are recomputed, not only the affected ones
     """
 
     dataset: DatasetRecord
@@ -62,15 +64,15 @@ class DatasetChange:
     counts: Mapping[str, int]
     rows: int
     reason: str | None = None
-    gone: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
-    came: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
-    kept: int = 0  # rows that stay on a ground of their own, although made from rows that went
+    removed_rids: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
+    added_rids: Ids = field(default_factory=lambda: np.array([], np.int64), compare=False)
+    kept: int = 0  # rows that stay on a legal ground although they derive from removed rows
     all_because: str | None = None
 
 
 @dataclass(frozen=True)
 class SupersedingRun:
-    """A run that takes another's place; `commit` None: the run goes, and nothing comes."""
+    """A run that replaces another. If `commit` is None, the run is removed without replacement."""
 
     old: RunRecord
     commit: Commit | None

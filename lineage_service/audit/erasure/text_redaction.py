@@ -1,26 +1,24 @@
-"""Values in texts that users wrote: workflow files, variables, saved queries. They are replaced where they stand.
+"""Redacts values in user-written texts: workflow files, variables, saved queries.
 
-A text that a personal column is compared with for equality is replaced by one that nobody has: the comparison goes on
-to mean what it meant, now that nobody has the old value either. Used for anything else, it is replaced too, and the run
-is no longer computed anew (spec/redaction_markers.py). Names, keys and paths are left alone: they are the workflow's
-own.
+A text that is compared with a personal column for equality is replaced by one that no person has. The comparison keeps
+its meaning, because no row has the old value either. In any other use it is replaced too, and the run is no longer
+recomputed (spec/redaction_markers.py). Names, keys and paths of the workflow are left unchanged.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lineage_catalog.erasures import replace_text, user_texts
 from sqlalchemy import Connection
 
+from lineage_service.audit.erasure.expression_redaction import digest, names_given, redact_expression
 from lineage_service.audit.erasure.identifying_values import IdentifyingValues, is_searchable
-from lineage_service.spec.redaction_markers import NUMBER, SAFE, UNSAFE
+from lineage_service.spec.redaction_markers import SAFE
 
-# What a workflow's parts are called, and where they are: no text of a user's about anybody.
+# Keys of names and locations of workflow parts, which do not describe persons.
 STRUCTURE = frozenset(
     {
         *("name", "op", "input", "inputs", "left", "right", "using", "how", "as", "column", "step", "path", "output"),
@@ -31,11 +29,11 @@ STRUCTURE = frozenset(
 )
 EXPRESSIONS = frozenset({"where", "on", "having", "columns", "measures", "by", "order_by", "frame", "query", "checks"})
 VARIABLES = "vars"  # whatever they are called
-_LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"")
+SAVED_QUERY = ("query",)  # where the SQL of DuckDB is in the content of a run; other expressions are Spark's
 
 
 def redact(connection: Connection, telling: IdentifyingValues) -> int:
-    """Replaces values in all texts of the catalog; how many texts that were."""
+    """Redacts values in all texts of the catalog and returns the number of texts changed."""
     count = 0
     for place, text in list(user_texts(connection)):
         new = redact_text(text, telling, (VARIABLES,) if place.column == "variables" else ())
@@ -46,29 +44,52 @@ def redact(connection: Connection, telling: IdentifyingValues) -> int:
 
 
 def redact_text(text: str, telling: IdentifyingValues, path: tuple[str, ...] = ()) -> str:
-    """A text of the catalog, JSON or prose, with the person's values replaced; `path` is where the JSON stands."""
+    """A text of the catalog, JSON or plain text, with the person's values replaced. `path` is its position within the
+    JSON.
+    """
     try:
         body = json.loads(text)
     except ValueError:
         return _redact_prose(text, telling)
-    new = _redact_json(body, path, telling)
+    new = _redact_json(body, path, telling, frozenset(_names_given(body)))
     return text if new == body else json.dumps(new, ensure_ascii=False)
 
 
-def _redact_json(value: Any, path: tuple[str, ...], telling: IdentifyingValues) -> Any:
+def _redact_json(value: Any, path: tuple[str, ...], telling: IdentifyingValues, also_called: frozenset[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _redact_json(each, (*path, key), telling) for key, each in value.items()}
+        return {key: _redact_json(each, (*path, key), telling, also_called) for key, each in value.items()}
     if isinstance(value, list):
-        return [_redact_json(each, path, telling) for each in value]
+        return [_redact_json(each, path, telling, also_called) for each in value]
     if not isinstance(value, str) or _is_structure(path):
         return value
     if any(key in EXPRESSIONS for key in path):
-        return _redact_expression(value, telling)
+        return redact_expression(value, telling, also_called, is_duckdb=path == SAVED_QUERY)
     return _redact_prose(value, telling)
 
 
+def _names_given(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Names that a workflow, or a query, gives to columns that it computes or renames: what is in them is not known."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if path and path[-1] in ("columns", "measures", "by") and each != key:
+                yield key.lower()
+            if path and path[-1] == "rename" and isinstance(each, str):
+                yield each.lower()
+            yield from _names_given(each, (*path, key))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _names_given(each, path)
+    elif isinstance(value, str) and path and path[-1] in ("query", "as"):
+        if path[-1] == "as":
+            yield value.lower()
+        else:
+            yield from names_given(value, is_duckdb=path == SAVED_QUERY)
+
+
 def _is_structure(path: Sequence[str]) -> bool:
-    """Whether a leaf names a part: its key does, and no expression is above it (a column may be called `name`)."""
+    """Whether a leaf is the name of a workflow part: its key says so, and no expression encloses it (a column may be
+    called `name`).
+    """
     if VARIABLES in path:
         return False
     above = next((number for number, key in enumerate(path) if key in EXPRESSIONS), len(path))
@@ -77,48 +98,9 @@ def _is_structure(path: Sequence[str]) -> bool:
 
 def _redact_prose(text: str, telling: IdentifyingValues) -> str:
     for value in _longest_first(telling.texts):
-        text = text.replace(value, SAFE + _digest(value))
-    return SAFE + _digest(text) if text in telling.numbers and is_searchable(text) else text
-
-
-def _redact_expression(text: str, telling: IdentifyingValues) -> str:
-    names = "|".join(re.escape(name) for name in sorted(telling.columns, key=len, reverse=True))
-    if names:
-        column = rf"(?<![\w`])`?(?:{names})`?"
-        for value in _longest_first(telling.texts):
-            spelled = re.escape(value.replace("'", "''"))
-            text = _replace_compared_value(text, column, rf"['\"]{spelled}['\"]", f"'{SAFE}{_digest(value)}'")
-        for value in sorted(telling.numbers):
-            number = rf"(?<![\w.\-'])'?{re.escape(value)}'?(?![\w.'])"
-            text = _replace_compared_value(text, column, number, f"{NUMBER}{int(_digest(value), 16) % 10**16:016d}")
-
-    def literal(found: re.Match[str]) -> str:
-        inside = found[0]
-        for value in _longest_first(telling.texts):
-            for spelled in dict.fromkeys((value, value.replace("'", "''"))):
-                inside = inside.replace(spelled, UNSAFE + _digest(value))
-        return inside
-
-    return _LITERAL.sub(literal, text)
-
-
-def _replace_compared_value(text: str, column: str, value: str, new: str) -> str:
-    """The value replaced where a personal column is compared with it for equality."""
-    equal = r"\s*(?:(?<![<>!=])=(?!=)|<>|!=|<=>|==)\s*"
-    end = r"(?=\s*(?:\Z|[),]|AND\b|OR\b|THEN\b|GROUP\b|ORDER\b|HAVING\b|LIMIT\b|QUALIFY\b|UNION\b))"
-    begin = r"(\A|[(,]|\b(?:AND|OR|NOT|WHEN|WHERE|ON|HAVING)\b)(\s*)"
-    flags = re.IGNORECASE
-    text = re.sub(rf"({begin}(?:\w+\.)?{column}{equal}){value}{end}", rf"\g<1>{new}", text, flags=flags)
-    text = re.sub(rf"{begin}{value}({equal}(?:\w+\.)?{column}){end}", rf"\g<1>\g<2>{new}\g<3>", text, flags=flags)
-    listed = rf"({begin}(?:\w+\.)?{column}\s+(?:NOT\s+)?IN\s*\([^()]*?){value}(?=[^()]*\))"
-    while (again := re.sub(listed, rf"\g<1>{new}", text, flags=flags)) != text:
-        text = again
-    return text
+        text = text.replace(value, SAFE + digest(value))
+    return SAFE + digest(text) if text in telling.numbers and is_searchable(text) else text
 
 
 def _longest_first(values: set[str]) -> list[str]:
     return sorted((each for each in values if is_searchable(each)), key=len, reverse=True)
-
-
-def _digest(value: str) -> str:
-    return hashlib.sha256(value.encode()).hexdigest()[:16]

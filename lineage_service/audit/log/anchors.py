@@ -1,7 +1,8 @@
-"""Anchors: the head of the log, kept where who can write the database may not be able to write.
+"""Anchors: copies of the log's head, stored where a person with write access to the database may not be able to write.
 
-A file always, a URL and syslog where they are configured. An anchor names the last entry's number and hash; the chain
-makes it stand for all entries before. One that fails loses nothing: the next one covers it.
+An anchor is always written to a file, and to a URL and syslog if configured. It holds the number and hash of the last
+entry, which cover all earlier entries through the chain. If an anchor fails, nothing is lost: the next one covers the
+same entries.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ NAME = "audit.anchors"
 FILE_VARIABLE = "SMOKE_ANCHOR_FILE"
 URL_VARIABLE = "SMOKE_ANCHOR_URL"
 SYSLOG_VARIABLE = "SMOKE_ANCHOR_SYSLOG"
-TIMEOUT = 5.0  # seconds that a URL may take
-PORT = 514  # syslog's
+TIMEOUT = 5.0  # timeout of a URL, in seconds
+PORT = 514  # maximum length of a syslog message
 
 
 class AnchorFailed(Exception):
-    """An anchor could not be set; the message is for people, and holds no URL: it may have a password."""
+    """An anchor could not be written. The message is for the user and contains no URL, which may include a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A head of the log: `log` is the id of its key. `seal` shows that who wrote it had that key."""
+    """A head of the log. `log` is the id of its key; `seal` proves that the writer had that key."""
 
     log: str
     number: int
@@ -53,7 +54,7 @@ class Anchor:
 
 
 def anchor(home: HomeLayout, head: LogRecord, key: HomeKey) -> list[str]:
-    """Anchors a committed head wherever it is to be; what failed, for people."""
+    """Writes a committed head to all configured anchors, and returns the failures as messages for the user."""
     bare = Anchor(key.id, head.number, head.hash, head.at)
     line = Anchor(key.id, head.number, head.hash, head.at, bare.expected_seal(key.seal)).to_json()
     ways: list[Callable[[], None]] = [lambda: _to_file(anchor_file(home), line)]
@@ -62,11 +63,11 @@ def anchor(home: HomeLayout, head: LogRecord, key: HomeKey) -> list[str]:
         ways.append(lambda: _to_url(url, line))
     if syslog:
         ways.append(lambda: _to_syslog(syslog, line))
-    return [told for way in ways if (told := _try_anchor(way, head.number)) is not None]
+    return [reason_text for way in ways if (reason_text := _try_anchor(way, head.number)) is not None]
 
 
 def anchor_file(home: HomeLayout) -> Path:
-    """Where the anchors of a home are."""
+    """The path of a home's anchor file."""
     given = os.environ.get(FILE_VARIABLE)
     return Path(given).expanduser().absolute() if given else home.path / NAME
 
@@ -85,7 +86,7 @@ def _to_file(path: Path, line: str) -> None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             size = os.fstat(handle).st_size
-            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # the power went while a line was written
+            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # a power failure while a line was written
             os.write(handle, f"{chr(10) if torn else ''}{line}\n".encode())
             os.fsync(handle)
         finally:
@@ -100,24 +101,24 @@ def _to_url(url: str, line: str) -> None:
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
     class Straight(HTTPRedirectHandler):
-        """A redirected POST becomes a GET, which is answered kindly, and the anchor is nowhere."""
+        """Rejects redirects: a redirected POST becomes a GET, which succeeds without storing the anchor."""
 
         def redirect_request(self, *_: object) -> None:
             return None
 
     if not url.startswith(("https://", "http://")):
-        raise AnchorFailed(f"{URL_VARIABLE} is no http or https URL")
+        raise AnchorFailed(f"{URL_VARIABLE} is not an http or https URL")
     try:
         request = Request(url, line.encode(), {"Content-Type": "application/json"}, method="POST")
         with build_opener(Straight).open(request, timeout=TIMEOUT):
-            pass  # any answer of the kind 2xx will do
+            pass  # any 2xx response is accepted
     except HTTPError as error:
         error.close()
         raise AnchorFailed(f"the server of {URL_VARIABLE} answered {error.code}") from error
     except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)  # urllib wraps what the socket said
-        told = _reason(reason) if isinstance(reason, OSError) else type(error).__name__
-        raise AnchorFailed(f"{URL_VARIABLE} cannot be reached: {told}") from error
+        reason = getattr(error, "reason", error)  # urllib wraps the socket's error
+        reason_text = _reason(reason) if isinstance(reason, OSError) else type(error).__name__
+        raise AnchorFailed(f"{URL_VARIABLE} cannot be reached: {reason_text}") from error
 
 
 def _to_syslog(address: str, line: str) -> None:
@@ -125,7 +126,7 @@ def _to_syslog(address: str, line: str) -> None:
     from logging.handlers import SysLogHandler
 
     class Handler(SysLogHandler):
-        """One that does not hide what failed."""
+        """A handler that raises errors instead of hiding them."""
 
         def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging calls it so
             error = sys.exc_info()[1]
@@ -140,8 +141,8 @@ def _to_syslog(address: str, line: str) -> None:
         finally:
             handler.close()
     except (OSError, ValueError) as error:
-        told = _reason(error) if isinstance(error, OSError) else "it is no address (host:port, or /dev/log)"
-        raise AnchorFailed(f"{SYSLOG_VARIABLE} cannot be reached: {told}") from error
+        reason_text = _reason(error) if isinstance(error, OSError) else "not an address (host:port, or /dev/log)"
+        raise AnchorFailed(f"{SYSLOG_VARIABLE} cannot be reached: {reason_text}") from error
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -160,16 +161,14 @@ def _reason(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnchorLine:
-    """A line of an anchor file, by its number; `anchor` None where it cannot be read."""
+    """A line of an anchor file, by its number; `anchor` is None if it cannot be read."""
 
     number: int
     anchor: Anchor | None
 
 
 def read_anchors(path: Path) -> list[AnchorLine] | None:
-    """The lines of an anchor file, in their order; None where there is none. Lines may have something in front of the
-    anchor, as those of a syslog have.
-    """
+    """The lines of an anchor file, in order; None if there is no file. Lines may have a prefix, as in a syslog file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return list(_lines(lines))

@@ -1,4 +1,4 @@
-"""Entries of the log as rows."""
+"""Lists entries of the log."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def log_entries(
     )
 
 
-def _refuse_changed_entries(home: OpenHome, found: Iterable[LogRecord]) -> None:
-    """DamagedFile where an entry is not what was sealed; without the right key nobody can tell."""
+def _refuse_changed_entries(home: OpenHome, entries: Iterable[LogRecord]) -> None:
+    """Raises DamagedFile if an entry does not match its seal. Without the right key this cannot be checked."""
     key = readable_key(home.layout)
-    for each in found:
+    for each in entries:
         if key is not None and each.key_id == key.id and each.hash != each.expected_seal(key.seal):
             raise changed_record_error(home, f"entry {each.number} of the log")
 
 
 def changed_record_error(home: OpenHome, what: str) -> DamagedFile:
-    """What is told of a record that is not what its seal says."""
+    """The error for a record that does not match its seal."""
     again = command(home.layout.path, "audit", "log", "--verify", catalog=home.layout.catalog)
-    told = (
+    message = (
         f"{catalog_label(home.reader.engine)} is damaged: {what} is not as it was written (home '{home.layout.path}')"
     )
-    return DamagedFile(told, hint=f"look closer: {again}")
+    return DamagedFile(message, hint=f"look closer: {again}")
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:
@@ -71,7 +71,7 @@ def _column(name: str, values: list[Any]) -> pa.Array:
 
 
 def log_head(home: OpenHome) -> dict[str, Any]:
-    """Number, hash, time and key of the last entry, as anchors name it; number 0 where the log is empty."""
+    """Number, hash, time and key of the last entry, as in anchors; number 0 if the log is empty."""
     with log_connection(home) as connection:
         last = catalog.last_entry(connection)
     if last is None:

@@ -1,8 +1,8 @@
-"""The log's own retention: keyed hashes are personal data, if pseudonymous, and are not kept for ever.
+"""Retention of the log itself. Keyed hashes are pseudonymous personal data and are not kept forever.
 
-Entries go from the front alone, and only where all up to them are old enough. The entry that tells of it holds number
-and hash of the last one removed, in the sealed chain: it is where verification begins. Removing entries from the front
-by hand leaves no such entry, and shows.
+Entries are removed from the front only, up to the first that is not old enough. The entry about the removal holds the
+number and hash of the last removed entry in the sealed chain; verification begins there. If entries are removed by
+hand, there is no such entry, and verification reports it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lineage_service.audit.log.log_transactions import CASE, RETENTION, LogEntry
 from lineage_service.errors import LineageError
 from lineage_service.query.open_home import OpenHome
 
-MOST_DAYS = 36_500  # a century: no calendar goes back without end
+MOST_DAYS = 36_500  # a century: dates cannot go back without limit
 
 
 @dataclass(frozen=True)
 class LogRetentionResult:
-    """What was removed: entries up to number `up_to`, and closed cases; `notes` are for people."""
+    """What was removed: entries up to number `up_to`, and closed cases. `notes` are messages for the user."""
 
     entries: int
     cases: int
@@ -36,11 +36,11 @@ class LogRetentionResult:
 def remove_expired_log_entries(
     home: OpenHome, days: int, actor: Actor | None = None, *, today: datetime | None = None
 ) -> LogRetentionResult:
-    """Removes what is older than so many days: entries, and closed cases that the log knows no more. It is logged,
-    unless there was nothing to remove.
+    """Removes entries older than this many days, and closed cases that the log no longer mentions. Logs this unless
+    nothing was removed.
     """
     if days < 1:
-        raise LineageError("a log is kept for one day at least")
+        raise LineageError("the log must be kept for at least one day")
     if days > MOST_DAYS:
         raise LineageError(f"a log is kept for {MOST_DAYS:,} days at most", hint="without a limit nothing is removed")
     moment = ((today or datetime.now(UTC)) - timedelta(days=days)).isoformat(timespec="milliseconds")
@@ -48,7 +48,7 @@ def remove_expired_log_entries(
         last = catalog.last_older_than(writing.connection, moment)
         if last is None:
             return LogRetentionResult(0, 0, None)
-        head = catalog.last_entry(writing.connection)  # it may be among those that go
+        head = catalog.last_entry(writing.connection)  # it may be among the removed entries
         removed = catalog.remove_entries(writing.connection, last.number)
         cases = catalog.remove_cases(writing.connection, moment, CASE)
         counts = {"entries": removed, "cases": cases}

@@ -1,6 +1,6 @@
-"""Writing the log: the entry and the deed are one transaction, and the head is anchored once it is committed.
+"""Writes the log. An entry and its action are one transaction, and the head is anchored after the commit.
 
-Entries hold names, counts and keyed hashes; never a value of the data.
+Entries contain names, counts and keyed hashes, never values of the data.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lineage_service.store.home_catalog import catalog_errors
 from lineage_service.store.home_key import NAME, VARIABLE, HomeKey, existing_key, home_key
 from lineage_service.store.layout import HomeLayout
 
-CASE = "case"  # the verb of entries that open a case, or tell what is new about it
-RETENTION = "log-retention"  # the verb of entries that say how far the front of the log was removed
+CASE = "case"  # verb of entries that open or update a case
+RETENTION = "log-retention"  # verb of entries that record the removal of the log's front
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What is to be told of one deed. `subjects`: kind to keyed hashes in hexadecimal. `result`: intent, done, failed,
-    refused, …
+    """The content of an entry about one action. `subjects` maps a kind to keyed hashes in hexadecimal. `result` is
+    intent, done, failed, refused, …
     """
 
     verb: str
@@ -47,10 +47,10 @@ class LogEntry:
 
 @dataclass
 class LogTransaction:
-    """A transaction of the catalog that is about to be committed: what is done in it, and told of it.
+    """An open transaction of the catalog, for actions and their entries.
 
-    `head` is the last entry written here; who committed the transaction by themselves hands it to `anchored`.
-    `notes` is for people: anchors that failed, once it is committed.
+    `head` is the last entry written here. Whoever commits the transaction passes it to `anchor_transaction`. `notes`
+    are messages for the user about failed anchors, set after the commit.
     """
 
     connection: Connection
@@ -60,7 +60,9 @@ class LogTransaction:
     notes: list[str] = field(default_factory=list)
 
     def append(self, entry: LogEntry, behind: LogRecord | None = None) -> LogRecord:
-        """The entry as it stands in the log, if the transaction commits; `behind` is for who removes the last one."""
+        """Appends an entry; it takes effect with the commit. `behind` is given when the last entry itself is
+        removed.
+        """
         draft = LogRecord(
             number=0,
             at=now(),
@@ -94,9 +96,9 @@ def _json(value: object) -> str:
 
 @contextmanager
 def log_transaction(home: OpenHome, actor: Actor | None = None) -> Iterator[LogTransaction]:
-    """One transaction for deeds and their entries: all of it is committed, or nothing; then the head is anchored.
+    """One transaction for actions and their entries, committed completely or not at all; then the head is anchored.
 
-    Nobody else writes the catalog meanwhile: long work belongs before it.
+    The catalog is locked for other writers meanwhile, so long work must be done before.
     """
     home.prepare()
     with home.erasing() as engine, log_errors(home), engine.execution_options(writing=True).begin() as connection:
@@ -106,25 +108,29 @@ def log_transaction(home: OpenHome, actor: Actor | None = None) -> Iterator[LogT
 
 
 def join_transaction(home: OpenHome, connection: Connection, actor: Actor | None = None) -> LogTransaction:
-    """The same on a transaction that the caller opened (option `writing`); who commits it, calls `anchored` after."""
+    """The same on a transaction that the caller opened with the option `writing`. The caller must call
+    `anchor_transaction` after the commit.
+    """
     return LogTransaction(connection, _key(home.layout, connection), actor or current_actor())
 
 
 def anchor_transaction(home: OpenHome, writing: LogTransaction) -> list[str]:
-    """Anchors what was written, once it is committed. What went wrong, for people: the entry stays in any case."""
+    """Anchors what was written, after the commit. Returns failures as messages for the user; the entry stays in any
+    case.
+    """
     return [] if writing.head is None else anchor(home.layout, writing.head, writing.key)
 
 
 @contextmanager
 def log_connection(home: OpenHome) -> Iterator[Connection]:
-    """A connection to read log and cases with; NotFound where there is no catalog."""
+    """A connection for reading the log and cases. Raises NotFound if there is no catalog."""
     with log_errors(home), home.reader.connection() as connection:
         yield connection
 
 
 @contextmanager
 def log_errors(home: OpenHome) -> Iterator[None]:
-    """What the database says, as an error with the home's path."""
+    """Translates database errors into errors with the home's path."""
     with catalog_errors(home.layout):
         try:
             yield
@@ -134,7 +140,7 @@ def log_errors(home: OpenHome) -> Iterator[None]:
 
 
 def _key(home: HomeLayout, connection: Connection) -> HomeKey:
-    """The key to go on with. A log that was begun with another one is not continued: nobody could verify it."""
+    """The key of the log. A log that was begun with another key is not continued, because it could not be verified."""
     last, key = last_entry(connection), existing_key(home)
     if last is None:
         return key or home_key(home)
@@ -165,11 +171,11 @@ def _key(home: HomeLayout, connection: Connection) -> HomeKey:
 def write_entry(
     home: OpenHome, entry: LogEntry, connection: Connection | None = None, *, actor: Actor | None = None
 ) -> tuple[LogRecord, list[str]]:
-    """The entry as written, and notes for people (anchors that failed). An answer that changes nothing may leave once
-    this has returned: where the entry cannot be written, there is no answer.
+    """Writes an entry and returns it with messages for the user (failed anchors).
 
-    With a `connection` it becomes part of the caller's transaction, and is not anchored: call `anchor` (anchors.py)
-    once that is committed, or use `writing_on` and `anchored`.
+    An answer that changes nothing may be returned only after this call: if the entry cannot be written, there is no
+    answer. With a `connection`, the entry is part of the caller's transaction and is not anchored. In that case call
+    `anchor` (anchors.py) after the commit, or use `join_transaction` and `anchor_transaction`.
     """
     if connection is not None:
         return join_transaction(home, connection, actor).append(entry), []
@@ -179,5 +185,7 @@ def write_entry(
 
 
 def log_reveal(home: OpenHome, verb: str, datasets: Sequence[str], *, actor: Actor | None = None) -> list[str]:
-    """That `verb` shows personal data of these datasets; to be called before it does. Notes for people."""
+    """Logs that `verb` reveals personal data of these datasets. Must be called before the data is shown. Returns
+    messages for the user.
+    """
     return write_entry(home, LogEntry("reveal", datasets=datasets, details={"verb": verb}), actor=actor)[1]

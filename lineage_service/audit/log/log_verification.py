@@ -1,6 +1,6 @@
-"""Whether the log is whole: what was changed, removed, put in another order or cut off, and what anchors vouch for.
+"""Verifies the log: finds entries that were changed, removed, reordered or cut off, and entries covered by anchors.
 
-The log begins with entry 1, or behind what the last entry of its own retention says was removed.
+The log begins with entry 1, or after the last entry that its own retention removed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lineage_service.errors import NotFound, StoreError
 from lineage_service.query.open_home import OpenHome
 from lineage_service.store.home_key import HomeKey, existing_key
 
-Range = tuple[int, int]  # first and last, both included
+Range = tuple[int, int]  # first and last, both inclusive
 
 
 @dataclass(frozen=True, slots=True)
 class LogProblem:
-    """One thing that is wrong; `number` is the entry's, where it is about one."""
+    """One problem; `number` is the entry concerned, if there is one."""
 
     what: str
     number: int | None = None
@@ -37,8 +37,10 @@ class LogProblem:
 
 @dataclass(frozen=True)
 class LogVerdict:
-    """What was looked at, and what was found. Entries are `anchored` where an anchor vouches for them: those behind the
-    last one are not, which is no fault. `removed` is the last entry that retention took away, 0 where it took none.
+    """What was checked and found.
+
+    Entries are `anchored` if an anchor covers them. Entries after the last anchor are not, which is not a fault.
+    `removed` is the last entry that retention removed, 0 if none.
     """
 
     entries: int
@@ -60,15 +62,15 @@ class LogVerdict:
 
 
 def verify_log(home: OpenHome, anchors: str | Path | None = None) -> LogVerdict:
-    """Reads the whole log, its anchors (or those of another file, as they were kept elsewhere) and its cases."""
+    """Reads the whole log, its cases and its anchors, or the anchors of another file that was kept elsewhere."""
     path = anchor_file(home.layout) if anchors is None else Path(anchors)
-    # Anchors first: one that is set while the log is read would name an entry that was not seen.
+    # Anchors first: an anchor written while the log is read would name an entry that was not seen.
     lines = read_anchors(path)
     if lines is None and anchors is not None:
         raise NotFound(f"there is no anchor file '{path}'")
     try:
         key = existing_key(home.layout)
-    except StoreError:  # damaged: as good as none
+    except StoreError:  # damaged: treated as missing
         key = None
     with log_connection(home) as connection:
         examination = LogVerifier(key)
@@ -81,7 +83,7 @@ def verify_log(home: OpenHome, anchors: str | Path | None = None) -> LogVerdict:
 
 @dataclass
 class LogVerifier:
-    """Goes through the log once, in the order of numbers."""
+    """Checks the log once, in the order of numbers."""
 
     key: HomeKey | None
     anchors: dict[int, set[str]] = field(default_factory=dict)
@@ -93,14 +95,14 @@ class LogVerifier:
     entries: int = 0
     first: LogRecord | None = None
     last: LogRecord | None = None
-    removed: tuple[int, str] = (0, "")  # number and hash of the last entry that retention took
-    _segment: Range | None = None  # the entries so far that hang together
+    removed: tuple[int, str] = (0, "")  # number and hash of the last entry removed by retention
+    _segment: Range | None = None  # the current run of linked entries
     _vouched: int = 0  # the last of them that an anchor names
 
     # --- anchors ----------------------------------------------------------------------------------------------
 
     def take_anchors(self, lines: Sequence[AnchorLine] | None, path: Path) -> None:
-        """The anchors that are worth something. A line that cannot be read is no fault where a later one can."""
+        """The valid anchors. An unreadable line is not a fault if a later line can be read."""
         others, torn = 0, 0
         for line in lines or ():
             if line.anchor is None:
@@ -124,7 +126,7 @@ class LogVerifier:
     # --- entries ----------------------------------------------------------------------------------------------
 
     def take(self, entry: LogRecord) -> None:
-        """The next entry."""
+        """Checks the next entry."""
         if not self._is_linked(entry):
             self._end_segment()
         if self._is_as_written(entry):
@@ -133,7 +135,7 @@ class LogVerifier:
             if entry.hash in named:
                 self._vouched = entry.number
             if named - {entry.hash}:
-                self._add_problem("is another one than was anchored", entry.number)
+                self._add_problem("differs from the anchored entry", entry.number)
             self._note_retention_or_case(entry)
         else:
             self._end_segment()
@@ -143,7 +145,7 @@ class LogVerifier:
         self.entries += 1
 
     def _is_linked(self, entry: LogRecord) -> bool:
-        """Whether it follows the one before it; the front of the log is looked at when its end is known."""
+        """Whether an entry follows the one before it. The front of the log is checked at the end."""
         before = self.last
         if before is None:
             return True
@@ -157,7 +159,7 @@ class LogVerifier:
 
     def _is_as_written(self, entry: LogRecord) -> bool:
         if self.key is None:
-            return True  # that it cannot be told is told once, for all of them
+            return True  # a missing key is reported once, for all entries
         if entry.key_id != self.key.id:
             self._add_problem(f"was written with another key ({entry.key_id}), or changed", entry.number)
             return False
@@ -168,14 +170,14 @@ class LogVerifier:
 
     def _note_retention_or_case(self, entry: LogRecord) -> None:
         if entry.verb == RETENTION:
-            with suppress(ValueError, KeyError, TypeError):  # changed by hand, where no key tells
+            with suppress(ValueError, KeyError, TypeError):  # changed by hand, if no key proves otherwise
                 details = json.loads(entry.details)
                 self.removed = (int(details["removed_to"]), str(details["hash"]))
         elif entry.verb == CASE and entry.request is not None:
             self.cases.add(entry.request)
 
     def take_cases(self, cases: Iterable[CaseRecord]) -> None:
-        """Cases are sealed one by one; the log knows which were opened."""
+        """Checks cases. Each is sealed; the log records which were opened."""
         known = set()
         for case in cases:
             known.add(case.reference)
@@ -184,10 +186,10 @@ class LogVerifier:
         for reference in sorted(self.cases - known):
             self._add_problem(f"the case '{reference}' was removed by hand")
 
-    # --- the end ----------------------------------------------------------------------------------------------
+    # --- result -----------------------------------------------------------------------------------------------
 
     def verdict(self, path: Path) -> LogVerdict:
-        """What is to be said when all entries were seen."""
+        """The verdict after all entries were checked."""
         self._end_segment()
         self._look_at_the_front()
         self._look_at_the_tail()
@@ -195,7 +197,7 @@ class LogVerifier:
             self._add_problem("the key of this home is lost: whether entries were changed cannot be checked without it")
         if self.entries and not self.anchors:
             self._add_problem(
-                f"there are no anchors in '{path}': whether the tail of the log was cut off cannot be told"
+                f"there are no anchors in '{path}': whether the tail of the log was cut off cannot be determined"
             )
         known = self.key is not None
         return LogVerdict(
@@ -213,7 +215,7 @@ class LogVerifier:
     def _look_at_the_front(self) -> None:
         number, hash_ = self.removed
         if any(anchor != hash_ for anchor in self.anchors.get(number, ())):
-            self._add_problem("was removed by retention, and is another one than was anchored", number)
+            self._add_problem("was removed by retention, and differs from the anchored entry", number)
         if self.first is None:
             return
         if self.first.number > number + 1:
@@ -230,7 +232,7 @@ class LogVerifier:
             self._missing(last + 1, named, ": the tail was cut off behind an anchored entry")
 
     def _end_segment(self) -> None:
-        """What hangs together ends here: up to the last anchor in it, it is vouched for."""
+        """Ends a run of linked entries. Entries up to its last anchor are covered."""
         if self._segment is not None:
             first, last = self._segment
             _add(self.anchored, first, self._vouched)

@@ -1,4 +1,4 @@
-"""Plans and certificates as files: JSON that is sealed with the home's key, so that a changed byte shows."""
+"""Plans and certificates as JSON files, sealed with the home's key so that any change is detected."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from lineage_service.store.out_file import cannot_write, check_out_file
 from lineage_service.store.permissions import make_private
 
 SEAL = "seal"
-ONLY_READ = "source files that are only read"  # how the entry of `not_covered` begins that names them
+ONLY_READ = "source files that are only read"  # prefix of the `not_covered` entry that names them
 MOST_BYTES = 64 * 1024 * 1024
 
 
 def reservations(document: Mapping[str, Any]) -> list[str]:
-    """What a plan or certificate leaves as it is, in a few words: to be said wherever it is said to hold."""
-    told = []
+    """What a plan or certificate leaves unchanged, in short form. Shown wherever it is said to hold."""
+    found = []
     if any(each.startswith(ONLY_READ) for each in document["not_covered"]):
         erased = document.get("certificate_of", document.get("kind")) == "erasure"
-        told.append(
+        found.append(
             "the source files were not rewritten and may still hold the person's rows"
             if erased
             else "the source files were not corrected and may still hold the old values"
         )
     if document["retained"]:
         rows = sum(each["rows"] for each in document["retained"])
-        told.append(f"{rows:,} {'row is' if rows == 1 else 'rows are'} retained under a legal hold")
-    return told
+        found.append(f"{rows:,} {'row is' if rows == 1 else 'rows are'} retained under a legal hold")
+    return found
 
 
 def seal_document(document: Mapping[str, Any], key: HomeKey) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def seal_document(document: Mapping[str, Any], key: HomeKey) -> dict[str, Any]:
 
 
 def write_document(document: Mapping[str, Any], path: Path) -> None:
-    """Whole or not at all; to a device as it comes. LineageError where the file cannot be written."""
+    """Writes a file completely or not at all; to a device directly. Raises LineageError if it cannot be written."""
     target, is_device = check_out_file(path)
     waiting = target if is_device else target.with_name(f".{target.name[:200]}.{new_run_id()}")
     try:
@@ -61,7 +61,7 @@ def write_document(document: Mapping[str, Any], path: Path) -> None:
 
 
 def read_document(path: Path, key: HomeKey, what: str) -> dict[str, Any]:
-    """A document as it was written. LineageError where it is not: edited, cut, of another home."""
+    """Reads a document. Raises LineageError if it was edited or truncated, or belongs to another home."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise LineageError(f"'{path}' is too large to be a {what}")
@@ -84,7 +84,7 @@ def verify_document(raw: bytes, key: HomeKey, what: str, where: str) -> dict[str
         raise LineageError(
             f"the {what} {where} was made with another key than this home's", hint="is it of another home? see --home"
         )
-    # The bytes of the file too: a change that JSON does not see, such as white space, is one.
+    # Also the bytes: a change that JSON ignores, such as white space, is a change.
     intact = raw in (_text({**document, SEAL: seal}).encode(), _text({**document, SEAL: seal}).rstrip("\n").encode())
     if not hmac.compare_digest(mac, key.seal(_bytes(document))) or not intact:
         raise LineageError(f"the {what} {where} was changed since it was made", hint="make it again; nothing was done")

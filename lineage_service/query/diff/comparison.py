@@ -1,9 +1,9 @@
-"""Diff: rows added, removed and changed between two runs of a dataset, and the source rows behind each. No Spark.
+"""Compares two runs of a dataset: rows added, removed and changed, and the source rows behind each. Does not use Spark.
 
-Rows are known again by a key. Values are the same as groups are: null equals null, NaN equals NaN, -0.0 equals 0.0,
-and two maps are the same in whatever order they are kept. Floating-point numbers of the dataset are the same within a
-relative tolerance; a note tells where that mattered. Rows of sources, which nobody computes, are compared exactly.
-Columns that only one run has are noted, and are no change.
+Rows are matched by a key. Values are equal as in GROUP BY: null equals null, NaN equals NaN, -0.0 equals 0.0, and the
+order of entries in a map is ignored. Floating-point numbers of the dataset are equal within a relative tolerance; a
+note says where the tolerance made a difference. Rows of sources are compared exactly, because no run computed them.
+Columns that exist in only one run are noted and do not count as changes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,8 @@ from lineage_service.query.diff.row_keys import (
     require_unique,
     versions_of,
 )
-from lineage_service.query.diff.source_rows import (
-    BehindChanges,
-    Origins,
-    rows_by_rid,
-    source_pairs,
-    temporary_tables,
-    wanted_keys,
-)
+from lineage_service.query.diff.source_pairs import Origins, source_pairs, wanted_keys
+from lineage_service.query.diff.source_rows import BehindChanges, rows_by_rid, temporary_tables
 from lineage_service.query.diff.tolerance import TOLERANCE, checked_tolerance
 from lineage_service.query.masks import refuse_masked
 from lineage_service.query.questions import Questions
@@ -49,15 +43,17 @@ if TYPE_CHECKING:
 _ORIGINS = {
     "check": "its check `unique`",
     "group": "what it is grouped by",
-    "column": "the leftmost column that is never null and never twice the same",
+    "column": "the leftmost column that is unique and never null",
 }
 
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """How to compare: the key (found where None), keys of sources, how much to show, whether to look behind; `reveal`:
-    values of masked columns as they are; `tolerance` of floating-point numbers. Rows are matched by their real values
-    in any case."""
+    """Options of a diff: the key (inferred if None), the keys of sources, the limits, and whether to find source rows.
+
+    `reveal` shows values of masked columns. `tolerance` applies to floating-point numbers. Rows are always matched by
+    their unmasked values.
+    """
 
     key: tuple[str, ...] | None = None
     source_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -74,13 +70,14 @@ class DiffOptions:
         if self.rows < 0:
             raise QuestionError("the number of source rows to show cannot be negative")
         if self.source_key and not self.behind:
-            raise QuestionError("keys of sources say how to look behind the changes: leave them away, or look behind")
+            raise QuestionError("keys of sources need the rows behind the changes: leave them out, or show those rows")
 
 
 def diff(questions: Questions, before: str, after: str | None, options: DiffOptions) -> Diff:
-    """`before` against `after`; without `after`, the run named against the latest, or the previous against the latest.
+    """Compares `before` with `after`.
 
-    The rows of the dataset itself must be readable; a source whose rows are gone is told as such.
+    Without `after`, compares the named run with the latest one; without any run, the previous run with the latest one.
+    The rows of the dataset itself must be readable. If the rows of a source are gone, the result says so.
     """
     old, new = _two_runs(questions, before, after)
     runs = _run(questions, old), _run(questions, new)
@@ -91,7 +88,7 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
     versions = versions_of(engine, questions.scan(old), questions.scan(new))
     masks = [questions.masks.over(each, reveal=options.reveal) for each in (old, new)]
     masked = masks[0] | masks[1]
-    refuse_masked(options.key or (), masked, new.full_name, "a key would tell its values")
+    refuse_masked(options.key or (), masked, new.full_name, "a key would disclose its values")
     key = _key(questions, versions, old, new, runs, options.key)
     values = [each.name for each in versions.values(key.columns)]
     types = [each.type for each in versions.values(key.columns)]
@@ -151,7 +148,7 @@ def diff(questions: Questions, before: str, after: str | None, options: DiffOpti
     )
 
 
-# --- which two ------------------------------------------------------------------------------------------------
+# --- the two runs ---------------------------------------------------------------------------------------------
 
 
 def _two_runs(questions: Questions, before: str, after: str | None) -> tuple[DatasetRecord, DatasetRecord]:
@@ -192,7 +189,7 @@ def _run(questions: Questions, dataset: DatasetRecord) -> RunRecord:
 
 
 def _require_readable(questions: Questions, dataset: DatasetRecord, *, same: bool) -> None:
-    if not same:  # one version against itself has no changes, whatever became of its files
+    if not same:  # one version compared with itself has no changes, so its files need not be readable
         scan = questions.scan(dataset)
         refuse_changed(dataset, scan, range(len(scan.paths)))
 
@@ -226,7 +223,7 @@ def _key(
         raise QuestionError(
             f"no single column identifies the rows of '{new.full_name}' in both runs; "
             f"columns: {join_names(versions.names)}",
-            hint="say which do together: --key COLUMN,COLUMN",
+            hint="name columns that do so together: --key COLUMN,COLUMN",
         )
     return found
 
@@ -245,7 +242,7 @@ def _lines(questions: Questions, changes: str) -> pa.Table:
     return questions.engine.stream(query).read_all()
 
 
-# --- behind ---------------------------------------------------------------------------------------------------
+# --- source rows behind the changes ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -267,7 +264,7 @@ def _find_source_changes(
 ) -> _SourceChanges:
     off = [run.id for run in dict.fromkeys(runs) if run.capture == "off"] if new.role != "source" else []
     if off:
-        notes = [f"run '{run}' was made with capture off: what is behind its rows is not known" for run in off]
+        notes = [f"run '{run}' was made with capture off: the rows behind its rows are unknown" for run in off]
         return _SourceChanges(notes=tuple(notes))
     before, after = Origins.of(questions, old), Origins.of(questions, new)
     unkept = {each.full_name for side in (before, after) for each in side.partly_known}
@@ -307,7 +304,7 @@ def _workflows_changed(pairs: Sequence[tuple[RunRecord, RunRecord]]) -> tuple[st
 
 
 def _steps_changed(questions: Questions, before: RunRecord, after: RunRecord) -> tuple[str, ...]:
-    """Steps of the dataset's workflow that came, went, or were told otherwise."""
+    """Steps of the dataset's workflow that were added, removed or redefined."""
     if before.workflow_version == after.workflow_version:
         return ()
     old, new = (_steps(questions.reader.content(run.id)) for run in (before, after))
@@ -315,7 +312,7 @@ def _steps_changed(questions: Questions, before: RunRecord, after: RunRecord) ->
 
 
 def _steps(content: str | None) -> dict[str, Any]:
-    """Steps by name, less their checks: those never change the data."""
+    """Steps by name, without their checks. Checks never change the data."""
     steps = json.loads(content or "{}").get("steps") or ()
     return {step["name"]: {key: value for key, value in step.items() if key != "checks"} for step in steps}
 

@@ -1,4 +1,4 @@
-"""What a diff gives: the rows that changed between two runs of a dataset, and the source rows behind each."""
+"""The result of a diff: the rows that changed between two runs of a dataset, and the source rows behind each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Kind = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows; `new` of the added ones the earlier version lacks, `gone` of the removed ones the later one."""
+    """Numbers of rows. `new` counts added rows that the earlier version lacks; `gone` counts removed rows that the
+    later version lacks.
+    """
 
     added: int = 0
     removed: int = 0
@@ -36,11 +38,12 @@ class Counts:
 
 @dataclass(frozen=True, repr=False)
 class RowBehind:
-    """A source row that stands behind one of the two rows only, or behind both with other values.
+    """A source row that contributes to only one of the two rows, or to both with different values.
 
-    `after` is the row in the later version, `before` in the earlier. An added row has a `before` where it was there
-    with other values and did not count; a removed row an `after` where it is there with other values. `known`: does
-    the version that it does not count in have it too? None where that run does not read the source, or cannot tell.
+    `after` is the row in the later version, `before` in the earlier one. An added source row has a `before` if the
+    earlier version held it with other values and it did not contribute there; a removed row has an `after` likewise.
+    `known` says whether the version in which it does not contribute holds the row too. It is None if that run does not
+    read the source or if this cannot be determined.
     """
 
     change: Kind
@@ -64,11 +67,11 @@ class RowBehind:
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """A source behind the dataset, and by what a row of it is known again in the other run.
+    """A source behind the dataset, and how its rows are matched between the two runs.
 
-    `identity`: `rid` (both runs read the same version), `key`, `content` (no key: rows of equal content are the
-    same), or None where rows cannot be told; `note` says why. `absence`: counts between the two versions as a whole,
-    of a source that influences by the absence of a match.
+    `identity` is `rid` (both runs read the same version), `key`, `content` (no key: rows of equal content match), or
+    None if rows cannot be matched; `note` gives the reason. `absence` counts the differences between the two whole
+    versions of a source that influences only by the absence of a match.
     """
 
     source: str
@@ -78,7 +81,7 @@ class SourceIdentity:
     note: str | None = None
     by_absence: bool = False
     absence: Counts | None = None
-    masked: frozenset[str] = frozenset()  # columns whose values are shown as masks, in lower case
+    masked: frozenset[str] = frozenset()  # masked columns, in lower case
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"source": self.source, "identity": self.identity, "key": list(self.key)}
@@ -90,10 +93,11 @@ class SourceIdentity:
 
 @dataclass(frozen=True)
 class Behind:
-    """The rows of one source behind one change: some of those that differ, and how many there are.
+    """The rows of one source behind one change: a sample of those that differ, and their number.
 
-    `counts` is None where rows cannot be told apart; `contributing` are the rows behind the change, before and after.
-    A source that only influences by absence has no rows: `absent`, and its counts are those of the whole source.
+    `counts` is None if rows cannot be matched. `contributing` holds the numbers of contributing rows before and after.
+    A source that influences only by absence lists no rows: `absent` is set, and the counts are those of the whole
+    source.
     """
 
     source: SourceIdentity
@@ -104,7 +108,7 @@ class Behind:
 
     @property
     def hidden(self) -> int:
-        """Rows that differ and are not among those shown."""
+        """The number of rows that differ and are not shown."""
         if self.counts is None or self.absent:
             return 0
         return self.counts.added + self.counts.removed + self.counts.changed - len(self.rows)
@@ -124,7 +128,9 @@ class Behind:
 
 @dataclass(frozen=True, repr=False)
 class Change:
-    """A row that only one of the runs has, or that is not the same in both. `reason` is set where no source row is."""
+    """A row that only one of the runs has, or that differs between them. `reason` is set when no source row explains
+    the change.
+    """
 
     change: Kind
     key: Row
@@ -159,7 +165,7 @@ class RunSide:
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """The rows shown, as Arrow: a line per change (change, rid_before, rid_after, differs), and the rows by rid."""
+    """The rows shown, as Arrow: one line per change (change, rid_before, rid_after, differs), and the rows by rid."""
 
     lines: pa.Table
     before: pa.Table
@@ -168,10 +174,11 @@ class ChangedRows:
 
 @dataclass(frozen=True, repr=False)
 class Diff:
-    """Two runs of a dataset compared. `remaining` changes were cut off by a limit; counts are always of all.
+    """Two runs of a dataset compared. `remaining` changes were cut off by a limit; counts always include all changes.
 
-    `variables_changed` has the values before and after, None where a run has no such variable. `workflows_changed`
-    names the dataset's workflow and those before it whose files changed, `steps_changed` the steps of its own.
+    `variables_changed` has the values before and after, None if a run has no such variable. `workflows_changed` names
+    the dataset's workflow and upstream workflows whose files changed; `steps_changed` names the changed steps of its
+    own.
     """
 
     dataset: str
@@ -193,8 +200,8 @@ class Diff:
     behind: Mapping[int, tuple[Behind, ...]] = field(default_factory=dict)
     traced: bool = False
     tolerance: float = 0.0
-    within_tolerance: int = 0  # rows that differ, but only within the tolerance: they count as the same
-    masked: frozenset[str] = frozenset()  # columns of the dataset whose values are shown as masks, in lower case
+    within_tolerance: int = 0  # rows that differ only within the tolerance; they count as equal
+    masked: frozenset[str] = frozenset()  # masked columns of the dataset, in lower case
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -202,7 +209,7 @@ class Diff:
         return f"<Diff of {self.dataset}: {counts}>"
 
     def __len__(self) -> int:
-        """How many changes are listed; `remaining` more were cut off."""
+        """The number of listed changes; `remaining` more were cut off."""
         return int(self.rows.lines.num_rows)
 
     def __iter__(self) -> Iterator[Change]:
@@ -213,7 +220,7 @@ class Diff:
         return self.key_origin != "given"
 
     def changes(self) -> Iterator[Change]:
-        """The changes in order of the key, one at a time."""
+        """Yields the changes in key order."""
         old, new = RowsByRid(self.rows.before), RowsByRid(self.rows.after)
         for n, (change, rid_before, rid_after, columns) in enumerate(self.lines(), start=1):
             before, after = old.get(rid_before), new.get(rid_after)
@@ -223,7 +230,7 @@ class Diff:
             )
 
     def lines(self) -> Iterator[tuple[Kind, int | None, int | None, tuple[str, ...]]]:
-        """What changed, without values: the change, the row's rids before and after, the columns that differ."""
+        """The changes without values: kind of change, rids before and after, columns that differ."""
         columns = (each.to_pylist() for each in self.rows.lines.columns)
         for change, rid_before, rid_after, differs in zip(*columns, strict=True):
             yield change, rid_before, rid_after, tuple(self.compared[index] for index in differs or ())
@@ -233,7 +240,7 @@ class Diff:
         return {name: by_lower.get(name.lower()) for name in self.key}
 
     def reason(self, n: int) -> str | None:
-        """What is left as a reason for the n-th change (from 1) where the same source rows stand behind both rows."""
+        """The remaining explanation of the n-th change (from 1) when the same source rows are behind both rows."""
         behind = self.behind.get(n, ())
         if not self.traced or any(each.counts is None or each.counts.any for each in behind):
             return None
@@ -262,7 +269,7 @@ class Diff:
         )
 
     def arrow(self) -> pa.Table:
-        """As `answer`, as an Arrow table. A column that only one of the runs has is there once."""
+        """The `answer` as an Arrow table. A column that only one of the runs has appears once."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -291,11 +298,11 @@ class Diff:
         return pa.table([values for _, values in columns], names=_unique_names([name for name, _ in columns]))
 
     def to_json(self) -> dict[str, Any]:
-        """One object; the values are Python's own, for `lineage_cli.values.json_document` to write."""
+        """The diff as a JSON object. `to_json_value` of `render/json` serialises its values."""
         return {**self.summary(), "changes": [change.to_json() for change in self.changes()]}
 
     def summary(self) -> dict[str, Any]:
-        """The object without its changes."""
+        """The JSON object without the list of changes."""
         return {
             "dataset": self.dataset,
             "before": self.before.run_id,
@@ -319,16 +326,16 @@ class Diff:
 
 
 def _has_plain_maps(kind: pa.DataType) -> bool:
-    """Whether maps in it may be dictionaries: not where a key is a list or a struct, which no dictionary takes."""
+    """Whether maps in this type can become Python dicts. They cannot if a key is a list or a struct."""
     text = str(kind)
     return "map<" in text and "map<list<" not in text and "map<struct<" not in text and "map<map<" not in text
 
 
 class RowsByRid:
-    """The rows of an Arrow table, each made when it is asked for by its rid; None for one that is not there."""
+    """The rows of an Arrow table by rid. Each row is built on access; None for an unknown rid."""
 
     def __init__(self, table: pa.Table) -> None:
-        # Column by column: for many rows Arrow is ten times faster that way.
+        # Column by column: for many rows this is ten times faster in Arrow.
         columns = {
             name: each.to_pylist(maps_as_pydicts="lossy" if _has_plain_maps(each.type) else None)
             for name, each in zip(table.column_names, table.columns, strict=True)
@@ -344,7 +351,7 @@ class RowsByRid:
 
 
 def _either(first: Any, second: Any) -> Any:
-    """Values of the first column, of the second where that is null; as text where their types are unlike."""
+    """Values of the first column, or of the second where the first is null. Cast to text if the types differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -366,7 +373,7 @@ def _text(value: object) -> str | None:
 
 
 def _unique_names(names: Sequence[str]) -> list[str]:
-    """The names, each once: a later one of the same name steps aside, as DuckDB names it: `change_1`."""
+    """Makes names unique by appending a number to repeated ones, as DuckDB does: `change_1`."""
     found: list[str] = []
     for name in names:
         number, shown = 0, name

@@ -1,9 +1,9 @@
-"""SQL of a diff: two versions of a dataset side by side, and the source rows behind two rows. Pure text.
+"""SQL of a diff: compares two versions of a dataset, and the source rows behind two rows. Pure text.
 
-A *side* is a version as the comparison sees it: `rid`, key columns k0, k1, …, value columns v0, v1, … in types that
-both versions share. Values are compared by IS [NOT] DISTINCT FROM alone: null equals null, NaN equals NaN, -0.0 equals
-0.0; floating-point numbers also within a tolerance (`diff_tolerance`). A plain `=` in a join would be pushed into the
-scan of a file, whose statistics say nothing of NaN: such rows would be lost.
+A *side* is a version prepared for the comparison: `rid`, key columns k0, k1, …, value columns v0, v1, … in types that
+both versions share. Values are compared only with IS [NOT] DISTINCT FROM: null equals null, NaN equals NaN, -0.0 equals
+0.0; floating-point numbers also within a tolerance (`diff/tolerance.py`). A plain `=` in a join must not be used:
+DuckDB pushes it into the file scan, Parquet statistics do not cover NaN, and rows with NaN would be lost.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NO_CHANGES = (
 
 @dataclass(frozen=True)
 class SharedColumn:
-    """A column that both versions have: its name in each, and the expression that is compared."""
+    """A column that both versions have: its name in each, and the compared expression."""
 
     name: str
     before: str
     after: str
-    type: str  # in which they are compared
+    type: str  # type in which they are compared
 
     @classmethod
     def of(cls, old: str, new: str, types: tuple[str, str], common: str | None) -> SharedColumn:
-        """`common` is the type that both are cast to; None where the types are alike, or nothing need be done."""
+        """Builds a shared column. `common` is the type to cast both to; None if no cast is needed."""
         before, after = (
             comparable(_cast(column(name), common), common or kind)
             for name, kind in zip((old, new), types, strict=True)
@@ -48,7 +48,7 @@ def _cast(expression: str, common: str | None) -> str:
 
 
 def comparable(expression: str, type_text: str) -> str:
-    """The expression with the entries of its maps in order: two maps are the same in whatever order they are kept."""
+    """The expression with the entries of its maps sorted, so that the order of entries does not matter."""
     if "MAP(" not in type_text:
         return expression
     import duckdb
@@ -78,7 +78,7 @@ def _without_maps(expression: str, kind: DuckDBPyType | int | list[str], depth: 
 
 
 def side_sql(scan: str, keys: Sequence[str], values: Sequence[str]) -> str:
-    """A side of the comparison: rid, k0, k1, …, v0, v1, …. Without keys all rows have the same one."""
+    """One side of the comparison: rid, k0, k1, …, v0, v1, …. Without keys, all rows have the same key."""
     named = [f"{text} AS k{index}" for index, text in enumerate(keys or ["0"])]
     named += [f"{text} AS v{index}" for index, text in enumerate(values)]
     return f"SELECT {RID} AS rid, {', '.join(named)} FROM ({scan}) version_rows"
@@ -87,10 +87,11 @@ def side_sql(scan: str, keys: Sequence[str], values: Sequence[str]) -> str:
 def changes_sql(
     before: str, after: str, keys: int, types: Sequence[str], *, tolerance: float = 0.0, by_key: bool = True
 ) -> str:
-    """Every row that differs: n (from 1, in order of the key), rid_before, rid_after, and what differs (see below).
+    """Every row that differs: n (from 1, in key order), rid_before, rid_after, and the columns that differ.
 
-    `types` are those of the value columns. Rows that differ only within the tolerance come behind all others, with an
-    empty list of what differs. Not `by_key`: in order of the row ids, where the order of a masked key would tell of it.
+    `types` are the types of the value columns. Rows that differ only within the tolerance come last, with an empty list
+    of differing columns. Without `by_key`, rows are ordered by row id, because the order of a masked key would disclose
+    it.
     """
     keys = max(1, keys)
     order = ", ".join(f"coalesce(a.k{index}, b.k{index})" for index in range(keys))
@@ -111,7 +112,7 @@ def same_key(keys: int, left: str = "a", right: str = "b") -> str:
 
 
 def value_tests(types: Sequence[str], tolerance: float = 0.0) -> list[str]:
-    """For each value column, by its type, whether it differs between a and b."""
+    """For each value column, a predicate that is true if a and b differ."""
     return [differs(f"a.v{index}", f"b.v{index}", kind, tolerance) for index, kind in enumerate(types)]
 
 
@@ -126,13 +127,13 @@ def any_differs(tests: Sequence[str], lead: str = "") -> str:
 
 
 def repeated_keys_sql(side: str, keys: int) -> str:
-    """How many keys occur more than once."""
+    """The number of keys that occur more than once."""
     by = ", ".join(f"k{index}" for index in range(max(1, keys)))
     return f"SELECT count(*) FROM (SELECT 1 FROM ({side}) s GROUP BY {by} HAVING count(*) > 1)"
 
 
 def copy_number(keys: int, *, unique: bool, within: str = "") -> str:
-    """The number of a row among those of its key, from 1: two copies of one content are two rows."""
+    """The number of a row among rows with the same key, from 1. Two copies of the same content are two rows."""
     if unique:
         return "1::BIGINT"
     by = ", ".join(f"s.k{index}" for index in range(max(1, keys)))
@@ -140,12 +141,12 @@ def copy_number(keys: int, *, unique: bool, within: str = "") -> str:
 
 
 def pairs_sql(walk: str, changes: str, rid: str) -> str:
-    """(n, rid): the source rows behind each change on one side; `walk` gives pairs (a, b) from that side's rows."""
+    """(n, rid): the source rows behind each change on one side. `walk` yields pairs (a, b) from that side's rows."""
     return f"SELECT c.n, p.b AS rid FROM ({walk}) p JOIN {changes} c ON c.{rid} = p.a"
 
 
 def same_version_sql(before: str, after: str) -> str:
-    """Both runs read one version: a row is its rid, and what is behind one of the two only was there all the time."""
+    """The case that both runs read one version: rows match by rid, and the other version holds every row."""
     return (
         "SELECT coalesce(a.n, b.n) AS n, "
         "CASE WHEN b.rid IS NULL THEN 'added' WHEN a.rid IS NULL THEN 'removed' ELSE 'same' END AS kind, "
@@ -155,7 +156,7 @@ def same_version_sql(before: str, after: str) -> str:
 
 
 def one_sided_sql(pairs: str, kind: str) -> str:
-    """Only one of the runs reads the source: its rows are all added, or all removed; nothing is known of the other."""
+    """The case that only one run reads the source: all its rows are added, or all are removed."""
     before, after = ("NULL::BIGINT", "p.rid") if kind == "added" else ("p.rid", "NULL::BIGINT")
     return (
         f"SELECT p.n, '{kind}' AS kind, {before} AS rid_before, {after} AS rid_after, NULL::BOOLEAN AS known, "
@@ -166,7 +167,7 @@ def one_sided_sql(pairs: str, kind: str) -> str:
 def matched_sql(
     pairs: tuple[str, str], sides: tuple[str, str], keys: int, tests: Sequence[str], *, unique: bool
 ) -> str:
-    """The rows behind each change, before beside after, by key and copy; `sides` are tables of these rows."""
+    """The rows behind each change, matched by key and copy number. `sides` are tables of these rows."""
     copy = copy_number(keys, unique=unique, within="p.n, ")
     before, after = (
         f"(SELECT s.*, p.n, {copy} AS copy FROM {pair} p JOIN {side} s ON s.rid = p.rid)"
@@ -182,7 +183,7 @@ def matched_sql(
 
 
 def elsewhere_sql(matched: str, kind: str, side: str, other: str, keys: int, *, unique: bool) -> str:
-    """Rows of the whole other version (`other`) that have a key of those that are only on this side (`kind`)."""
+    """Rows of the whole other version (`other`) with the key of a row that is on this side only (`kind`)."""
     rid = "rid_after" if kind == "added" else "rid_before"
     wanted = (
         f"SELECT w.* FROM {side} w SEMI JOIN (SELECT {rid} AS rid FROM {matched} WHERE kind = '{kind}') m USING (rid)"
@@ -194,9 +195,10 @@ def elsewhere_sql(matched: str, kind: str, side: str, other: str, keys: int, *, 
 def behind_sql(
     matched: str, sides: tuple[str, str], elsewhere: tuple[str, str], keys: int, tests: Sequence[str], *, unique: bool
 ) -> str:
-    """`matched`, and for rows on one side only whether the other version has them (`known`), and as what.
+    """`matched` with two more columns for rows on one side only: whether the other version has the row (`known`), and
+    as which row.
 
-    Rows without a key of their own are told by content: the other one is just as good, so it is not named.
+    Rows without a key are matched by content. Any row of equal content would do, so none is named.
     """
 
     def one_sided_select(kind: str) -> str:
@@ -220,7 +222,7 @@ def behind_sql(
 
 
 def behind_counts_sql(behind: str) -> str:
-    """Per change: rows added, new of those, removed, gone of those, changed, the same."""
+    """Per change the number of rows that are added, new, removed, gone, changed and the same."""
     return (
         "SELECT n, count(*) FILTER (kind = 'added'), count(*) FILTER (kind = 'added' AND known = false), "
         "count(*) FILTER (kind = 'removed'), count(*) FILTER (kind = 'removed' AND known = false), "
@@ -229,7 +231,7 @@ def behind_counts_sql(behind: str) -> str:
 
 
 def shown_behind_sql(behind: str, rows: int) -> str:
-    """Some rows of each change: by turns one that was changed, added, removed; what came or went for good first."""
+    """A sample of rows per change: changed, added and removed rows in turn, new and gone rows first."""
     nth = "row_number() OVER (PARTITION BY n, kind ORDER BY known NULLS FIRST, coalesce(rid_after, rid_before))"
     turn = "row_number() OVER (PARTITION BY n ORDER BY nth, kind = 'removed', kind = 'added')"
     return (
@@ -239,19 +241,19 @@ def shown_behind_sql(behind: str, rows: int) -> str:
 
 
 def classes_sql(before: str, after: str, keys: int) -> str:
-    """Every key of two whole versions, with a number c from 0."""
+    """Every key of two whole versions, numbered c from 0."""
     by = ", ".join(f"k{index}" for index in range(max(1, keys)))
     both = f"SELECT {by} FROM ({before}) UNION SELECT {by} FROM ({after})"
     return f"SELECT *, row_number() OVER () - 1 AS c FROM ({both})"
 
 
 def class_rows_sql(side: str, classes: str, keys: int) -> str:
-    """(rid, c): the key of each row."""
+    """(rid, c): the key number of each row."""
     return f"SELECT s.rid, c.c FROM ({side}) s JOIN {classes} c ON {same_key(keys, 's', 'c')} ORDER BY s.rid"
 
 
 def changed_classes_sql(before: str, after: str, classes: str, keys: int, tests: Sequence[str]) -> str:
-    """Keys, each of one row in both versions, whose rows differ."""
+    """Keys that have exactly one row in each version, where the two rows differ."""
     return (
         f"SELECT c.c FROM ({before}) b JOIN ({after}) a ON {same_key(keys)} "
         f"JOIN {classes} c ON {same_key(keys, 'b', 'c')} WHERE {any_differs(tests)} ORDER BY 1"
@@ -259,7 +261,7 @@ def changed_classes_sql(before: str, after: str, classes: str, keys: int, tests:
 
 
 def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests: Sequence[str]) -> str:
-    """Rows to show (n, turn, kind, rid_before, rid_after, known), with the columns in which they differ."""
+    """The rows to show (n, turn, kind, rid_before, rid_after, known), with the columns in which they differ."""
     columns = "s.n, s.kind, s.rid_before, s.rid_after, s.known"
     if sides is None:
         return f"SELECT {columns}, NULL::INTEGER[] AS differs FROM {shown} s ORDER BY s.n, s.turn"
@@ -272,7 +274,7 @@ def shown_with_differences_sql(shown: str, sides: tuple[str, str] | None, tests:
 
 
 def version_counts_sql(before: str, after: str, keys: int, tests: Sequence[str], *, unique: bool) -> str:
-    """How many rows of a whole version were added, removed, changed."""
+    """The numbers of rows of a whole version that were added, removed and changed."""
     sides = [f"(SELECT s.*, {copy_number(keys, unique=unique)} AS copy FROM ({side}) s)" for side in (before, after)]
     return (
         f"SELECT count(*) FILTER (b.rid IS NULL), count(*) FILTER (a.rid IS NULL), "

@@ -1,4 +1,6 @@
-"""What two versions share, and what tells one row from another: columns, their common types, keys given or found."""
+"""Determines what two versions of a dataset have in common: shared columns, common types, and the key that identifies a
+row.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,24 @@ from lineage_service.query.query_engine import QueryEngine
 from lineage_service.store.duckdb_engine import column
 from lineage_service.store.version_scan import RID, VersionScan
 
-# So many rows are counted exactly for every column; of more, columns that are far from distinct are left out first.
+# Up to this many rows, every column is counted exactly. Above it, columns far from distinct are excluded first.
 COUNTED = 10_000
-# A measure that happens to be different in every row identifies none; nor does what is nested.
+# Types that never serve as a key: measures that happen to be unique, and nested values.
 _NO_KEYS = ("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP", "UNION", "BLOB")
 
 
 def tuples(engine: QueryEngine, query: str) -> list[tuple[Any, ...]]:
-    """A query's rows; for answers that are small, or are to be held anyway."""
+    """All rows of a query, for results that are small or must be held in memory anyway."""
     table = engine.stream(query).read_all()
     return list(zip(*(each.to_pylist() for each in table.columns), strict=True))
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Two versions of a dataset, and the columns that can be compared.
+    """Two versions of a dataset and the columns that can be compared.
 
-    `added` and `removed` are columns that only one has; `retyped` has the two types of those that changed theirs.
+    `added` and `removed` are columns that only one version has. `retyped` has both types of each column that changed
+    its type.
     """
 
     before: VersionScan
@@ -45,11 +48,11 @@ class Versions:
         return [each.name for each in self.shared]
 
     def values(self, keys: Sequence[str]) -> list[SharedColumn]:
-        """The shared columns besides the keys."""
+        """The shared columns without the keys."""
         return [each for each in self.shared if each.name not in keys]
 
     def sides(self, keys: Sequence[str], values: Sequence[str]) -> tuple[str, str]:
-        """SQL of both versions with these keys and values."""
+        """The SQL of both sides with these keys and values."""
         by_name = {each.name: each for each in self.shared}
         k, v = [by_name[name] for name in keys], [by_name[name] for name in values]
         return (
@@ -58,13 +61,15 @@ class Versions:
         )
 
     def column(self, name: str) -> str | None:
-        """The shared column of that name, however it is capitalised."""
+        """The shared column with this name, ignoring case."""
         return next((each for each in self.names if each.lower() == name.lower()), None)
 
 
 def versions_of(engine: QueryEngine, before: VersionScan, after: VersionScan) -> Versions:
-    """What the two have in common. A column of unlike types is compared in a type that holds both, else as text."""
-    # One version against itself is the same also where its files are gone: then nothing is read.
+    """Determines what the two versions share. Columns of different types are compared in a common type, otherwise as
+    text.
+    """
+    # One version compared with itself is equal even if its files are gone, so nothing is read.
     same = before.version.id == after.version.id
     selects = (scan.select_positions([]) if same else scan.select() for scan in (before, after))
     old, new = ({name: kind for name, kind in engine.types(select).items() if name != RID} for select in selects)
@@ -90,7 +95,7 @@ def _common_type(
     try:
         nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in types)
         common = engine.types(f"SELECT coalesce({nulls}) AS c")["c"]
-    except QuestionError:  # there is none, as for a date and a number
+    except QuestionError:  # no common type exists, as for a date and a number
         return "VARCHAR"
     for scan, name, kind in zip(scans, names, types, strict=True):
         there_and_back = f"TRY_CAST(TRY_CAST({column(name)} AS {common}) AS {kind})"
@@ -102,7 +107,7 @@ def _common_type(
 
 @dataclass(frozen=True)
 class RowKey:
-    """The columns that identify a row; where they come from is `given`, `check`, `subject`, `group` or `column`."""
+    """The columns that identify a row. `origin` is `given`, `check`, `subject`, `group` or `column`."""
 
     columns: tuple[str, ...]
     origin: str
@@ -113,7 +118,7 @@ class RowKey:
 
 
 def given_key(versions: Versions, columns: Sequence[str], dataset: str) -> RowKey:
-    """The key that the user named; QuestionError for a column that is not in both versions."""
+    """The key that the user named. Raises QuestionError for a column that is not in both versions."""
     found = []
     for name in columns:
         known = versions.column(name)
@@ -129,7 +134,7 @@ def given_key(versions: Versions, columns: Sequence[str], dataset: str) -> RowKe
 
 
 def require_unique(engine: QueryEngine, versions: Versions, key: RowKey, dataset: str, option: str) -> None:
-    """QuestionError where a key occurs more than once in one of the versions."""
+    """Raises QuestionError if a key occurs more than once in one of the versions."""
     for side, run in zip(versions.sides(key.columns, ()), ("before", "after"), strict=True):
         repeated = engine.scalar(repeated_keys_sql(side, len(key.columns)))
         if repeated:
@@ -154,14 +159,14 @@ def declared_key(engine: QueryEngine, versions: Versions, declared: str) -> RowK
 
 
 def subject_key(engine: QueryEngine, versions: Versions, declared: str) -> RowKey | None:
-    """A column that is declared to identify a person, where it does."""
+    """A column declared to identify a person, if it is unique in both versions."""
     columns = (versions.column(name) for name in (json.loads(declared).get("subject") or {}).values())
     found = first_unique(engine, versions, [name for name in columns if name is not None])
     return None if found is None else RowKey((found,), "subject")
 
 
 def grouping_key(engine: QueryEngine, versions: Versions, group: Sequence[str]) -> RowKey | None:
-    """Of the columns that a dataset is grouped by, the leftmost that is enough alone; else all of them."""
+    """The leftmost grouping column that is unique by itself, otherwise all grouping columns."""
     known = [versions.column(name) for name in group]
     names = tuple(name for name in known if name is not None)
     if len(names) < len(known) or not _is_unique(engine, versions, names):
@@ -171,7 +176,7 @@ def grouping_key(engine: QueryEngine, versions: Versions, group: Sequence[str]) 
 
 
 def column_key(engine: QueryEngine, versions: Versions) -> RowKey | None:
-    """The leftmost column that is never null and never twice the same in both versions; measures do not count."""
+    """The leftmost column that is non-null and unique in both versions. Measures are not considered."""
     able = [name for name in versions.names if _may_be_key(versions.types[name])]
     found = first_unique(engine, versions, able)
     return None if found is None else RowKey((found,), "column")
@@ -203,14 +208,14 @@ def _is_unique(engine: QueryEngine, versions: Versions, names: Sequence[str]) ->
 
 
 def grouped_by(content: str | None, dataset: str) -> tuple[str, ...] | None:
-    """The columns that the rows of an output or kept step are grouped by, as its workflow says; None where not so.
+    """The columns that an output or kept step is grouped by, according to its workflow; None if it is not grouped.
 
-    Looks through steps that keep every row apart: filter, sort, limit, columns that are added or chosen.
+    Looks through steps that keep rows distinct: filter, sort, limit, and steps that add or select columns.
     """
     spec: dict[str, Any] = json.loads(content or "{}")
     steps = {step["name"]: step for step in spec.get("steps") or ()}
     name = ((spec.get("outputs") or {}).get(dataset) or {}).get("step") or dataset
-    names: dict[str, str] | None = None  # where columns were chosen: old name to new
+    names: dict[str, str] | None = None  # renames of a projection: old name to new
     hidden: set[str] = set()
     while (step := steps.get(name)) is not None:
         match step["op"]:

@@ -1,7 +1,7 @@
-"""The source rows behind the changes of a diff: what is behind one row only, or behind both with other values.
+"""The source rows behind the changes of a diff: those behind one row only, or behind both with different values.
 
-Computed for all changes at once, source by source: the walk of each run gives pairs (change, source row), and these
-are matched by what identifies a row of that source in both versions.
+They are computed for all changes at once, one source at a time. The walk of each run yields pairs (change, source row),
+which are matched by the identity of a source row in both versions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.handles import Role
-from lineage_service.errors import DamagedFile, QuestionError, SourceError, StoreError, did_you_mean, join_names
+from lineage_service.errors import DamagedFile, SourceError, StoreError
+from lineage_service.query.answer_shape import AnswerShape
 from lineage_service.query.changed_files import refuse_changed
 from lineage_service.query.diff import diff_sql as sql
 from lineage_service.query.diff.diff_result import Behind, Counts, Row, RowBehind, RowsByRid, SourceIdentity
@@ -32,14 +32,13 @@ from lineage_service.query.diff.row_keys import (
     tuples,
     versions_of,
 )
-from lineage_service.query.lineage_graph import LineageGraph, Place, Walk, Way, walk
+from lineage_service.query.diff.source_pairs import Origins, SourcePair, place_of_dataset
+from lineage_service.query.lineage_graph import Way
 from lineage_service.query.masks import NONE, refuse_masked
 from lineage_service.query.query_engine import QueryEngine
 from lineage_service.query.questions import Questions
-from lineage_service.query.row_retrieval import AnswerShape
 from lineage_service.query.walk_sql import Start, has_intervals
 from lineage_service.store.checksums import verify
-from lineage_service.store.dataset_names import DatasetName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,110 +51,8 @@ NO_LONGER_THERE = "rows of this version are no longer there (snapshot: true keep
 ONE_RUN_ONLY = "only the run {} reads it"
 
 
-@dataclass(frozen=True)
-class SourcePair:
-    """A source as the two runs read it; None where one of them does not."""
-
-    name: str
-    before: DatasetRecord | None
-    after: DatasetRecord | None
-
-    @property
-    def names(self) -> set[str]:
-        """The full names of both."""
-        return {each.full_name for each in (self.before, self.after) if each is not None}
-
-    @property
-    def same_version(self) -> bool:
-        return self.before is not None and self.after is not None and self.before.version_id == self.after.version_id
-
-
-@dataclass(frozen=True)
-class Origins:
-    """The ways back from one run's dataset, and the sources they lead to, the nearest first. `partly_known`: datasets
-    of which not all ways were kept, so that nothing is told of them but in the notes."""
-
-    graph: LineageGraph
-    walked: Walk
-    sources: tuple[DatasetRecord, ...]
-    partly_known: tuple[DatasetRecord, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, questions: Questions, dataset: DatasetRecord) -> Origins:
-        walked = walk(questions.graph, Place(dataset.run_id, dataset.space), "backward")
-        places = walked.reachable_places(absence=True)
-        found = [
-            each
-            for place in walked.order
-            if place in places
-            for each in questions.graph.datasets_at(place)
-            if each.role == "source"
-        ]
-        partly_known = tuple(questions.partly_known(dataset, walked, "backward"))
-        return cls(
-            questions.graph,
-            walked,
-            tuple(found),
-            partly_known,
-            tuple(questions.omission_notes(dataset, walked, "backward")),
-        )
-
-    def contributes(self, source: DatasetRecord | None) -> bool:
-        if source is None:
-            return False
-        place = _place(source)
-        return bool(self.walked.ending_at(self.graph, place).ways_toward(place, absence=False))
-
-    def by_absence(self, source: DatasetRecord | None) -> bool:
-        """Does the source influence the dataset by rows that do not match?"""
-        if source is None:
-            return False
-        return any(way.role is Role.ABSENCE for way in self.walked.ways_toward(_place(source), absence=True))
-
-
-def _place(dataset: DatasetRecord) -> Place:
-    return Place(dataset.run_id, dataset.space)
-
-
-def source_pairs(before: Origins, after: Origins) -> list[SourcePair]:
-    """The sources of both runs beside each other, by name; the same version first where a name means several."""
-    names = dict.fromkeys(each.full_name for each in (*after.sources, *before.sources))
-    found = []
-    for name in names:
-        old, new = ([each for each in side.sources if each.full_name == name] for side in (before, after))
-        alone = len(old) <= 1 and len(new) <= 1
-        for late in [each for each in new if any(each.version_id == early.version_id for early in old)]:
-            early = next((each for each in old if each.version_id == late.version_id), None)
-            if early is not None:
-                old.remove(early)
-                new.remove(late)
-                found.append(SourcePair(name if alone else f"{name}@{late.run_id}", early, late))
-        for index in range(max(len(old), len(new))):
-            pair = old[index] if index < len(old) else None, new[index] if index < len(new) else None
-            run = (pair[1] or pair[0] or old[0]).run_id
-            found.append(SourcePair(name if alone else f"{name}@{run}", *pair))
-    return found
-
-
-def wanted_keys(given: Mapping[str, Sequence[str]], pairs: Sequence[SourcePair]) -> dict[str, tuple[str, ...]]:
-    """The keys that the user named, under the names of the pairs; QuestionError for a source that is not among them."""
-    found = {}
-    for text, columns in given.items():
-        asked = DatasetName.parse(text)
-        meant = [each for each in pairs if any(d is not None and asked.matches(d) for d in (each.before, each.after))]
-        if not meant:
-            names = [each.name for each in pairs]
-            short = [name.rpartition(".")[2] for name in names]
-            raise QuestionError(
-                f"no source '{text}' behind this dataset; sources: {join_names(names)}", hint=did_you_mean(text, short)
-            )
-        found.update({each.name: tuple(columns) for each in meant})
-    return found
-
-
 class BehindChanges:
-    """Asks for the rows behind the changes in a table (n, rid_before, rid_after), `rows` of them per source."""
+    """Finds the rows behind the changes in a table (n, rid_before, rid_after); at most `rows` per source are shown."""
 
     def __init__(
         self,
@@ -174,7 +71,7 @@ class BehindChanges:
         self.tolerance = tolerance
 
     def of_source(self, pair: SourcePair, key: Sequence[str] | None) -> tuple[SourceIdentity, dict[int, Behind]]:
-        """By what rows are known again, and what is behind each change (by its number n)."""
+        """How rows of the source are identified, and the rows behind each change (by its number n)."""
         absent = self.before.by_absence(pair.before) or self.after.by_absence(pair.after)
         contributes = self.before.contributes(pair.before) or self.after.contributes(pair.after)
         with temporary_tables(self.engine) as tables:
@@ -198,7 +95,7 @@ class BehindChanges:
             counts = tuples(self.engine, sql.behind_counts_sql(behind))
             return identity, self._assemble_behind(pair, identity, versions, shown, counts, contributing)
 
-    # --- who is who -------------------------------------------------------------------------------------------
+    # --- identity of source rows ------------------------------------------------------------------------------
 
     def _identity(
         self, pair: SourcePair, given: Sequence[str] | None, *, absent: bool
@@ -233,7 +130,7 @@ class BehindChanges:
         if given is not None:
             key = given_key(versions, given, name)
             masked = self.questions.masks.over(source, reveal=self.reveal)
-            refuse_masked(key.columns, masked, name, "a key would tell its values")
+            refuse_masked(key.columns, masked, name, "a key would disclose its values")
             require_unique(self.engine, versions, key, name, f"--source-key {source.name}=COLUMN,COLUMN")
             return key
         found = subject_key(self.engine, versions, source.declared) or column_key(self.engine, versions)
@@ -243,7 +140,9 @@ class BehindChanges:
         return found
 
     def _grouped_by(self, source: DatasetRecord) -> tuple[str, ...] | None:
-        """What the rows of a source are grouped by that is another workflow's output, under the source's names."""
+        """The grouping columns of another workflow's output that is read as a source, under the source's column
+        names.
+        """
         reader = self.questions.reader
         for maker in reader.makers_of([source.version_id]):
             columns = {each.original.lower(): each.name for each in self.questions.scan(source).version.columns}
@@ -262,7 +161,7 @@ class BehindChanges:
         scan = self.questions.scan(source)
         missing = [path for path in scan.paths if not Path(path).is_file()]
         if missing:
-            verify(*missing)  # DamagedFile where it is a file of the home that should be there
+            verify(*missing)  # raises DamagedFile if a file of the home is missing
             return False
         try:
             refuse_changed(source, scan, range(len(scan.paths)))
@@ -270,15 +169,15 @@ class BehindChanges:
             return False
         return True
 
-    # --- what is behind ---------------------------------------------------------------------------------------
+    # --- rows behind the changes ------------------------------------------------------------------------------
 
     def _pairs(self, source: DatasetRecord | None, origins: Origins, rid: str, tables: TemporaryTables) -> str:
         if source is None or not origins.contributes(source):
             return "SELECT 0::BIGINT AS n, 0::BIGINT AS rid WHERE false"
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
-        target = _place(source)
+        target = place_of_dataset(source)
         questions = self.questions
-        ways = questions.ways_toward(origins.walked, target, "backward", absence=False)
+        ways = questions.unkept.ways_toward(origins.walked, target, "backward", absence=False)
         walked = questions.walk_sql(ways, start, origins.walked.start, target, "backward")
         return sql.pairs_sql(walked.text, self.changes, rid)
 
@@ -320,7 +219,7 @@ class BehindChanges:
     def _ways(self, source: DatasetRecord | None, origins: Origins) -> list[Way]:
         if source is None:
             return []
-        return self.questions.ways_toward(origins.walked, _place(source), "backward", absence=False)
+        return self.questions.unkept.ways_toward(origins.walked, place_of_dataset(source), "backward", absence=False)
 
     def _reads_windows(self, pair: SourcePair) -> bool:
         ways = [*self._ways(pair.before, self.before), *self._ways(pair.after, self.after)]
@@ -329,7 +228,7 @@ class BehindChanges:
     def _behind_over_windows(
         self, pair: SourcePair, identity: SourceIdentity, versions: Versions | None, tables: TemporaryTables
     ) -> dict[int, Behind]:
-        """What is behind each change, where a window may have read as many rows as there are for each of them."""
+        """The rows behind each change when a window is on the path. A window may read every row for each change."""
         from lineage_service.query.diff.window_rows import MovingDifference, SourceVersionRows
 
         moving = (
@@ -337,11 +236,11 @@ class BehindChanges:
             self._moving_rows(pair.after, self.after, "rid_after", tables),
         )
         one_sided = pair.before is None or pair.after is None
-        told = identity.identity is not None or one_sided
+        is_comparable = identity.identity is not None or one_sided
         changed: Ids = np.array([], np.int64)
         texts, tests = None, list[str]()
         if versions is None:
-            # A row is its rid, in each version for itself where they cannot be compared.
+            # Rows are identified by rid, separately per version if the versions cannot be compared.
             reached = [np.array([], np.int64) if each is None else each.rids for each in moving]
             known = np.union1d(*reached)
             sides = (
@@ -367,14 +266,14 @@ class BehindChanges:
         difference = MovingDifference(sides, classes, changed, elsewhere, named=named)
         listed = tuples(self.engine, f"SELECT n, rid_before, rid_after FROM {self.changes} ORDER BY n")
         counts, contributing, shown = [], dict[int, tuple[int, int]](), []
-        for n, tally, behind in difference.count_changes(listed, self.rows if told else 0):
+        for n, tally, behind in difference.count_changes(listed, self.rows if is_comparable else 0):
             if any(behind):
                 contributing[n] = behind
                 counts.append((n, *tally.counts))
                 shown += [
                     (n, turn, each.kind, each.before, each.after, each.known) for turn, each in enumerate(tally.shown)
                 ]
-        if not told:
+        if not is_comparable:
             return {n: Behind(identity, None, both) for n, both in sorted(contributing.items())}
         table = tables.keep(
             sql.shown_with_differences_sql(self._keep_shown_rows(shown, tables), texts if named else None, tests)
@@ -390,7 +289,7 @@ class BehindChanges:
         from lineage_service.query.moving_rows import MovingRows
 
         start = Start(table=tables.keep(f"SELECT {rid} AS b FROM {self.changes} WHERE {rid} IS NOT NULL"))
-        return MovingRows(self.questions, ways, start, origins.walked.start, _place(source))
+        return MovingRows(self.questions, ways, start, origins.walked.start, place_of_dataset(source))
 
     def _keep_shown_rows(self, rows: Sequence[tuple[object, ...]], tables: TemporaryTables) -> str:
         import pyarrow as pa
@@ -405,8 +304,9 @@ class BehindChanges:
         return tables.names[-1]
 
     def _tests(self, versions: Versions, keys: Sequence[str]) -> list[str]:
-        """How values are compared: within the tolerance only where a run computed them, as another workflow's output
-        is. What files hold is compared exactly: a change there is one, however small."""
+        """The predicates that compare values. The tolerance applies only to values that a run computed, such as another
+        workflow's output. Values of files are compared exactly.
+        """
         computed = versions.before.version.kind == versions.after.version.kind == "output"
         types = [each.type for each in versions.values(keys)]
         return sql.value_tests(types, self.tolerance if computed else 0.0)
@@ -427,7 +327,7 @@ class BehindChanges:
         for n, kind, rid_before, rid_after, known, differs in tuples(self.engine, f"SELECT * FROM {shown}"):
             columns = tuple(compared[index] for index in differs or ())
             before, after = old(rid_before), new(rid_after)
-            if kind != "changed" and not columns:  # the other version has the row as it is: shown once
+            if kind != "changed" and not columns:  # the other version has an equal row: shown once
                 before, after = (None, after) if kind == "added" else (before, None)
             rows.setdefault(n, []).append(RowBehind(kind, before, after, known, columns))
         return {
@@ -441,7 +341,7 @@ class BehindChanges:
         }
 
     def _rows(self, source: DatasetRecord | None, shown: str, rid: str) -> Callable[[int | None], Row | None]:
-        """The rows to show, by rid; only the rids where the rows are no longer there."""
+        """The rows to show, by rid; only the rids if the rows are no longer readable."""
         if source is None:
             return lambda _: None
         wanted = f"SELECT DISTINCT {rid} AS b FROM {shown} WHERE {rid} IS NOT NULL"
@@ -455,18 +355,19 @@ class BehindChanges:
 
 
 def rows_by_rid(questions: Questions, dataset: DatasetRecord, wanted: str, reveal: bool) -> pa.Table:
-    """The rows whose rids a query gives as column b, in order of their rids; masked unless they are revealed. Those in
-    files that have changed are left out."""
+    """The rows whose rids a query returns as column b, ordered by rid. Masked unless `reveal`. Rows of changed files
+    are left out.
+    """
     scan, table = questions.scan(dataset), questions.engine.keep(wanted)
     part = questions.rows_of(dataset, scan, Start(table=table), AnswerShape(reveal=reveal, unchanged=True))
-    found = part.arrow()  # the part drops the table when it goes
+    found = part.arrow()  # the answer drops the table when it is garbage-collected
     questions.masks.note_hidden(part.masked if found.num_rows else ())
     return found
 
 
 @dataclass
 class TemporaryTables:
-    """Tables made on the way, to be dropped behind it."""
+    """Temporary tables that are dropped together at the end."""
 
     engine: QueryEngine
     names: list[str]

@@ -1,10 +1,10 @@
-"""When two floating-point numbers count as equal in a diff. Pure SQL text.
+"""Decides whether two floating-point numbers count as equal in a diff. Pure SQL text.
 
-A sum or an average of doubles depends in its last digits on the order in which the rows were added up, and that order
-may differ from run to run. So two finite numbers are equal where they differ by no more than `tolerance` times the
-larger of their absolute values. Infinities and NaN are equal only to themselves, null to null, -0.0 to 0.0; no number
-but zero is close to zero. Numbers inside lists, structs and the values of maps are compared the same way; whatever is
-no floating-point number (decimals too: their sums are exact) is compared exactly.
+The last digits of a sum or average of doubles depend on the order of addition, which may differ from run to run. Two
+finite numbers are therefore equal if they differ by no more than `tolerance` times the larger absolute value.
+Infinities and NaN are equal only to themselves, null to null, -0.0 to 0.0. No number except zero equals zero. Numbers
+inside lists, structs and map values are compared the same way. All other types are compared exactly, including
+decimals, whose sums are exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _FLOATING = ("DOUBLE", "FLOAT")
 
 
 def checked_tolerance(value: object) -> float:
-    """The tolerance as a number; QuestionError for what is none, or would make unlike numbers equal."""
+    """The tolerance as a number. Raises QuestionError if it is not a number or is so large that different numbers
+    become equal.
+    """
     wanted = "a tolerance is a number from 0 (exact) to below 1"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuestionError(f"{wanted}, not {type(value).__name__}", hint="0.01 is one per cent; the default is 1e-9")
@@ -38,13 +40,15 @@ def has_floating(type_text: str) -> bool:
 
 
 def differs(a: str, b: str, type_text: str, tolerance: float) -> str:
-    """SQL, never null: whether two values differ by more than the tolerance. Maps must be lists of entries in order."""
+    """SQL that is true if two values differ by more than the tolerance, and never null. Maps must be sorted lists of
+    entries.
+    """
     exact = f"{a} IS DISTINCT FROM {b}"
     if not tolerance or not has_floating(type_text):
         return exact
     import duckdb
 
-    # The plain comparison first: most values are equal, and then nothing else is evaluated.
+    # The plain comparison comes first: most values are equal, and nothing else is evaluated then.
     return f"({exact} AND NOT {_close(a, b, duckdb.sqltype(type_text), tolerance, 0)})"
 
 
@@ -79,5 +83,5 @@ def _close(a: str, b: str, kind: DuckDBPyType, tolerance: float, depth: int) -> 
 
 
 def _type(kind: DuckDBPyType | int | list[str]) -> DuckDBPyType:
-    assert not isinstance(kind, int | list)  # only sizes and words are; elements and values are types
+    assert not isinstance(kind, int | list)  # other children are sizes and names; elements and values are types
     return kind

@@ -1,5 +1,8 @@
-"""The source rows behind the changes of a diff where a window is on the way: counted change by change, as rows come and
-go from one to the next. The same answer as by pairs of changes and rows, which may be rows squared."""
+"""Counts the source rows behind the changes of a diff when a window is on the path.
+
+Moves from one change to the next and updates the set of rows behind it. The answer equals that of enumerating pairs
+(change, row), of which there may be rows squared.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,25 @@ import numpy as np
 from lineage_service.query.moving_rows import MovingRows
 from lineage_service.store.version_patcher import Ids
 
-Change = tuple[int, int | None, int | None]  # its number, and its rows before and after
+Change = tuple[int, int | None, int | None]  # number of the change, its row before, its row after
 Elsewhere = Literal["looked up", "there", "unknown"]
-KINDS = ("changed", "added", "removed")  # in the order in which they are shown by turns
+KINDS = ("changed", "added", "removed")  # order in which the kinds are shown in turn
 
 
 @dataclass(frozen=True)
 class SourceVersionRows:
-    """One run's rows of a source. `classes`: what each row is known again by, a number; `rids` of the whole version."""
+    """One run's rows of a source. `classes` gives the identity of each row as a number; `rids` are those of the whole
+    version.
+    """
 
-    moving: MovingRows | None  # None: no row of it is behind any change
+    moving: MovingRows | None  # None: no row is behind any change
     rids: Ids
     classes: Ids
 
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row behind a change that is shown; None of `known`: nothing is known of the other version."""
+    """A shown row behind a change. `known` is None if the other version cannot be consulted."""
 
     kind: str
     known: bool | None
@@ -43,25 +48,26 @@ class ShownRow:
         return 0 if self.known is None else 1 + self.known, -1 if rid is None else rid
 
 
-_Entry = tuple[tuple[int, int], int, int, ShownRow]  # what it is sorted by, when it came, its class
+_Entry = tuple[tuple[int, int], int, int, ShownRow]  # sort key, time of arrival, class
 
 ADDED, NEW, REMOVED, GONE, CHANGED, SAME = range(6)
 
 
 @dataclass
 class ChangeTally:
-    """Rows behind a change: how many (added, new of those, removed, gone of those, changed, same), and some to show."""
+    """The rows behind a change: their numbers (added, new, removed, gone, changed, same), and a sample to show."""
 
     counts: list[int] = field(default_factory=lambda: [0] * 6)
     shown: list[ShownRow] = field(default_factory=list)
 
 
 class MovingDifference:
-    """What is behind both sides of one change after another.
+    """The difference between what is behind the two sides of a change, updated from change to change.
 
-    changed: classes whose rows, one in each version, differ
-    elsewhere: of a row behind one side only, whether the other version has it: looked up, by its class; `there` in any
-    case; or nobody can tell · named: the row that it has there is told
+    changed: classes with one row in each version, where the rows differ
+    elsewhere: how to tell whether the other version has a row that is behind one side only: looked up by its class,
+    always present, or unknown
+    named: whether the matching row of the other version is reported
     """
 
     def __init__(
@@ -78,14 +84,15 @@ class MovingDifference:
         self._changed[changed] = True
         self._elsewhere, self._named = elsewhere, named
         self._total = [0] * 6
-        self._of: dict[int, ChangeTally] = {}  # of classes that are behind the change at hand
+        self._of: dict[int, ChangeTally] = {}  # counts of the classes behind the current change
         self._waiting: dict[str, list[_Entry]] = {kind: [] for kind in KINDS}
         self._entries = count()
-        self._rows = 0  # that are shown of each kind at most
+        self._rows = 0  # number of rows shown per kind
 
     def count_changes(self, changes: Sequence[Change], rows: int) -> Iterator[tuple[int, ChangeTally, tuple[int, int]]]:
-        """Per change what is behind it, `rows` of it to show, and how many rows are behind either side; in an order in
-        which that is quick."""
+        """For each change, the rows behind it, at most `rows` to show, and the number of rows behind each side. The
+        order is chosen to keep the updates small.
+        """
         ordered = self._in_order(changes)
         before, after = (side.moved_classes(_rids_of(ordered, place)) for place, side in enumerate(self._sides, 1))
         self._rows = rows
@@ -105,7 +112,7 @@ class MovingDifference:
         return list(changes)
 
     def _count(self, each: int) -> None:
-        """Counts one class anew."""
+        """Recounts one class."""
         old = self._of.pop(each, None)
         if old is not None:
             for place, number in enumerate(old.counts):
@@ -130,13 +137,14 @@ class MovingDifference:
             heapq.heappush(self._waiting[shown.kind], (shown.order, next(self._entries), each, shown))
 
     def _one_sided(self, each: int, both: int, tally: ChangeTally) -> None:
-        """The copies of a class that are behind one side only: the last ones by rid. Of many equal rows only those are
-        looked at that may be shown, what came or went for good first."""
+        """The copies of a class that are behind one side only, which are the last ones by rid. Of many equal rows, only
+        those that may be shown are examined, new and gone rows first.
+        """
         is_added = self._sides[1].counts[each] > both
         mine, theirs = self._sides[int(is_added)], self._sides[int(not is_added)]
         copies = mine.counts[each]
         there = theirs.copies(each)
-        # From this copy on the other version has none.
+        # The other version has no copies from this one on.
         past = {"looked up": min(max(there, both), copies), "there": copies, "unknown": copies}[self._elsewhere]
         known = None if self._elsewhere == "unknown" else True
         tally.counts[NEW if is_added else GONE] = copies - past
@@ -149,13 +157,13 @@ class MovingDifference:
                 tally.shown.append(shown)
 
     def _rows_to_show(self, rows: int) -> list[ShownRow]:
-        """Some rows by turns, one of each kind."""
+        """A sample of rows, one of each kind in turn."""
         firsts = {kind: self._first(self._waiting[kind], rows) for kind in KINDS}
         turns = [firsts[kind][turn] for turn in range(rows) for kind in KINDS if turn < len(firsts[kind])]
         return turns[:rows]
 
     def _first(self, waiting: list[_Entry], rows: int) -> list[ShownRow]:
-        """The first that are still behind the change; what is not is let go."""
+        """The first rows that are still behind the change. Removes the others from the queue."""
         found: list[_Entry] = []
         while waiting and len(found) < rows:
             entry = heapq.heappop(waiting)
@@ -168,12 +176,12 @@ class MovingDifference:
 
 
 def _rids_of(changes: Sequence[Change], place: int) -> Ids:
-    """The rows of one side, -1 where a change has none."""
+    """The rows of one side; -1 for a change without a row there."""
     return np.array([-1 if each[place] is None else each[place] for each in changes], np.int64)
 
 
 class _PresentRows:
-    """The rows of one side that are behind the change at hand, by class."""
+    """The rows of one side that are behind the current change, by class."""
 
     def __init__(self, side: SourceVersionRows, classes: int) -> None:
         self.moving, self.rows = side.moving, 0
@@ -182,8 +190,8 @@ class _PresentRows:
         places = np.searchsorted(side.rids, reached)
         self._copies = np.bincount(side.classes, minlength=classes)
         self._any = np.zeros(classes, np.int64)
-        self._any[side.classes[::-1]] = side.rids[::-1]  # the first of each class
-        # Those that may be behind a change, each class for itself in the order of rids.
+        self._any[side.classes[::-1]] = side.rids[::-1]  # first row of each class
+        # Rows that may be behind some change, ordered by rid within each class.
         self._class = side.classes[places]
         order = np.lexsort((reached, self._class))
         self._rids = reached[order]
@@ -193,7 +201,7 @@ class _PresentRows:
         self._there = FenwickTree(len(order))
 
     def moved_classes(self, rids: Ids) -> Iterator[set[int]]:
-        """Goes from change to change, -1 where a change has no row; classes of which rows have come or gone."""
+        """Moves to the given rids in turn (-1: no row). Returns the classes whose rows were added or removed."""
         if self.moving is None:
             yield from (set[int]() for _ in rids)
             return
@@ -209,35 +217,37 @@ class _PresentRows:
             yield found
 
     def copies(self, each: int) -> int:
-        """How many rows of a class the whole version has."""
+        """The number of rows of a class in the whole version."""
         return int(self._copies[each])
 
     def first(self, each: int) -> int:
-        """The first of them."""
+        """The first row of a class."""
         return int(self._any[each])
 
     def present(self, each: int, first: int, past: int) -> list[int]:
-        """Some of those that are behind the change at hand, by their numbers in the order of rids."""
+        """Rows of a class that are behind the current change, by position in rid order, within a range."""
         before = self._there.before(int(self._first[each])) if first < past else 0
         return [int(self._rids[self._there.place_of(before + number)]) for number in range(first, past)]
 
 
 class FenwickTree:
-    """Places that are marked or not, of which the n-th marked one is found without a look at all (a Fenwick tree)."""
+    """A Fenwick tree over positions that are marked or unmarked. It finds the n-th marked position in logarithmic
+    time.
+    """
 
     def __init__(self, places: int) -> None:
         self._sums = [0] * (places + 1)
         self._top = 1 << places.bit_length() >> 1
 
     def add(self, place: int, weight: int) -> None:
-        """Marks a place (1), or no longer (-1)."""
+        """Marks a position (1) or unmarks it (-1)."""
         sums, index = self._sums, place + 1
         while index < len(sums):
             sums[index] += weight
             index += index & -index
 
     def before(self, place: int) -> int:
-        """How many places before this one are marked."""
+        """The number of marked positions before this one."""
         found = 0
         while place:
             found += self._sums[place]
@@ -245,7 +255,7 @@ class FenwickTree:
         return found
 
     def place_of(self, number: int) -> int:
-        """The place of the marked one before which `number` are marked."""
+        """The marked position that has `number` marked positions before it."""
         sums, place, step = self._sums, 0, self._top
         while step:
             if place + step < len(sums) and sums[place + step] <= number:

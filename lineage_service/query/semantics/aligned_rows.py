@@ -1,7 +1,7 @@
-"""Rows of handles that belong together, by the ids they stand for: read wherever a run has them.
+"""Reads rows of handles by the ids they belong to, wherever a run stores them.
 
-In a dataset's own rows, as lists in them, in a file beside the index, in the sources' files, or by Spark, where they
-are only captured when asked for.
+They are stored in the dataset's own rows, as lists in them, in a file beside the index or in the source files. If they
+are only captured on demand, Spark computes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lineage_service.capture.handles import Space, is_dataset, source_space, step_space
+from lineage_catalog.hop_forms import HopForm
+
+from lineage_service.capture.handles import Space, source_space, step_space
 from lineage_service.errors import QuestionError
 from lineage_service.query.home_files import index_literal, lazy_source_changed_error
 from lineage_service.query.lineage_graph import Place
@@ -25,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class AlignedRows:
-    """The lineage tables of runs, as a question reads them."""
+    """The lineage tables of runs."""
 
     ask: Questions
     _runs: dict[str, AlignedTables] = field(default_factory=dict)
 
     def tables(self, run_id: str) -> AlignedTables:
-        """Those of a run, whose lineage is finished first; QuestionError where it has none."""
+        """The lineage tables of a run; finishes its lineage first. Raises QuestionError if the run has none."""
         if run_id not in self._runs:
             self.ask.graph.hops(run_id)
             found = AlignedTables.load(self.ask.home.run_folder(run_id).index)
@@ -57,7 +59,9 @@ class AlignedRows:
         )
 
     def rows(self, place: Place, ids: Sequence[int], most: int) -> list[tuple[int, ...]]:
-        """(id, h0, h1, …) of these ids, at most so many rows. Handles that are no part of a witness may be anything."""
+        """(id, h0, h1, …) for these ids, at most `most` rows. Handles that are not part of a witness have arbitrary
+        values.
+        """
         if not ids:
             return []
         tables = self.tables(place.run_id)
@@ -77,7 +81,7 @@ class AlignedRows:
             self.ask.engine.drop(wanted)
 
     def _relation(self, place: Place, rows: TableRows, handles: int, ids: Sequence[int], few: list[int] | None) -> str:
-        """(id, h0, h1, …), of these ids at least."""
+        """(id, h0, h1, …) for at least these ids."""
         files = self.ask.files
         if rows.kind == "lazy" and rows.direct is None:
             return f"SELECT * FROM read_parquet({index_literal(self.ask.members(place, ids))})"
@@ -86,7 +90,7 @@ class AlignedRows:
         if rows.id is not None:
             shown = "".join(f", {column(name)} AS h{number}" for number, name in enumerate(rows.handles))
             return f"SELECT {column(rows.id)} AS id{shown} FROM {files.index(rows.files[0])}"
-        if is_dataset(Space(place.space)):
+        if place.space.is_dataset:
             shown = "".join(f", {column(name)} AS h{number}" for number, name in enumerate(rows.handles))
             return self._own(place, rows.handles, shown, few)
         assert rows.nested is not None and rows.carrier is not None
@@ -96,7 +100,7 @@ class AlignedRows:
         return f"SELECT id{members} FROM ({inner})"
 
     def _own(self, place: Place, names: Sequence[str], shown: str, few: list[int] | None) -> str:
-        """What a dataset's rows carry beside the user's columns."""
+        """The handles stored in a dataset's rows beside the user's columns."""
         scan = self.ask.files.scan(place)
         positions = None
         if few is not None:
@@ -104,7 +108,7 @@ class AlignedRows:
         return f"SELECT _rid AS id{shown} FROM ({scan.select_handles(names, positions)})"
 
     def _direct(self, place: Place, rows: TableRows, few: list[int] | None) -> str:
-        """Found in the sources' files, which must be what they were."""
+        """The handles read from the source files, which must be unchanged."""
         from lineage_service.index.index_engine import direct_members
 
         assert rows.direct is not None and rows.carrier is not None
@@ -113,10 +117,10 @@ class AlignedRows:
         stored = [
             hop
             for hop in self.ask.graph.hops(place.run_id)
-            if hop.form == "keyed" and hop.from_space == dataset.space and hop.backward is not None
+            if hop.form is HopForm.KEYED and hop.from_space == dataset.space and hop.backward is not None
         ]
         if len(rows.direct.sources) == 1 and len(stored) == 1:
-            # Each row of the source is in one group: its pairs are its members.
+            # Each source row is in one group, so the pairs of a group are its members.
             return f"SELECT a AS id, b AS h0 FROM {files.index(stored[0].backward)}"
         places = [Place(place.run_id, source_space(name)) for name in rows.direct.sources]
         for name, each in zip(rows.direct.sources, places, strict=True):

@@ -1,8 +1,8 @@
-"""How rows came to be, as polynomials over rows of the datasets asked for: down every way, over kept steps and runs.
+"""Computes how rows were derived, as polynomials over rows of the requested datasets, across kept steps and runs.
 
-A row is the product of what its handles point at, a group the sum of its members, an intersect the product of its
-sides' sums. Where a dataset that was asked for is met, its rows are variables; rows of other sources count as 1. A row
-that several sources have read is one variable, named after the first of them.
+A row is the product of its handles, a group is the sum of its members, an intersect is the product of the sums of its
+sides. Rows of a requested dataset are variables; rows of other sources count as 1. A row that several sources read is
+one variable, named after the first of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.handles import Handle, Role, Space, Table, is_dataset
+from lineage_service.capture.handles import Handle, Role, Space, Table
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, join_names
-from lineage_service.query.lineage_graph import Place, walk
+from lineage_service.query.lineage_graph import Place
+from lineage_service.query.lineage_targets import refuse_several
+from lineage_service.query.lineage_walk import walk
 from lineage_service.query.semantics.aligned_rows import AlignedRows
 from lineage_service.query.semantics.polynomial import Polynomial, Polynomials, Row
 from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, without_readers
@@ -24,18 +26,18 @@ if TYPE_CHECKING:
     from lineage_service.query.questions import Questions
     from lineage_service.store.shared_rows import SharedRows
 
-MOST_MEMBERS = 200_000  # members that are read for one question
+MOST_MEMBERS = 200_000  # members read per question
 
 
 @dataclass(frozen=True)
 class Step:
-    """What stands behind the ids of a place: rows of a table, the same ids of another place (`same`), or nothing."""
+    """The derivation of the ids of a place: rows of a table, the same ids of another place (`same`), or none."""
 
     table: Table | None = None
     same: Place | None = None
 
     def below(self, place: Place) -> list[Place]:
-        """The places that contribute."""
+        """The contributing places."""
         if self.same is not None:
             return [self.same]
         return [Place(place.run_id, each.space) for each in self.contributing]
@@ -47,9 +49,9 @@ class Step:
 
 @dataclass
 class Derivations:
-    """The ways from one dataset down to others, and the polynomials of its rows.
+    """The ways from one dataset to its inputs, and the polynomials of its rows.
 
-    whole: multiplicities count, so that also what leads to no dataset asked for is followed (`how`, not `why`)
+    whole: multiplicities matter, so ways that lead to no requested dataset are followed too (`how`, not `why`)
     """
 
     ask: Questions
@@ -58,8 +60,8 @@ class Derivations:
     semantics: str
     steps: dict[Place, Step] = field(default_factory=dict)
     order: list[Place] = field(default_factory=list)
-    wanted: dict[Place, str] = field(default_factory=dict)  # the datasets asked for, and what their rows are called
-    # Places whose rows are variables, with the names that their rows go by and the rids they have under those names.
+    wanted: dict[Place, str] = field(default_factory=dict)  # requested datasets, with the names of their variables
+    # Places whose rows are variables, with the names and rids of these variables.
     known_as: dict[Place, list[tuple[str, SharedRows | None]]] = field(default_factory=dict)
     absent: list[DatasetRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -73,10 +75,10 @@ class Derivations:
         self._refuse_missing()
         self._note_partial_steps()
 
-    # --- the way ----------------------------------------------------------------------------------------------
+    # --- collecting the steps ---------------------------------------------------------------------------------
 
     def _collect_steps(self) -> None:
-        """All places that contribute, each before those behind it."""
+        """All contributing places, in topological order."""
         done: list[Place] = []
         self.steps[self.begin] = step = self._step(self.begin)
         # Depth first without recursion: a chain of workflows may be longer than Python's stack.
@@ -94,7 +96,7 @@ class Derivations:
         self.order = done[::-1]
 
     def _step(self, place: Place) -> Step:
-        if place.space.startswith("source:"):
+        if place.space.is_source:
             links = self.ask.graph.links(place, "backward")
             return Step(same=links[0].end) if links else Step()
         tables = self.aligned.tables(place.run_id)
@@ -102,14 +104,12 @@ class Derivations:
         if table is None:
             return Step()
         riding = [each.space for each in table.handles if each.role is Role.OWN and tables.rides(each.space)]
-        return Step(table, Place(place.run_id, riding[0]) if riding and is_dataset(table.space) else None)
+        return Step(table, Place(place.run_id, riding[0]) if riding and table.space.is_dataset else None)
 
     def _choose_variables(self) -> None:
-        """The datasets whose rows are variables: those named, else every source that comes from files."""
+        """The datasets whose rows are variables: the named ones, otherwise every source that reads files."""
         if self.to is None or ALL in self.to:
-            leaves = [
-                place for place in self.order if place.space.startswith("source:") and not self._has_upstream(place)
-            ]
+            leaves = [place for place in self.order if place.space.is_source and not self._has_upstream(place)]
             places = sorted(
                 (place for place in leaves if place != self.begin), key=lambda each: (each.space, each.run_id)
             )
@@ -127,8 +127,9 @@ class Derivations:
                 )
 
     def _match_shared_rows(self) -> None:
-        """Finds the places that have rows of the datasets asked for. One of which all rows go by another name is not
-        wanted any more."""
+        """Finds the places that share rows with the requested datasets. A requested dataset whose rows are all named
+        after another one is dropped.
+        """
         graph, names = self.ask.graph, list(self.wanted.items())
         for place in [*self.wanted, *(each for each in self.order if each not in self.wanted and each != self.begin)]:
             before = names[: list(self.wanted).index(place)] if place in self.wanted else names
@@ -147,7 +148,7 @@ class Derivations:
         self.wanted = {place: name for place, name in self.wanted.items() if place not in covered}
 
     def variable(self, place: Place, rid: int) -> Row | None:
-        """The row under the name that it goes by; None where it is none of the datasets asked for."""
+        """The variable of a row; None if the row belongs to no requested dataset."""
         for name, shared in self.known_as.get(place, ()):
             there = rid if shared is None else shared.rid(rid)
             if there is not None:
@@ -158,26 +159,28 @@ class Derivations:
         return self.steps[place].same is not None
 
     def _find_target(self, name: str) -> Place | None:
-        """The place of a dataset asked for; None where it only influences by absence."""
+        """The place of a requested dataset; None if it influences only by absence."""
         asked = DatasetName.parse(name)
         found = self._matching(asked, self.order)
-        own = {place: each for place, each in found.items() if place.run_id == self.begin.run_id}
-        if not own:
-            meant = without_readers(list(found.values()))
-            meant = self.ask.latest_of_same_rows(meant)
-            own = {place: each for place, each in found.items() if each in meant}
-        if len(own) == 1:
-            return next(iter(own))
-        if own:
-            names = [f"{each.full_name}@{each.run_id}" for each in own.values()]
-            raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
+        targets = self.ask.targets
+        meant = [
+            each
+            for place, each in found.items()
+            if place.run_id == self.begin.run_id and each.workflow == self.start.workflow
+        ]
+        if not meant and found:
+            meant = targets.versions_meant(asked, without_readers(list(found.values())), self.order)
+        meant = targets.latest_of_same_rows(meant)
+        refuse_several(name, meant)
+        if meant:
+            return Place(meant[0].run_id, meant[0].space)
         absent = self._matching(asked, self.influencing())
         if absent:
             self.absent.append(next(iter(absent.values())))
             return None
-        # Says so where there is no such dataset at all.
+        # Raises NotFound if there is no such dataset.
         named = find_dataset(self.ask.reader, name, str(self.ask.home.path))
-        elsewhere = self.ask.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward", pruned=True))
+        elsewhere = targets.read_elsewhere(named, asked, walk(self.ask.graph, self.begin, "backward", pruned=True))
         if elsewhere is not None:
             return Place(elsewhere.run_id, elsewhere.space)
         linked = [each for place in self.order[1:] for each in self.ask.graph.datasets_at(place)]
@@ -187,22 +190,22 @@ class Derivations:
             hint=did_you_mean(name, [each.name for each in linked]),
         )
 
-    def _matching(self, asked: DatasetName, places: Sequence[Place]) -> dict[Place, DatasetRecord]:
+    def _matching(self, dataset_name: DatasetName, places: Sequence[Place]) -> dict[Place, DatasetRecord]:
         return {
             place: each
             for place in places
             if place != self.begin
             for each in self.ask.graph.datasets_at(place)
-            if asked.matches(each)
+            if dataset_name.matches(each)
         }
 
     def influencing(self) -> list[Place]:
-        """Places reached over an absence or what a window read, and no other way."""
+        """Places reached only through an absence or through rows that a window read."""
         seen: dict[Place, None] = {}
         pending = list(self.order)
         while pending:
             place = pending.pop()
-            if place.space.startswith("source:"):
+            if place.space.is_source:
                 below = [way.end for way in self.ask.graph.links(place, "backward")]
             else:
                 table = self.aligned.tables(place.run_id).tables.get(Space(place.space))
@@ -215,10 +218,10 @@ class Derivations:
                     pending.append(each)
         return list(seen)
 
-    # --- what cannot be answered, and what is to be said ------------------------------------------------------
+    # --- refusals and notes -----------------------------------------------------------------------------------
 
     def _places_leading_to_targets(self) -> set[Place]:
-        """Places from which a dataset asked for is reached."""
+        """Places from which a requested dataset is reached."""
         found = set(self.known_as)
         for place in reversed(self.order):
             if any(below in found for below in self.steps[place].below(place)):
@@ -226,7 +229,7 @@ class Derivations:
         return found
 
     def places_read(self) -> list[Place]:
-        """The places that are read, in order; those behind a variable are not."""
+        """The places that are read, in order. Places behind a variable are not read."""
         leading, reached = self._places_leading_to_targets(), {self.begin}
         found = []
         for place in self.order:
@@ -244,14 +247,14 @@ class Derivations:
                 carried.update(self.steps[place].below(place))
         for place in [*followed, *(each for each in self.known_as if each in self.steps)]:
             if place not in carried and place not in followed:
-                continue  # rows of another run, known by what was read of them
-            if place.space.startswith("source:") and place not in leading:
+                continue  # rows of another run, identified by the shared rows
+            if place.space.is_source and place not in leading:
                 continue
             tables, space = self.aligned.tables(place.run_id), Space(place.space)
             if tables.asked is not None and (space not in tables.asked or self._lacks_intersect_side(place)):
                 raise self._pruned_error(place)
             if space in tables.missing and place in followed:
-                step = space.partition(":")[2].partition(":")[0]
+                step = space.step_name
                 raise QuestionError(
                     f"what belongs together at step '{step}' is not kept in run '{place.run_id}': "
                     f"{tables.missing[space]}",
@@ -259,14 +262,14 @@ class Derivations:
                 )
 
     def _lacks_intersect_side(self, place: Place) -> bool:
-        """Whether a side of an intersect carries nothing, since no declared question reaches it."""
+        """Whether a side of an intersect stores no lineage because no declared question needs it."""
         tables, table = self.aligned.tables(place.run_id), self.steps[place].table
         if table is None or table.left is None or tables.asked is None:
             return False
         return any(handle.space not in tables.asked for handle in self.steps[place].contributing)
 
     def _pruned_error(self, place: Place) -> QuestionError:
-        named = [each.full_name for each in self.ask.graph.datasets_at(place)] or [place.space.partition(":")[2]]
+        named = [each.full_name for each in self.ask.graph.datasets_at(place)] or [place.space.name]
         declared = [each.name for each in self.ask.reader.prepared_questions(place.run_id)]
         return QuestionError(
             f"which rows of '{named[0]}' belong together was pruned in run '{place.run_id}': its workload declares "
@@ -282,33 +285,33 @@ class Derivations:
         )
 
     def _note_partial_steps(self) -> None:
-        """Steps on the way of which only a part has a meaning here."""
-        self.notes += self.ask.retention_cut_notes(self.order)
+        """Adds notes about steps for which these semantics are only partly defined."""
+        self.notes += self.ask.cuts.notes(self.order)
         peers: dict[str, None] = {}
         absences: dict[str, None] = {}
         for place in self.places_read():
             table = self.steps[place].table
             for handle in table.handles if table is not None else ():
-                step = handle.space.partition(":")[2].partition(":")[0]
+                step = handle.space.step_name
                 if handle.role is Role.PEER:
                     peers[step] = None
                 elif handle.role is Role.ABSENCE:
                     absences[step] = None
         for step in absences:
             self.notes.append(
-                f"step '{step}' keeps rows that have no match: only its left side is told; its right side contributes "
-                "no rows, so it has no place in witnesses and polynomials"
+                f"step '{step}' keeps rows that have no match: only its left side is included; its right side "
+                "contributes no rows and does not occur in witnesses and polynomials"
             )
         for step in peers:
             self.notes.append(
-                f"step '{step}' is a window: only the row itself is told; the other rows that it read are no "
-                "part of how it came to be"
+                f"step '{step}' is a window: only the row itself is included; the other rows that it read are not "
+                "part of its derivation"
             )
 
     # --- polynomials ------------------------------------------------------------------------------------------
 
     def polynomials(self, rids: Sequence[int]) -> dict[int, Polynomial]:
-        """Of these rows of the start."""
+        """The polynomials of these start rows."""
         make = Polynomials()
         followed = self.places_read()
         pending: dict[Place, dict[int, None]] = {self.begin: dict.fromkeys(rids)}
@@ -350,7 +353,7 @@ class Derivations:
         if step.same is not None:
             return values.get(step.same, one)
         if step.table is None:
-            return one  # rows of a source that was not asked for
+            return one  # rows of a source that was not requested
         table = step.table
         used = [
             (number, values.get(Place(place.run_id, handle.space), one))
@@ -362,9 +365,9 @@ class Derivations:
             there = [(number, value(row[number])) for number, value in used if row[number] is not None]
             is_right = table.left is not None and all(number > table.left for number, _ in there)
             sides[row[0]][is_right].append(make.product(value for _, value in there))
-        if is_dataset(table.space):
+        if table.space.is_dataset:
             if any(len(terms) != 1 for terms, _ in sides.values()):
-                raise StoreError(f"what rows of '{table.space}' carry is gone in run '{place.run_id}'")
+                raise StoreError(f"the lineage columns of '{table.space}' are missing in run '{place.run_id}'")
             single = {each: terms[0] for each, (terms, _) in sides.items()}
             return single.__getitem__
         summed = {}
@@ -384,7 +387,7 @@ class Derivations:
 
     def _too_many(self, rows: int) -> QuestionError:
         return QuestionError(
-            f"more than {MOST_MEMBERS:,} rows stand behind the {rows:,} asked for: too many to tell which belong "
+            f"more than {MOST_MEMBERS:,} rows are behind the {rows:,} asked for: too many to find out which belong "
             "together",
             hint="start from fewer rows, or ask with semantics which",
         )

@@ -1,19 +1,20 @@
-"""Answers of `backward` in the semantics why and how: witnesses, polynomials, and what polynomials evaluate to."""
+"""Answers of `backward` with the semantics why and how: witnesses, polynomials, and the values they evaluate to."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.answer import Answer, AnswerPart
+from lineage_service.query.answer_shape import EvaluationRequest, Removed
 from lineage_service.query.changed_files import files_holding, refuse_changed
 from lineage_service.query.lineage_graph import Place
+from lineage_service.query.lineage_targets import refuse_several
 from lineage_service.query.masks import Masked
 from lineage_service.query.predicate_gate import checked_predicate
 from lineage_service.query.selection import Selection
@@ -30,6 +31,7 @@ from lineage_service.query.semantics.polynomial import (
 )
 from lineage_service.query.semantics.survival_check import SurvivalCheck
 from lineage_service.query.walk_sql import Start
+from lineage_service.store.dataset_names import without_readers
 from lineage_service.store.version_scan import RID
 
 if TYPE_CHECKING:
@@ -37,43 +39,9 @@ if TYPE_CHECKING:
 
     from lineage_service.query.questions import Questions
 
-SEMANTICS = ("which", "why", "how")
-EVALUATIONS = ("count", "boolean", "min-cost", "trust")
-MOST_ROWS = 100_000  # start rows of one question
+MOST_ROWS = 100_000  # start rows per question
 MOST_WITNESSES = 200_000
 MOST_TEXT = 20_000_000  # characters of one polynomial
-
-Removed = str | int | Iterable[int]
-
-
-@dataclass(frozen=True)
-class EvaluationRequest:
-    """What a polynomial is evaluated to. `without`: the rows that are gone, by dataset, as rids or a predicate;
-    `cost` and `trust`: an expression over the columns of a dataset; `reveal`: all of these over masked columns too."""
-
-    into: str | None = None
-    without: Mapping[str, Removed] = field(default_factory=dict)
-    cost: Mapping[str, str | float] = field(default_factory=dict)
-    trust: Mapping[str, str | float] = field(default_factory=dict)
-    reveal: bool = False
-
-    def check(self, semantics: str) -> None:
-        if self.into is not None and self.into not in EVALUATIONS:
-            raise QuestionError(
-                f"unknown evaluation '{self.into}'; evaluations: {', '.join(EVALUATIONS)}",
-                hint=did_you_mean(self.into, EVALUATIONS),
-            )
-        if self.into is not None and semantics != "how":
-            raise QuestionError("an evaluation is of polynomials: it goes with semantics how")
-        for given, name, into in (
-            (self.without, "without", "boolean"),
-            (self.cost, "cost", "min-cost"),
-            (self.trust, "trust", "trust"),
-        ):
-            if given and self.into != into:
-                raise QuestionError(f"'{name}' goes with the evaluation {into}")
-        if self.into == "boolean" and not self.without:
-            raise QuestionError("say which rows are gone: without SOURCE=RID or SOURCE=PREDICATE")
 
 
 def explain_rows(
@@ -86,7 +54,7 @@ def explain_rows(
     limit: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> Answer:
-    """Witnesses (why), polynomials or their values (how) of rows of a dataset."""
+    """Witnesses (why), polynomials (how) or their values for rows of a dataset."""
     evaluating.check(semantics)
     if not selection.is_specified:
         raise QuestionError("say which rows to start from: rid, key, where or all")
@@ -120,20 +88,20 @@ def _start_rids(ask: Questions, dataset: DatasetRecord, start: Start) -> list[in
         rids = ask.engine.ids(f"SELECT b FROM ({ask.scan(dataset).all_rids()}) ORDER BY b LIMIT {MOST_ROWS + 1}")
     if len(rids) > MOST_ROWS:
         raise QuestionError(
-            f"these semantics are told of at most {MOST_ROWS:,} rows at once", hint="start from fewer rows"
+            f"these semantics can be asked for at most {MOST_ROWS:,} rows at once", hint="start from fewer rows"
         )
     return rids
 
 
 def _witness_answer(polynomials: Mapping[int, Polynomial], names: Sequence[str], limit: int | None) -> Answer:
-    """A row for each witness: the output row, the witness as text, and its rids in each dataset."""
+    """One row per witness: the output row, the witness as text, and its rids in each dataset."""
     found: list[tuple[int, frozenset[Row]]] = []
     for rid, polynomial in polynomials.items():
         try:
             found += [(rid, witness) for witness in polynomial.witnesses(MOST_WITNESSES - len(found))]
         except PolynomialTooLarge:
             raise QuestionError(
-                f"these rows have more than {MOST_WITNESSES:,} witnesses: they grow as products do",
+                f"these rows have more than {MOST_WITNESSES:,} witnesses: their number grows like a product",
                 hint="start from fewer rows, reach fewer datasets, or ask with semantics how, which is not multiplied "
                 "out",
             ) from None
@@ -173,7 +141,7 @@ def _polynomial_answer(polynomials: Mapping[int, Polynomial]) -> Answer:
         texts = [each.text(MOST_TEXT) for each in polynomials.values()]
     except PolynomialTooLarge:
         raise QuestionError(
-            f"a polynomial takes more than {MOST_TEXT:,} characters", hint="ask for what it evaluates to: evaluate"
+            f"a polynomial takes more than {MOST_TEXT:,} characters", hint="ask for its value instead: evaluate"
         ) from None
     trees = [json.dumps(each.to_json(), ensure_ascii=False) for each in polynomials.values()]
     return _answer(
@@ -248,9 +216,9 @@ def _evaluate_polynomials(
         case "count":
             return "count", [each.evaluate(COUNT, lambda _: 1) for each in polynomials.values()]
         case "boolean":
-            cut = ask.retention_cut_notes(derivations.order)
+            cut = ask.cuts.notes(derivations.order)
             if cut:
-                raise QuestionError(f"whether rows survive the loss of others cannot be told: {cut[0]}")
+                raise QuestionError(f"whether rows survive the loss of others cannot be determined: {cut[0]}")
             gone = _removed_rids(ask, derivations, evaluating.without, reveal=evaluating.reveal)
             SurvivalCheck(derivations, _places_losing_rows(ask, derivations, gone)).refuse_unsure()
             lost = {derivations.variable(place, rid) for place, rids in gone.items() for rid in rids}
@@ -265,7 +233,7 @@ def _evaluate_polynomials(
 
 
 def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
-    """The dataset that a row is named by: one that is reached, or one that only influences by absence."""
+    """The place of a dataset by name: one that contributes, or one that influences only by absence."""
     known = dict(derivations.wanted)
     if influencing:
         for place in derivations.known_as:
@@ -275,11 +243,17 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
             for place in derivations.influencing()
             if (datasets := derivations.ask.graph.datasets_at(place))
         }
+    records = {place: derivations.ask.graph.datasets_at(place)[0] for place in known}
     called, _, run = name.partition("@")
-    for place, shown in known.items():
-        each = derivations.ask.graph.datasets_at(place)[0]
-        if name == shown or (called in (each.name, each.full_name) and place.run_id.startswith(run)):
-            return place
+    matches = [each for place, each in records.items() if known[place] == name] or [
+        each for each in records.values() if called in (each.name, each.full_name) and each.run_id.startswith(run)
+    ]
+    start = derivations.start
+    own = [each for each in matches if (each.run_id, each.workflow) == (start.run_id, start.workflow)]
+    matches = derivations.ask.targets.latest_of_same_rows(own or without_readers(matches))
+    refuse_several(name, matches)
+    if matches:
+        return next(place for place, each in records.items() if each is matches[0])
     raise QuestionError(
         f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(known.values())}",
         hint=did_you_mean(name, known.values()),
@@ -287,7 +261,7 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
 
 
 def _places_losing_rows(ask: Questions, derivations: Derivations, gone: Mapping[Place, set[int]]) -> set[Place]:
-    """The places on the way that lose rows: those named, and those that have read the same rows."""
+    """The places that lose rows: the named ones, and those that share the removed rows."""
     import numpy as np
 
     found = {place for place, rids in gone.items() if rids}
@@ -302,7 +276,7 @@ def _places_losing_rows(ask: Questions, derivations: Derivations, gone: Mapping[
 def _removed_rids(
     ask: Questions, derivations: Derivations, without: Mapping[str, Removed], *, reveal: bool
 ) -> dict[Place, set[int]]:
-    """The rows that are taken to be gone, by place."""
+    """The removed rids by place."""
     found: dict[Place, set[int]] = {}
     for name, which in without.items():
         place = _place(derivations, name, "without", influencing=True)
@@ -326,7 +300,7 @@ def _weights(
     default: float,
     what: str,
 ) -> dict[Row, float]:
-    """A number for each row: what its dataset's expression gives, else the default."""
+    """A number per row: the value of its dataset's expression, otherwise the default."""
     weights = dict.fromkeys(rows, default)
     for name, expression in (evaluating.cost if what == "cost" else evaluating.trust).items():
         place = _place(derivations, name, what)

@@ -1,7 +1,7 @@
-"""Provenance polynomials over rows: sums of ways to make a row, products of what each way needs. Pure values.
+"""Provenance polynomials over rows: sums of alternative derivations, products of jointly needed rows. Pure values.
 
-They are kept factorised and shared: a group that many rows point at is one value, and nothing is multiplied out unless
-its witnesses are asked for. Common factors are taken out, so that a·b + a·c reads a·(b + c).
+Polynomials are factorised and shared: a group that many rows refer to is one value, and nothing is expanded unless its
+witnesses are requested. Common factors are factored out, so that a·b + a·c is written a·(b + c).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-MOST_COMPARED = 400  # terms up to which the factor that most of them share is looked for, one after the other
-FLATTENED = 1000  # a sum of so many terms is made part of the sum around it; a larger one stays one term
+MOST_COMPARED = 400  # up to this many terms, the most frequent factor is searched for greedily
+FLATTENED = 1000  # a sum of up to this many terms is merged into the enclosing sum; a larger one stays one term
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class PolynomialTooLarge(Exception):
-    """More witnesses, or a longer text, than anybody wants to have."""
+    """The polynomial has more witnesses, or a longer text, than the limit allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A number, a row, a product (factors with exponents), a sum (terms with coefficients), or a sum that is there also
-    without any of its terms (`always`: an aggregate without keys). Made by `Polynomials`, which knows equal ones."""
+    """A polynomial: a number, a row, a product (factors with exponents) or a sum (terms with coefficients).
+
+    A sum with `always` exists even if all its terms are removed, as an aggregate without keys does. Created by
+    `Polynomials`, which interns equal polynomials.
+    """
 
     kind: str
     order: tuple[Any, ...]
@@ -46,7 +49,7 @@ class Polynomial:
     parts: tuple[tuple[Polynomial, int], ...] = ()
 
     def rows(self) -> set[Row]:
-        """The rows in it."""
+        """The rows that occur in it."""
         return {each.row for each in self._subterms() if each.row is not None}
 
     def _subterms(self) -> list[Polynomial]:
@@ -60,7 +63,7 @@ class Polynomial:
         return list(seen.values())
 
     def evaluate(self, into: Semiring[T], of: Callable[[Row], T]) -> T:
-        """Its value in a semiring, with a value for each row. Each part is looked at once, however often it is used."""
+        """The value in a semiring, given a value per row. Shared parts are evaluated once."""
         known: dict[int, T] = {}
 
         def value(each: Polynomial) -> T:
@@ -96,11 +99,12 @@ class Polynomial:
         return value(self)
 
     def witnesses(self, most: int) -> list[frozenset[Row]]:
-        """The sets of rows that suffice, one for each way; PolynomialTooLarge past so many."""
+        """The sets of rows that suffice, one per derivation. Raises PolynomialTooLarge if there are more than
+        `most`."""
         known: dict[int, dict[frozenset[Row], None]] = {}
 
         def product(one: dict[frozenset[Row], None], other: dict[frozenset[Row], None]) -> dict[frozenset[Row], None]:
-            _refuse_larger_than(len(one) * len(other), 4 * most)  # they may fall together
+            _refuse_larger_than(len(one) * len(other), 4 * most)  # sets of both may coincide
             total = {left | right: None for left in one for right in other}
             _refuse_larger_than(len(total), most)
             return total
@@ -122,7 +126,7 @@ class Polynomial:
                     total = {nothing: None}
                     for part, exponent in each.parts:
                         own = sets(part)
-                        for _ in range(exponent if len(own) > 1 else 1):  # (a + b)² is also a and b together
+                        for _ in range(exponent if len(own) > 1 else 1):  # (a + b)² contains a·b too
                             total = product(total, own)
                     return total
                 case _:
@@ -135,7 +139,8 @@ class Polynomial:
         return sorted(sets(self), key=lambda rows: sorted((row.dataset, row.rid) for row in rows))
 
     def text(self, most: int) -> str:
-        """As one reads it: a[0]·(b[0] + b[1]); PolynomialTooLarge past so many characters."""
+        """The polynomial as text: a[0]·(b[0] + b[1]). Raises PolynomialTooLarge if it is longer than `most`
+        characters."""
         sizes: dict[int, int] = {}
 
         def size(each: Polynomial) -> int:
@@ -147,8 +152,8 @@ class Polynomial:
         return _text(self)
 
     def to_json(self) -> dict[str, Any]:
-        """{"row": [dataset, rid]} · {"number": n} · {"sum": […]} · {"product": […]}; a coefficient is a number in a
-        product, a power is repeated."""
+        """{"row": [dataset, rid]} · {"number": n} · {"sum": […]} · {"product": […]}. A coefficient is a number in a
+        product; a power is a repeated factor."""
         match self.kind:
             case "number":
                 return {"number": self.number}
@@ -202,8 +207,8 @@ def _parenthesize(each: Polynomial) -> str:
 
 @dataclass(frozen=True)
 class Semiring(Generic[T]):
-    """What plus and times mean, and what a number n is: one added to itself n times. `always` is the value of what is
-    there whatever its terms are; None: that of its terms."""
+    """A semiring: plus, times, and the value of a number n (one added n times). `always` is the value of a sum that
+    exists regardless of its terms; None: the value of its terms."""
 
     number: Callable[[int], T]
     plus: Callable[[T, T], T]
@@ -222,7 +227,7 @@ Terms = dict[Polynomial, int]
 
 @dataclass
 class Polynomials:
-    """Makes polynomials; equal ones are one and the same."""
+    """Creates and interns polynomials."""
 
     _known: dict[tuple[Any, ...], Polynomial] = field(default_factory=dict)
     _sums: dict[tuple[Any, ...], Polynomial] = field(default_factory=dict)
@@ -254,7 +259,7 @@ class Polynomials:
         return whole if number == 1 else self._intern_composite("sum", ((whole, number),))
 
     def sum(self, terms: Iterable[Polynomial], *, always: bool = False) -> Polynomial:
-        """Common factors taken out. `always`: it is there also without any term, and then is 1."""
+        """A sum with common factors factored out. With `always`, it exists without any term and is 1 then."""
         found = self._factor_out(self._flat(terms))
         if not always:
             return found
@@ -292,7 +297,7 @@ class Polynomials:
         return self._sums[key]
 
     def _group_by_factor(self, terms: Terms) -> Polynomial:
-        """Terms that share a factor put together, then those that share what is left: a·c + b·c is (a + b)·c."""
+        """Groups terms that share a factor, then terms that share the remainder: a·c + b·c becomes (a + b)·c."""
         shared = _shared_factors(terms)
         rests: dict[Polynomial, Terms] = {}
         alone: Terms = {}
@@ -354,10 +359,10 @@ def _factors(term: Polynomial) -> Sequence[Polynomial]:
 
 
 def _shared_factors(terms: Terms) -> list[tuple[Polynomial | None, Terms]]:
-    """Terms by a factor that they share with others; under None those that share none.
+    """Groups terms by a shared factor; terms that share none are under None.
 
-    Of few terms the factor that is in most of them comes first, and so on. Of many, the dataset that has the fewest
-    different rows in them tells: looking for the best one each time would take too long.
+    For few terms, the most frequent factor is chosen first, repeatedly. For many terms this takes too long, so the
+    factors are those of the dataset with the fewest distinct rows.
     """
     if len(terms) > MOST_COMPARED:
         return _by_dataset(terms)

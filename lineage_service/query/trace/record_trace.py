@@ -1,7 +1,7 @@
-"""One record's whole way: from dataset to nearest dataset, down to the sources and up to all that was derived.
+"""Traces one record: from dataset to dataset, back to the sources and forward to everything derived from it.
 
-Each dataset on the way is one set of rows: those reached from the record along this way. So the counts are exact
-however few rows are shown, and the tree is as large as the graph of datasets, not as the data.
+Each dataset in the trace is one set of rows: those reached from the record along this path. The counts are therefore
+exact however few rows are shown, and the size of the tree depends on the graph of datasets, not on the data.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.handles import Role, Space, is_dataset
+from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, NotFound, QuestionError, SourceError, StoreError
-from lineage_service.query.lineage_graph import Direction, Place, Walk, Way, walk
+from lineage_service.query.answer_shape import AnswerShape
+from lineage_service.query.lineage_graph import Direction, Place, Way
+from lineage_service.query.lineage_walk import Walk, walk
 from lineage_service.query.questions import Questions
-from lineage_service.query.row_retrieval import AnswerShape
 from lineage_service.query.selection import Selection
 from lineage_service.query.staleness_notes import older_window_notes, stale_reader_notes
 from lineage_service.query.trace.trace_result import Trace, TracedRow, TracedSet, TracedStep
@@ -27,13 +28,13 @@ from lineage_service.store.row_places import RowPlace, row_places
 from lineage_service.store.version_scan import VersionScan
 
 DIRECTIONS: tuple[Direction, Direction] = ("backward", "forward")
-MOST_SETS = 400  # a tree of more is no longer read; what is left out says so
+MOST_SETS = 400  # maximum number of nodes; a tree with more is unreadable, and what is left out is noted
 
 HIDDEN = "a file whose path would tell a masked value"
 
 
 def trace(questions: Questions, dataset: str, selection: Selection, *, depth: int | None, rows: int) -> Trace:
-    """The way of the one record that the selection means; values are masked unless the selection reveals them."""
+    """The trace of the one record that the selection matches. Values are masked unless the selection reveals them."""
     if depth is not None and depth < 0:
         raise QuestionError("a depth cannot be negative")
     found = questions.find(dataset)
@@ -41,20 +42,20 @@ def trace(questions: Questions, dataset: str, selection: Selection, *, depth: in
     return tracer.trace(found, _only_rid(questions, found, selection), depth)
 
 
-def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) -> int:
+def _only_rid(questions: Questions, dataset: DatasetRecord, selection: Selection) -> int:
     if not selection.is_specified or selection.all:
         raise QuestionError("say which record to trace: rid, key or where")
-    start = questions.start(found, selection)
+    start = questions.start(dataset, selection)
     rids = list(start.rids or ())
     if start.table is not None:
         rids = questions.engine.ids(f"SELECT b FROM {start.table} ORDER BY b LIMIT 1000")
         questions.engine.drop(start.table)
     if not rids:
-        raise NotFound(f"no row of '{found.full_name}' is meant; a trace follows one record")
+        raise NotFound(f"no row of '{dataset.full_name}' matches; a trace follows one record")
     if len(rids) > 1:
         shown = ", ".join(map(str, rids[:5]))
         raise QuestionError(
-            f"{'1,000 or more' if len(rids) == 1000 else len(rids)} rows of '{found.full_name}' are meant; "
+            f"{'1,000 or more' if len(rids) == 1000 else len(rids)} rows of '{dataset.full_name}' match; "
             f"a trace follows one record",
             hint=f"choose one: --rid {shown}{' …' if len(rids) > 5 else ''}",
         )
@@ -63,7 +64,7 @@ def _only_rid(questions: Questions, found: DatasetRecord, selection: Selection) 
 
 @dataclass(frozen=True)
 class _RowSet:
-    """Rows of a place: a temporary table (b, role), how many, and how many of them are only peers."""
+    """Rows of a place: a temporary table (b, role), their number, and how many of them are only window peers."""
 
     place: Place
     table: str
@@ -73,7 +74,7 @@ class _RowSet:
 
 @dataclass(frozen=True)
 class _VisitedRows:
-    """Rows that stand in the tree, and how deep it goes on behind them: None is all the way."""
+    """Rows that are already in the tree, and the depth to which they were followed; None: completely."""
 
     reached: _RowSet
     depth: int | None
@@ -81,7 +82,7 @@ class _VisitedRows:
 
 @dataclass
 class Tracer:
-    """Builds one trace. Tables are kept until it is done, to know rows that were met before."""
+    """Builds one trace. Keeps its tables until the end, to recognise rows that were visited before."""
 
     questions: Questions
     run_id: str
@@ -90,46 +91,46 @@ class Tracer:
     _tables: list[str] = field(default_factory=list)
     _met: dict[tuple[Direction, Place], list[_VisitedRows]] = field(default_factory=dict)
     _ahead: set[Place] = field(default_factory=set)
-    _same: list[Way] = field(default_factory=list)  # to the record where other sources have read it
+    _same: list[Way] = field(default_factory=list)  # ways from the record to other sources that read it
     _dropped: set[Place] = field(default_factory=set)
     _steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     _sets: int = 0
 
-    def trace(self, found: DatasetRecord, rid: int, depth: int | None) -> Trace:
+    def trace(self, dataset: DatasetRecord, rid: int, depth: int | None) -> Trace:
         try:
-            start = Place(found.run_id, found.space)
+            start = Place(dataset.run_id, dataset.space)
             table = self._keep(f"SELECT {int(rid)}::BIGINT AS b, 0 AS role")
             reached = _RowSet(start, table, 1, 0)
-            root = self._describe_rows(reached, found, None)
-            if not root.rows:  # it cannot be read, and is followed all the same
-                root = replace(root, rows=(self._rows_with_origin(found, [rid], {rid: {}})[0],))
-            behind = self._behind(reached, found, depth)
+            root = self._describe_rows(reached, dataset, None)
+            if not root.rows:  # the record cannot be read, but its lineage is followed
+                root = replace(root, rows=(self._rows_with_origin(dataset, [rid], {rid: {}})[0],))
+            behind = self._behind(reached, dataset, depth)
             self._ahead = self._places_to_follow(start)
             ahead = self._neighbours(reached, "forward", depth)
-            return Trace(root, self._committed_at(found.run_id), behind, ahead, self._notes(found))
+            return Trace(root, self._committed_at(dataset.run_id), behind, ahead, self._notes(dataset))
         finally:
             for table in self._tables:
                 self.questions.engine.drop(table)
 
-    def _behind(self, reached: _RowSet, found: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
-        """What is behind the record: of a source that another workflow made, the same row there."""
+    def _behind(self, reached: _RowSet, dataset: DatasetRecord, depth: int | None) -> tuple[TracedSet, ...]:
+        """What is behind the record. For a source that another workflow made, the same row in that workflow."""
         maker = self._maker(reached.place)
         if maker is None or depth == 0:
             return self._neighbours(reached, "backward", depth)
         there = replace(reached, place=maker)
-        made = self._describe_rows(there, self._dataset_at(maker), found.name)
+        made = self._describe_rows(there, self._dataset_at(maker), dataset.name)
         return (self._with_next(made, there, "backward", depth),)
 
     def _is_relevant(self, made: TracedSet, place: Place) -> bool:
-        """Whether a set is shown: of an earlier run of a workflow, only where it leads on to what is there now."""
+        """Whether a set is shown. Sets of a workflow's earlier run are shown only if they lead to current data."""
         if not made.earlier or made.next or made.cut or (made.seen and place not in self._dropped):
             return True
         self._dropped.add(place)
         return False
 
     def _places_to_follow(self, start: Place) -> set[Place]:
-        """Places ahead that are of this run or of a workflow's latest, and those on the way to them."""
-        walked = self.questions.walk_all(start, "forward")
+        """Places ahead in this run or in a workflow's latest run, and the places on the way to them."""
+        walked = self.questions.targets.walk_all(start, "forward")
         self._same = [way for way in walked.ways if way.start == start and way.shared is not None]
         wanted = {place for place in walked.order if place.run_id == self.run_id or self._is_latest(place)}
         for place in reversed(walked.order):
@@ -137,10 +138,10 @@ class Tracer:
                 wanted.add(place)
         return wanted
 
-    # --- from a set of rows to those next to it -----------------------------------------------------------------
+    # --- neighbours of a set of rows ----------------------------------------------------------------------------
 
     def _neighbours(self, here: _RowSet, direction: Direction, depth: int | None) -> tuple[TracedSet, ...]:
-        """The datasets next to these rows, each with what is next to it in turn."""
+        """The datasets adjacent to these rows, each with its own neighbours."""
         if depth == 0:
             return ()
         found: list[TracedSet] = []
@@ -150,7 +151,7 @@ class Tracer:
                 continue
             place = begin.place
             walked = walk(self.questions.graph, place, direction, links=False, nearest=True)
-            ends = [end for end in walked.order if end != place and is_dataset(Space(end.space))]
+            ends = [end for end in walked.order if end != place and end.space.is_dataset]
             ends = [end for end in ends if direction == "backward" or end in self._ahead]
             for end in ends:
                 made = self._next(begin, walked, end, direction, depth, link)
@@ -159,16 +160,16 @@ class Tracer:
         return tuple(found)
 
     def _same_rows(self, place: Place, direction: Direction) -> Iterator[tuple[Way, str | None]]:
-        """Ways to the places that hold these rows: this one, and those of other runs that made or read them."""
+        """Ways to the places that hold these rows: this place, and those of runs that made or read them."""
         yield Way(place, place, None), None
         if direction == "backward":
-            return  # the maker was put in the reader's place
+            return  # the maker replaces the reader
         for way in [*self.questions.graph.links(place, direction), *self._same]:
             if way.start == place and way.end in self._ahead:
                 yield way, self._dataset_at(way.end).name
 
     def _rows_at_end(self, here: _RowSet, way: Way) -> _RowSet | None:
-        """These rows at the end of a way; None where it has none of them."""
+        """These rows at the end of a way; None if none of them exist there."""
         if way.shared is None or way.shared.all:
             return replace(here, place=way.end)
         rid, condition = translated_rid("r.b", way.shared)
@@ -200,7 +201,7 @@ class Tracer:
         return made if count == 0 else self._with_next(made, reached, direction, depth)
 
     def _with_next(self, made: TracedSet, reached: _RowSet, direction: Direction, depth: int | None) -> TracedSet:
-        """The set with what is next to it, unless the same stands in the tree already, or it gets too deep."""
+        """The set with its neighbours, unless the same rows are in the tree already or the depth limit is reached."""
         left = None if depth is None else depth - 1
         if self._is_visited(reached, direction, left):
             return replace(made, seen=self._has_neighbours(reached, direction))
@@ -216,7 +217,7 @@ class Tracer:
         return TracedSet(record.full_name, record.run_id, record.role, "absence", version.rows)
 
     def _is_visited(self, reached: _RowSet, direction: Direction, left: int | None) -> bool:
-        """Whether just these rows stand in the tree already, and at least as much of what is behind them."""
+        """Whether exactly these rows are in the tree already and were followed at least as deep."""
         for met in self._met.get((direction, reached.place), ()):
             other = met.reached
             deep_enough = met.depth is None or (left is not None and met.depth >= left)
@@ -227,18 +228,18 @@ class Tracer:
         return False
 
     def _has_neighbours(self, reached: _RowSet, direction: Direction) -> bool:
-        """Whether anything is next to these rows' dataset at all."""
+        """Whether the dataset of these rows has any neighbour."""
         return any(
             self.questions.graph.ways_from(way.end, direction, links=False)
             for way, _ in self._same_rows(reached.place, direction)
         )
 
     def _maker(self, place: Place) -> Place | None:
-        """Where another workflow's output was made that is read here as a source."""
+        """The place where another workflow made the output that is read here as a source."""
         ways = self.questions.graph.links(place, "backward")
         return ways[0].end if ways else None
 
-    # --- what is said of a set of rows --------------------------------------------------------------------------
+    # --- description of a set of rows ---------------------------------------------------------------------------
 
     def _describe_rows(self, reached: _RowSet, record: DatasetRecord, read_as: str | None) -> TracedSet:
         rows, unreadable = self._read_shown_rows(reached, record)
@@ -266,8 +267,8 @@ class Tracer:
             return (), error.problems[0].message
         peers = set(engine.ids(f"SELECT b FROM {reached.table} WHERE role = {int(Role.PEER)}")) if reached.peers else ()
         readable = [rid for rid in first if rid in values]
-        told = part.notes[0].partition(": ")[2] if part.notes else None
-        return self._rows_with_origin(record, readable, values, peers, part.masked), told
+        unreadable_reason = part.notes[0].partition(": ")[2] if part.notes else None
+        return self._rows_with_origin(record, readable, values, peers, part.masked), unreadable_reason
 
     def _rows_with_origin(
         self,
@@ -277,7 +278,7 @@ class Tracer:
         peers: Collection[int] = (),
         masked: tuple[str, ...] = (),
     ) -> tuple[TracedRow, ...]:
-        """Rows with what is known of where they are from; that needs no row to be readable."""
+        """Rows with their known origin. This works for unreadable rows too."""
         scan = self.questions.scan(record)
         where: Sequence[RowPlace | str | None] = [None] * len(rids)
         if record.role == "source":
@@ -289,12 +290,12 @@ class Tracer:
         return tuple(rows)
 
     def _path_reveals_mask(self, record: DatasetRecord, scan: VersionScan) -> bool:
-        """Whether the path of a file tells what is masked: a folder is named after a value."""
+        """Whether the path of a file discloses a masked value, because a folder is named after it."""
         masked = self.questions.masks.over(record, reveal=self.reveal)
         return any(each.partition is not None and each.name.lower() in masked for each in scan.version.columns)
 
     def _made_by(self, record: DatasetRecord) -> tuple[TracedStep, ...]:
-        """The steps from the dataset's own down to the nearest datasets, in the order of reading."""
+        """The steps from the dataset's own step back to the nearest datasets, in reading order."""
         if record.role == "source":
             return ()
         if record.role == "failing":
@@ -302,12 +303,8 @@ class Tracer:
         steps = self._steps_of(record.run_id)
         if not steps and record.role == "output":
             return (TracedStep(record.name, "a saved query"),)
-        bounds = {
-            each.space.removeprefix("step:")
-            for each in self.questions.graph.datasets(record.run_id)
-            if each.role != "source"
-        }
-        own = record.space.removeprefix("step:")
+        bounds = {each.space.name for each in self.questions.graph.datasets(record.run_id) if each.role != "source"}
+        own = record.space.name
         found: dict[str, TracedStep] = {}
         pending = [own]
         while pending:
@@ -324,26 +321,26 @@ class Tracer:
             self._steps[run_id] = {step["name"]: step for step in json.loads(content or "{}").get("steps", ())}
         return self._steps[run_id]
 
-    def _notes(self, found: DatasetRecord) -> tuple[str, ...]:
-        run = self.questions.reader.run(found.run_id)
+    def _notes(self, dataset: DatasetRecord) -> tuple[str, ...]:
+        run = self.questions.reader.run(dataset.run_id)
         if run is not None and run.capture == "off":
             return (f"run '{run.id}' was made with capture off and has no lineage",)
-        begin = Place(found.run_id, found.space)
-        behind, ahead = (self.questions.walk_all(begin, way) for way in DIRECTIONS)
+        begin = Place(dataset.run_id, dataset.space)
+        behind, ahead = (self.questions.targets.walk_all(begin, way) for way in DIRECTIONS)
         older = older_window_notes([*behind.ways, *ahead.ways])
         unkept = [
             note
             for walked, way in zip((behind, ahead), DIRECTIONS, strict=True)
-            for note in self.questions.omission_notes(found, walked, way)
+            for note in self.questions.omission_notes(dataset, walked, way)
         ]
-        return (*dict.fromkeys(unkept), *older, *stale_reader_notes(self.questions.graph, ahead, found))
+        return (*dict.fromkeys(unkept), *older, *stale_reader_notes(self.questions.graph, ahead, dataset))
 
     def _committed_at(self, run_id: str) -> str:
         run = self.questions.reader.run(run_id)
         return run.committed_at if run else ""
 
     def _dataset_at(self, place: Place) -> DatasetRecord:
-        """The dataset under its best name: an output's rather than a kept step's."""
+        """The dataset record of a place. An output is preferred to a kept step."""
         return min(self.questions.graph.datasets_at(place), key=lambda each: (each.role != "output", each.name))
 
     def _is_latest(self, place: Place) -> bool:

@@ -1,4 +1,4 @@
-"""What `trace` gives: one record, and as trees of datasets what it came from and what it went into."""
+"""The result of `trace`: one record, and trees of datasets that it came from and went into."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ Link = Literal["contributes", "absence"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TracedRow:
-    """A row as it is shown; `place` is where a source's row stands in its file; `peer`: a window read it for
-    another; the values of `masked` columns are masks; `origin` says where a source's row is from that has no place."""
+    """A row as it is shown.
+
+    `place` is the position of a source's row in its file. `peer`: a window read the row on behalf of another row.
+    `masked` names the masked columns. `origin` describes where a source's row comes from if it has no position.
+    """
 
     rid: int
     values: dict[str, Any]
@@ -43,7 +46,7 @@ class TracedRow:
 
 @dataclass(frozen=True, slots=True)
 class TracedStep:
-    """A step on the way to a dataset, and what it does."""
+    """A step on the way to a dataset, with a description."""
 
     name: str
     does: str
@@ -51,11 +54,11 @@ class TracedStep:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TracedSet:
-    """Rows of one dataset on the way: how many, some of them, how they were made, and what is behind or ahead.
+    """Rows of one dataset in the trace: their number, a sample, the steps that made them, and the neighbouring sets.
 
-    `read_as` is the name under which another workflow reads them. `unreadable` says why no rows are shown.
-    `seen`: the same rows stand further above, with what is behind them; `cut`: more is left out by the depth;
-    `earlier`: of a run that is not its workflow's latest, on the way to one that is.
+    `read_as` is the name under which another workflow reads them. `unreadable` is the reason why no rows are shown.
+    `seen`: the same rows appear earlier in the tree, with their neighbours. `cut`: the depth limit leaves out more.
+    `earlier`: they belong to a run that is not its workflow's latest, on the way to one that is.
     """
 
     dataset: str
@@ -99,7 +102,7 @@ class TracedSet:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """One record's whole way. `root` is the record itself; `behind` and `ahead` are the datasets next to it."""
+    """The complete trace of one record. `root` is the record; `behind` and `ahead` are the adjacent datasets."""
 
     root: TracedSet
     committed_at: str

@@ -77,8 +77,8 @@ def _box(box: Box, ids: dict[str, str]) -> str:
 
 def _edge(edge: PictureEdge, ids: dict[str, str]) -> str:
     label = edge_label(edge)
-    said = f'|"{_text(label)}"|' if label else ""
-    return f"{ids[edge.start]} {_ARROWS[edge.flow]}{said} {ids[edge.end]}"
+    label_text = f'|"{_text(label)}"|' if label else ""
+    return f"{ids[edge.start]} {_ARROWS[edge.flow]}{label_text} {ids[edge.end]}"
 
 
 def _classes(picture: Picture, ids: dict[str, str]) -> list[str]:

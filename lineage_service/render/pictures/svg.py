@@ -91,16 +91,16 @@ def _heading(picture: Picture) -> tuple[list[str], Size]:
 
 def _box_text(box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A box's name and what is said below it, in lines that fit."""
-    said = [line for text in box_lines(box) for line in wrap_text(text, CELLS, LINES)]
-    return wrap_text(box.name, CELLS - 8, 2), tuple(said)
+    lines = [line for text in box_lines(box) for line in wrap_text(text, CELLS, LINES)]
+    return wrap_text(box.name, CELLS - 8, 2), tuple(lines)
 
 
 def _size(box: Box, written: tuple[Sequence[str], Sequence[str]]) -> Size:
-    names, said = written
-    inside = max([bold_width(line, NAME) for line in names] + [mono_width(line, TEXT) for line in said] + [60.0])
+    names, lines = written
+    inside = max([bold_width(line, NAME) for line in names] + [mono_width(line, TEXT) for line in lines] + [60.0])
     corner = CORNER if box.kind == "output" else 0.0
     lid = LID * 2 if box.kind == "source" else 0.0
-    return Size(inside + 2 * PADDING + corner, NAME_LINE * len(names) + LINE * len(said) + 14 + lid)
+    return Size(inside + 2 * PADDING + corner, NAME_LINE * len(names) + LINE * len(lines) + 14 + lid)
 
 
 def _lane_title(lane: str) -> str:
@@ -119,7 +119,7 @@ def _lanes(picture: Picture, layout: Layout) -> Iterator[str]:
 
 
 def _box(picture: Picture, box: Box, frame: Frame, written: tuple[Sequence[str], Sequence[str]]) -> str:
-    names, said = written
+    names, lines = written
     lid = LID if box.kind == "source" else 0.0
     parts = [f'<g class="box {box.kind}"><title>{_text(tooltip(picture, box))}</title>', _shape(box.kind, frame)]
     x, y = frame.x + PADDING, frame.y + NAME_LINE + lid * 1.6
@@ -127,7 +127,7 @@ def _box(picture: Picture, box: Box, frame: Frame, written: tuple[Sequence[str],
         parts.append(_line(x, y, line, "name", SANS, NAME, INK, bold=True))
         y += NAME_LINE
     y -= NAME_LINE - LINE - 1
-    for line in said:
+    for line in lines:
         parts.append(_line(x, y, line, "said", MONO, TEXT, PALE))
         y += LINE
     return "".join([*parts, "</g>"])
@@ -249,9 +249,9 @@ def _legend(picture: Picture) -> tuple[list[str], Size]:
     widest, x = x, 0.0
     for flow in flows:
         parts.append(_edge_path(f"M{_fmt(x)} 46H{_fmt(x + 32)}", flow))
-        said = FLOWS[flow] if flow != "rows" or known else "rows flow"
-        parts.append(_line(x + 40, 50, said, "pale", SANS, TEXT, PALE))
-        x += 40 + bold_width(said, TEXT) + 18
+        label = FLOWS[flow] if flow != "rows" or known else "rows flow"
+        parts.append(_line(x + 40, 50, label, "pale", SANS, TEXT, PALE))
+        x += 40 + bold_width(label, TEXT) + 18
     return parts, Size(max(widest, x), 56)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.cases import actor_option
+from lineage_cli.audit_tasks import out_option, print_document, progress_options, run_audit_task
+from lineage_cli.case_options import actor_option
 from lineage_cli.options import home_options
-from lineage_cli.planning import out_option, print_document, progress_options, with_audit
 
 if TYPE_CHECKING:
     from lineage_service.settings import IndexOptions
@@ -27,34 +27,35 @@ def command(
     out: Path | None,
     actor: str | None,
     spark: IndexOptions,
-    telling: dict[str, bool],
+    progress_settings: dict[str, bool],
     as_json: bool,
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Carry out a plan: just that, or nothing. Refused where a version has moved since, or the plan was changed.
+    """Carry out a plan exactly as it is, or not at all. The plan is refused if it was changed, or if a dataset
+    has changed since it was made.
 
-    Runs are made anew and switched in one transaction; the old ones are superseded. Then published copies are
-    replaced, old files removed, and the catalog written anew. Where it was interrupted, the same command finishes
-    it. The certificate says first what it does not cover.
+    Each run concerned is replaced by a new one, all in one transaction. Then published copies are replaced, old
+    files are removed, and the catalog is compacted. If this is interrupted, the same command finishes it. The
+    certificate begins with what it does not cover.
 
     \b
     Example:
       smoke-lineage audit apply plan.json --out certificate.json
     """
-    from lineage_cli.plans import certificate_lines
+    from lineage_cli.erasure_text import certificate_lines
 
     def work(audit: Any, progress: Any) -> Any:
         return audit.apply(plan, out=out, actor=actor, options=spark, progress=progress)
 
     try:
-        certificate = with_audit(home, catalog, telling, work)
+        certificate = run_audit_task(home, catalog, progress_settings, work)
     except KeyboardInterrupt:
         from lineage_service.errors import RunError
 
-        # Whether the runs were switched already is for the same command to find out.
+        # The same command finds out whether the runs were replaced already.
         raise RunError(
-            "interrupted; the plan may have been carried out in part",
-            hint="the same command finishes it, or begins again where nothing was changed yet",
+            "interrupted; part of the plan may have been carried out",
+            hint="run the same command again: it finishes the plan, or starts over if nothing was changed yet",
         ) from None
     print_document(certificate, certificate_lines(certificate), as_json=as_json)

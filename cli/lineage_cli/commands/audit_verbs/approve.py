@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 
 import click
 
 from lineage_cli import options
-from lineage_cli.cases import actor_option
+from lineage_cli.case_options import actor_option
 from lineage_cli.messages import tell
 from lineage_cli.options import home_options
 
@@ -19,21 +18,22 @@ from lineage_cli.options import home_options
 @actor_option
 @home_options
 def command(plan: str, as_json: bool, actor: str | None, home: str | None, catalog: str | None) -> None:
-    """Approve the plan of a case, by the plan's file or the case's reference.
+    """Approve the plan of a case. Name the plan's file or the reference of the case.
 
-    The approval holds for just this plan. Where it was planned with --four-eyes, another user of the operating
-    system than the planner has to approve, and under another name where both claim one.
+    The approval is valid for this plan only. If the plan was made with --four-eyes, the approver must be another
+    operating system user than the planner, and must give another --actor name if both give one.
 
     \b
     Example:
       smoke-lineage audit approve plan.json --actor "Ada Byron"
     """
-    from lineage_cli.sink import print_text
+    from lineage_cli.output_stream import print_text
+    from lineage_service.render.json.documents import case_document
 
     with closing(options.open_home(home, catalog)) as opened:
         result = opened.audit.approve(plan, actor=actor)
     case = result.case
-    told = f"approved plan {case.plan_id} of case {case.reference}"
-    print_text(json.dumps(result.to_json(), ensure_ascii=False) if as_json else told)
+    text = f"approved plan {case.plan_id} of case {case.reference}"
+    print_text(case_document(result) if as_json else text)
     for note in result.notes:
         tell(f"note: {note}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lineage_cli import options
-from lineage_cli.cases import actor_option
+from lineage_cli.case_options import actor_option
 from lineage_cli.messages import tell
 from lineage_cli.options import Count, Output, home_options, limit_option, output_options
 
@@ -23,18 +22,18 @@ ANSWER_IS_NO = 4
 
 
 @click.command("log")
-@click.option("--verify", is_flag=True, help="Tell whether the log is whole; exit code 4 where it is not.")
+@click.option("--verify", is_flag=True, help="Verify that the log is intact; exit code 4 if it is not.")
 @click.option(
     "--anchors",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --verify: compare with the anchors in this file, as they were kept elsewhere.",
+    help="With --verify: compare with the anchors in this file, a copy that was kept elsewhere.",
 )
-@click.option("--head", is_flag=True, help="Only number and hash of the last entry.")
+@click.option("--head", is_flag=True, help="Print only the number and hash of the last entry.")
 @click.option("--request", metavar="REF", help="Only entries of this case.")
 @click.option("--verb", metavar="VERB", help="Only entries of this verb: access, approve, reveal, …")
 @click.option(
-    "--retain-days", type=Count(), help="Remove entries, and closed cases, that are older than N days; this is logged."
+    "--retain-days", type=Count(), help="Remove entries and closed cases older than N days. The removal is logged."
 )
 @actor_option
 @limit_option
@@ -53,11 +52,11 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Show who asked what, when, with what result; newest first.
+    """Show who asked what, when, and with what result; newest first.
 
-    Entries are chained by keyed hashes, and each head is anchored in a file beside the log, and at a URL or in a
-    syslog where SMOKE_ANCHOR_URL or SMOKE_ANCHOR_SYSLOG names one. --verify finds an entry that was changed, removed,
-    moved or cut off.
+    Entries form a chain of keyed hashes. The hash of the newest entry is also written to an anchor file beside the
+    log, and to a URL or a syslog if SMOKE_ANCHOR_URL or SMOKE_ANCHOR_SYSLOG names one. --verify finds entries that
+    were changed, removed or reordered, also at the end of the log.
 
     \b
     Examples:
@@ -72,14 +71,16 @@ def command(
             if verify:
                 _verify(opened, anchors, output)
             elif head:
+                from lineage_service.render.json.documents import log_head_document
+
                 found = opened.audit.log_head()
-                _print(output, found, f"{found['number']} {found['hash'] or ''}".strip())
+                _print(output, log_head_document(found), f"{found['number']} {found['hash'] or ''}".strip())
             elif retain_days is not None:
                 _retain(opened, retain_days, actor, output)
         return
+    from lineage_cli.answer_output import write_answer
     from lineage_cli.home_question import ask_home
     from lineage_cli.listings import LOG, fit_listing
-    from lineage_cli.output import write_answer
 
     def question(opened: Home) -> Answer:
         return opened.audit.log(request=request, verb=verb, limit=output.limit(limit))
@@ -97,21 +98,24 @@ def _refuse_mixtures(
         if given
     ]
     if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} do not go together.")
+        raise click.UsageError(f"{' and '.join(asked)} cannot be combined.")
     if anchors is not None and not verify:
         raise click.UsageError("--anchors needs --verify.")
     if asked and picks:
-        raise click.UsageError(f"{asked[0]} is about the whole log: without --request, --verb and --limit.")
+        raise click.UsageError(
+            f"{asked[0]} concerns the whole log: it cannot be combined with --request, --verb or --limit."
+        )
     if asked and output.format not in ("table", "json"):
-        raise click.UsageError(f"{asked[0]} answers as text or --json.")
+        raise click.UsageError(f"{asked[0]} supports only text and --json.")
 
 
 def _verify(opened: Home, anchors: Path | None, output: Output) -> None:
     from lineage_cli.progress import waiting_line
+    from lineage_service.render.json.documents import verdict_document
 
     with waiting_line("verifying the log"):
         verdict = opened.audit.verify_log(anchors)
-    _print(output, verdict.to_json(), _verdict_text(verdict))
+    _print(output, verdict_document(verdict), _verdict_text(verdict))
     if not verdict.ok:
         click.get_current_context().exit(ANSWER_IS_NO)
 
@@ -121,14 +125,14 @@ def _verdict_text(verdict: LogVerdict) -> str:
     if verdict.first is not None and verdict.last is not None:
         lines = [f"entries:       {_range((verdict.first, verdict.last))}", f"head:          {verdict.head}"]
     if verdict.removed:
-        lines.append(f"by retention:  {_range((1, verdict.removed))} removed")
+        lines.append(f"removed:       {_range((1, verdict.removed))} by retention")
     if verdict.anchored:
         lines.append(f"anchored:      {', '.join(map(_range, verdict.anchored))}")
     if verdict.unanchored:
         lines.append(f"not anchored:  {', '.join(map(_range, verdict.unanchored))}")
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"problem: {problem}" for problem in verdict.problems]
-    return "\n".join([*lines, "the log is whole" if verdict.ok else "the log is not whole, or cannot be trusted"])
+    return "\n".join([*lines, "the log is intact" if verdict.ok else "the log is not intact, or cannot be trusted"])
 
 
 def _range(numbers: Range) -> str:
@@ -137,16 +141,18 @@ def _range(numbers: Range) -> str:
 
 
 def _retain(opened: Home, days: int, actor: str | None, output: Output) -> None:
+    from lineage_service.render.json.documents import log_retention_document
+
     result = opened.audit.retain_log(days, actor=actor)
-    told = f"removed {result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
-    told += f" and {result.cases:,} closed {'case' if result.cases == 1 else 'cases'}"
-    _print(output, result.to_json(), told)
+    text = f"removed {result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
+    text += f" and {result.cases:,} closed {'case' if result.cases == 1 else 'cases'}"
+    _print(output, log_retention_document(result), text)
     for note in result.notes:
         tell(f"note: {note}")
 
 
-def _print(output: Output, content: dict[str, Any], text: str) -> None:
-    from lineage_cli.sink import open_sink
+def _print(output: Output, document: str, text: str) -> None:
+    from lineage_cli.output_stream import open_output
 
-    with open_sink(output.out) as sink:
-        sink.write_text((json.dumps(content, ensure_ascii=False) if output.format == "json" else text) + "\n")
+    with open_output(output.out) as stream:
+        stream.write_text(document if output.format == "json" else f"{text}\n")

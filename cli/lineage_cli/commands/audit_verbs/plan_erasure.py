@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.cases import case_options, four_eyes_option
+from lineage_cli.audit_tasks import out_option, print_document, progress_options, run_audit_task
+from lineage_cli.case_options import case_options, four_eyes_option
 from lineage_cli.options import home_options
-from lineage_cli.planning import out_option, print_document, progress_options, with_audit
-from lineage_cli.subjects import subject_options
+from lineage_cli.subject_options import subject_options
 
 if TYPE_CHECKING:
     from lineage_service.audit.cases.case_lifecycle import CaseOptions
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 @click.command("plan-erasure")
 @subject_options
 @out_option("plan")
-@click.option("--rewrite-sources", is_flag=True, help="Also take the rows out of the source files themselves.")
-@click.option("--drop-runs", is_flag=True, help="Remove runs as a whole that have no lineage to trace rows by.")
+@click.option("--rewrite-sources", is_flag=True, help="Also delete the rows from the source files themselves.")
+@click.option(
+    "--drop-runs", is_flag=True, help="Remove entire runs that have no lineage by which rows could be traced."
+)
 @four_eyes_option
 @case_options
 @progress_options
@@ -36,23 +38,23 @@ def command(
     four_eyes: bool,
     case: CaseOptions,
     spark: IndexOptions,
-    telling: dict[str, bool],
+    progress_settings: dict[str, bool],
     as_json: bool,
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Find out what erasing a person would do (GDPR Art. 17): in every dataset of every run that is held the
-    rows to delete, to compute anew, to insert and to retain, and what is out of reach. Nothing is changed.
+    """Plan the erasure of a person (GDPR Art. 17): for every dataset of every run, the number of rows to delete,
+    recompute, insert and retain, and what cannot be erased by this command. Nothing is changed.
 
-    The plan holds names, counts and keyed hashes; it is bound to the versions it was made from, and sealed.
-    `audit apply` carries it out.
+    The plan contains names, counts and keyed hashes, no personal data. It is sealed, and valid only for the
+    versions of the datasets that it was made from. `audit apply` carries it out.
 
     \b
     Examples:
       smoke-lineage audit plan-erasure --subject customer=42 --out plan.json
       smoke-lineage audit plan-erasure --subject - --out plan.json --request 2026-117 --four-eyes
     """
-    from lineage_cli.plans import plan_lines
+    from lineage_cli.erasure_text import plan_lines
 
     def work(audit: Any, progress: Any) -> Any:
         return audit.plan_erasure(
@@ -60,5 +62,5 @@ def command(
             case=case, out=out, options=spark, progress=progress,
         )  # fmt: skip
 
-    plan = with_audit(home, catalog, telling, work)
+    plan = run_audit_task(home, catalog, progress_settings, work)
     print_document(plan, plan_lines(plan), as_json=as_json)

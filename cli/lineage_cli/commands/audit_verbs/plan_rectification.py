@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_cli.cases import case_options, four_eyes_option
+from lineage_cli.audit_tasks import out_option, print_document, progress_options, run_audit_task
+from lineage_cli.case_options import case_options, four_eyes_option
 from lineage_cli.options import Assignment, home_options
-from lineage_cli.planning import out_option, print_document, progress_options, with_audit
-from lineage_cli.subjects import subject_options
+from lineage_cli.subject_options import subject_options
 
 if TYPE_CHECKING:
     from lineage_service.audit.cases.case_lifecycle import CaseOptions
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     type=Assignment(),
     multiple=True,
     metavar="COLUMN=VALUE",
-    help="The right value of a column, in every source that has it; repeatable.",
+    help="The correct value of a column, in every source that has this column; repeatable.",
 )
 @out_option("plan")
-@click.option("--drop-runs", is_flag=True, help="Remove runs as a whole that have no lineage to trace rows by.")
+@click.option(
+    "--drop-runs", is_flag=True, help="Remove entire runs that have no lineage by which rows could be traced."
+)
 @four_eyes_option
 @case_options
 @progress_options
@@ -43,21 +45,21 @@ def command(
     four_eyes: bool,
     case: CaseOptions,
     spark: IndexOptions,
-    telling: dict[str, bool],
+    progress_settings: dict[str, bool],
     as_json: bool,
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Find out what correcting a person's values would do (GDPR Art. 16): the same plan as for an erasure,
-    with values changed instead of rows removed. The new values stay in the home; the plan names the columns.
+    """Plan a correction of a person's data (GDPR Art. 16): the same plan as for an erasure, but values are
+    changed instead of rows removed. The plan names the columns; the new values are kept in the home.
 
     \b
     Example:
       smoke-lineage audit plan-rectification --subject customer=42 --set city=Ulm --out plan.json
     """
     if not assigned:
-        raise click.UsageError("Say what is to be corrected: --set COLUMN=VALUE.")
-    from lineage_cli.plans import plan_lines
+        raise click.UsageError("Give the values to correct: --set COLUMN=VALUE.")
+    from lineage_cli.erasure_text import plan_lines
 
     def work(audit: Any, progress: Any) -> Any:
         return audit.plan_rectification(
@@ -65,5 +67,5 @@ def command(
             options=spark, progress=progress,
         )  # fmt: skip
 
-    plan = with_audit(home, catalog, telling, work)
+    plan = run_audit_task(home, catalog, progress_settings, work)
     print_document(plan, plan_lines(plan), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,16 +26,16 @@ SUFFIXES = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".j
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path, readable=False),
-    help="Write to this file, whole or not at all.",
+    help="Write to this file.",
 )
 @home_options
 def command(
     files: tuple[Path, ...], format_: str | None, as_json: bool, out: Path | None, home: str | None, catalog: str | None
 ) -> None:
-    """Write the record of processing (GDPR Art. 30): who is responsible, why, whose data and which, who gets it,
-    how long it is kept, how it is protected; per workflow, with its sources and outputs.
+    """Write the record of processing activities (GDPR Art. 30): for each workflow its controller, purpose, legal
+    basis, categories of persons and data, recipients, retention, security measures, sources and outputs.
 
-    From the workflow files given, else from what the latest run of each workflow read. Spark is not started.
+    It is made from the workflow files given, or from those of each workflow's latest run. Spark is not started.
 
     \b
     Example:
@@ -44,22 +43,24 @@ def command(
     """
     out = file_or_none(out)
     format_ = chosen_format(format_, as_json, out, SUFFIXES, FORMATS)
-    from lineage_cli.sink import open_sink
+    from lineage_cli.output_stream import open_output
 
     with closing(options.open_home(home, catalog)) as opened:
         record = opened.audit.record(*files)
     for each in record["workflows"]:
         if each["not_said"]:
-            tell(f"note: workflow '{each['workflow']}' does not say: {', '.join(each['not_said'])}")
-    with open_sink(out) as sink:
-        sink.write_text(_render_record(record, format_))
+            tell(f"note: workflow '{each['workflow']}' does not state: {', '.join(each['not_said'])}")
+    with open_output(out) as stream:
+        stream.write_text(_render_record(record, format_))
     if out is not None:
         tell(f"wrote {out}")
 
 
 def _render_record(record: dict[str, Any], format_: str) -> str:
     if format_ == "json":
-        return json.dumps(record, ensure_ascii=False, indent=2) + "\n"
-    from lineage_cli.record_page import record_markdown, record_page
+        from lineage_service.render.json.documents import record_document
+
+        return record_document(record)
+    from lineage_service.render.html.record_page import record_markdown, record_page
 
     return record_page(record) if format_ == "html" else record_markdown(record)

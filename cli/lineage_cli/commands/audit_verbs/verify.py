@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -20,32 +19,33 @@ ANSWER_IS_NO = 4
 @click.option(
     "--values",
     metavar="FILE",
-    help="The person's values again, one a line; `-` reads standard input. They are also found inside of others.",
+    help="The person's values, one per line, to be found inside longer values too; `-` reads standard input.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @home_options
 def command(certificate: Path, values: str | None, as_json: bool, home: str | None, catalog: str | None) -> None:
-    """Scan the home, the published copies and the catalog for what was erased: every column, dictionary page and
-    statistic of every file is decoded. Values are known by the keyed hashes in the certificate, and where they are
-    given again with --values, also as parts of others.
+    """Search the home, the published copies and the catalog for data that was erased. Every column, dictionary page
+    and statistic of every file is decoded. Values are recognised by the keyed hashes in the certificate. Values that
+    are given again with --values are also found as parts of longer ones.
 
-    Says what it covered and what it could not, then whether it holds: exit code 4 where it does not, or where it
-    could not look at everything.
+    Prints what was searched, what could not be searched, and the result. The exit code is 4 if erased data was
+    found, or if something could not be searched.
 
     \b
     Examples:
       smoke-lineage audit verify certificate.json
       smoke-lineage audit verify certificate.json --values - < values.txt
     """
+    from lineage_cli.output_stream import print_text
     from lineage_cli.progress import progress_line
-    from lineage_cli.sink import print_text
 
     given = None if values is None else _lines(values)
     with closing(options.open_home(home, catalog)) as opened, progress_line(verbose=False, quiet=False) as progress:
         verdict = opened.audit.verify(certificate, values=given, progress=progress)
     from lineage_service.audit.erasure.erasure_verification import format_verdict
+    from lineage_service.render.json.documents import verdict_document
 
-    print_text(json.dumps(verdict.to_json(), ensure_ascii=False) if as_json else format_verdict(verdict))
+    print_text(verdict_document(verdict) if as_json else format_verdict(verdict))
     if not verdict.holds:
         raise click.exceptions.Exit(ANSWER_IS_NO)
 

@@ -1,0 +1,1 @@
+"""The verbs of `smoke-lineage import`, one file each."""

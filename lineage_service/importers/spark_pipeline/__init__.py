@@ -1,0 +1,1 @@
+"""Spark Declarative Pipelines projects: spark-pipeline.yml and its SQL files."""

@@ -1,0 +1,206 @@
+"""Correlated subqueries: their rows for every row of the query around, in one relation.
+
+The FROM of such a subquery is joined with the distinct values that it reads of the query around, so that these become
+columns of its own. Every clause on top keeps them apart: they are grouping columns, partitions, columns of a set
+operation. The result is joined with the rows of the query around by these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lineage_service.plan.from_sql.block_state import BlockState, type_of
+from lineage_service.plan.from_sql.expression_texts import conjuncts, subqueries_in
+from lineage_service.plan.from_sql.from_groups import Condition, FromGroup
+from lineage_service.plan.from_sql.refusals import SqlRefusal, UnknownName, offset_of, refuse
+from lineage_service.plan.from_sql.scopes import OuterColumns, QueryRelation, parts_of
+from lineage_service.plan.from_sql.sql_context import SqlContext
+from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, OuterValues, WithColumns
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True)
+class SubqueryRows:
+    """The rows of a subquery; `values`: which column of it holds which column of the query around, none where the
+    subquery reads no such column."""
+
+    relation: QueryRelation
+    values: Mapping[str, str]
+
+
+def subquery_rows(block: BlockState, query: exp.Expr) -> SubqueryRows:
+    """The rows of a subquery, once for all rows of the query around it."""
+    context = block.context
+    alone = uncorrelated_rows(block, query)
+    if alone is not None:
+        return SubqueryRows(alone, {})
+    read = columns_around(block, query)
+    while True:
+        offered = offer_columns(block, query, read)
+        around, context.outer_reads = context.outer_reads, set()
+        relation = context.compile_query(context, query, block.ctes, replace(block.scope, offered=offered))
+        found = [name for name in read if name in context.outer_reads]
+        context.outer_reads |= around
+        if found == read:
+            return SubqueryRows(relation, dict(zip(read, relation.carried, strict=True)))
+        read = found  # a name that means a column of the subquery itself is a finer key, and no wrong one
+
+
+def uncorrelated_rows(block: BlockState, query: exp.Expr) -> QueryRelation | None:
+    """The rows of a subquery that reads no column of the query around it; None where it does."""
+    try:
+        return block.context.compile_query(block.context, query, block.ctes, None)
+    except UnknownName:
+        return None
+
+
+def offer_columns(block: BlockState, place: exp.Expr, columns: Iterable[str]) -> OuterColumns:
+    """The distinct values of columns of a query, for its subqueries."""
+    context = block.context
+    names = {each: context.names.fresh("outer", context.names.shown.get(each, each)) for each in columns}
+    texts = {new: old for old, new in names.items()}
+    below = context.project("values", place, _rows_with_values(block.node, frozenset(names)), texts)
+    return OuterColumns(context.make(OuterValues, "outer_values", place, below), names)
+
+
+def _rows_with_values(node: Node, columns: frozenset[str]) -> Node:
+    """Rows with at least the values of a node's columns, before subqueries were joined with them: these need not be
+    computed twice. Values that the node itself has not are joined with none of its rows."""
+    if isinstance(node, Join) and node.how in ("left", "semi", "anti"):
+        if all(node.left.schema.find(name) is not None for name in columns):
+            return _rows_with_values(node.left, columns)
+    elif isinstance(node, WithColumns) and not columns & {named.name for named in node.columns}:
+        return _rows_with_values(node.input, columns)
+    elif isinstance(node, Filter):
+        below = _rows_with_values(node.input, columns)
+        return node if below is node.input else below
+    return node
+
+
+def columns_around(block: BlockState, query: exp.Expr) -> list[str]:
+    """The columns of a query that names in its subquery may mean."""
+    from sqlglot import exp
+
+    found: dict[str, None] = {}
+    for column in query.find_all(exp.Column):
+        if isinstance(column.this, exp.Star):
+            continue
+        try:
+            own = block.scope.own_column(block.scope.resolve(parts_of(column), offset_of(column)))
+        except SqlRefusal:
+            continue
+        if own is not None and (block.texts.readable is None or own in block.texts.readable):
+            found[own] = None
+    return list(found)
+
+
+def carry_outer_values(
+    context: SqlContext, place: exp.Expr, groups: Sequence[FromGroup], offered: OuterColumns
+) -> tuple[list[FromGroup], tuple[str, ...], list[Condition]]:
+    """The entries of a FROM beside the values of the query around; the columns that hold these; and conditions where
+    several entries carry them, each with the columns that it reads."""
+    carrying = [group.carried for group in groups if group.carried]
+    if carrying:
+        same = [
+            (f"{one} <=> {other}", frozenset({one, other}))
+            for others in carrying[1:]
+            for one, other in zip(carrying[0], others, strict=True)
+        ]
+        return list(groups), carrying[0], same
+    copied = _copies(context, offered.names.values())
+    node = context.project("outer", place, offered.node, {new: old for old, new in copied.items()})
+    return [FromGroup(node, (), ()), *groups], tuple(copied.values()), []
+
+
+def keep_empty_groups(block: BlockState, place: exp.Expr) -> str:
+    """An aggregate over no rows has a value too: brings in the values of the query around for which there is no row.
+
+    The name of a column that is null in such rows, which no aggregate function may see.
+    """
+    assert block.scope.parent is not None and block.scope.parent.offered is not None
+    context, offered = block.context, block.scope.parent.offered
+    there = context.names.fresh("row", "there")
+    marked = NamedExpression(there, context.scalar("true", place))
+    rows = context.make(WithColumns, "there", place, block.node, (marked,))
+    copied = _copies(context, block.carried)
+    values = dict(zip(offered.names.values(), copied.values(), strict=True))
+    every = context.project("outer", place, offered.node, {new: old for old, new in values.items()})
+    on = context.scalar(" AND ".join(f"{new} <=> {old}" for old, new in copied.items()), place)
+    block.node = context.make(Join, "join", place, every, rows, "left", on, ())
+    block.carried = tuple(copied.values())
+    return there
+
+
+def with_renamed_outer(block: BlockState, before: tuple[str, ...]) -> None:
+    """Names of the query around mean the columns that now hold their values."""
+    new = dict(zip(before, block.carried, strict=True))
+    outer = {around: new.get(own, own) for around, own in block.scope.outer.items()}
+    block.scope = replace(block.scope, outer=outer)
+    block.texts = replace(block.texts, scope=block.scope)
+
+
+def refuse_outer_columns(block: BlockState, node: exp.Expr) -> None:
+    """SqlRefusal for a column of the query around in what Spark computes of groups."""
+    from sqlglot import exp
+
+    for column in node.find_all(exp.Column):
+        if isinstance(column.this, exp.Star) or not block.scope.outer:
+            continue
+        try:
+            found = block.scope.resolve(parts_of(column), offset_of(column))
+        except SqlRefusal:
+            continue
+        if found.level:
+            raise refuse(
+                column,
+                "Spark reads a column of the query around a subquery with aggregate functions only in WHERE and HAVING",
+                "compute it outside of the subquery",
+            )
+
+
+def refuse_limit_below_cast(block: BlockState, select: exp.Expr) -> None:
+    """SqlRefusal for a LIMIT that Spark 4.3 cuts once for all rows of the query around: where a column of theirs is
+    compared with one of another type."""
+    from sqlglot import exp
+
+    where, limit = select.args.get("where"), select.args.get("limit") or select.args.get("offset")
+    if not block.carried or where is None or limit is None:
+        return
+    for condition in conjuncts(where.this):
+        if not isinstance(condition, exp.EQ) or any(subqueries_in(condition)):
+            continue
+        plain = replace(block.texts, readable=None)
+        texts = [plain.text(each) for each in (condition.this, condition.expression)]
+        types = {type_of(block.node, text) for text in texts}
+        if (len(types) > 1 or None in types) and set(block.carried) & {*texts}:
+            raise refuse(
+                condition,
+                "a correlated subquery with LIMIT is compiled only where columns of the same type are compared",
+                "cast one side in a derived table",
+            )
+
+
+def only_where(text: str, condition: str) -> str:
+    """A call of an aggregate function that sees only rows for which a column is true."""
+    from lineage_service.plan.expressions import closing_parenthesis, tokens_of
+
+    tokens = tokens_of(text)
+    opening = next(index for index, token in enumerate(tokens) if token.token_type.name == "L_PAREN")
+    last = closing_parenthesis(tokens, opening)
+    words = [token.text.lower() for token in tokens]
+    if words[last + 1 : last + 2] == ["within"]:
+        last = closing_parenthesis(tokens, last + 3)
+    if words[last + 1 : last + 2] == ["filter"]:
+        end = closing_parenthesis(tokens, last + 2)
+        first, behind = tokens[last + 3].end + 1, tokens[end].start
+        return f"{text[:first]} {condition} AND ({text[first:behind].strip()}){text[behind:]}"
+    end = tokens[last].end + 1
+    return f"{text[:end]} FILTER (WHERE {condition}){text[end:]}"
+
+
+def _copies(context: SqlContext, columns: Iterable[str]) -> dict[str, str]:
+    return {each: context.names.fresh("outer", context.names.shown.get(each, each)) for each in columns}

@@ -1,0 +1,109 @@
+"""ORDER BY and LIMIT: by the columns of the result first, else by what the SELECT reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lineage_service.plan.expressions import Expression, SortKey
+from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, subqueries_in
+from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.scopes import QueryRelation, Scope
+from lineage_service.plan.from_sql.select_list import ordinal
+from lineage_service.plan.from_sql.sql_context import SqlContext
+from lineage_service.plan.functions import CHANCE
+from lineage_service.plan.nodes import GroupLimit, Limit, Node, Sort
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def sort_keys(
+    context: SqlContext, query: exp.Expr, result: QueryRelation, text_of: Callable[[exp.Expr], str]
+) -> tuple[SortKey, ...]:
+    """ORDER BY of a query; `text_of` writes an expression over the columns of the node that is sorted."""
+    order = query.args.get("order")
+    keys = []
+    every = _every_column(order, result)
+    if every is not None:
+        return every
+    for each in order.expressions if order is not None else ():
+        if each.args.get("with_fill"):
+            raise refuse(each, "WITH FILL is not compiled in an sql step")
+        place = ordinal(each.this, len(result.columns), "ORDER BY")
+        text = result.columns[place - 1].internal if place is not None else text_of(each.this)
+        descending, nulls_first = bool(each.args.get("desc")), bool(each.args.get("nulls_first"))
+        keys.append(SortKey(context.scalar(text, each), descending, nulls_first))
+    return tuple(keys)
+
+
+def _every_column(order: exp.Expr | None, result: QueryRelation) -> tuple[SortKey, ...] | None:
+    """ORDER BY ALL: by all columns of the result, one after the other."""
+    from sqlglot import exp
+
+    entries = order.expressions if order is not None else []
+    if len(entries) != 1 or not isinstance(entries[0].this, exp.Var) or entries[0].name.lower() != "all":
+        return None
+    if any((column.name or "").lower() == "all" for column in result.columns):
+        raise refuse(entries[0], "ORDER BY ALL where a column is called 'all'", "name the columns")
+    descending, nulls_first = bool(entries[0].args.get("desc")), bool(entries[0].args.get("nulls_first"))
+    return tuple(SortKey(Expression(each.internal), descending, nulls_first) for each in result.columns)
+
+
+def order_and_limit(
+    context: SqlContext, query: exp.Expr, node: Node, keys: tuple[SortKey, ...], carried: Sequence[str] = ()
+) -> Node:
+    """The rows in order, or the first of them; `carried` as in QueryRelation."""
+    limit, offset = query.args.get("limit"), query.args.get("offset")
+    if limit is not None or offset is not None:
+        place = limit if limit is not None else query
+        most = None if limit is None or _is_all(limit) else _count(limit, "LIMIT")
+        passed = 0 if offset is None else _count(offset, "OFFSET")
+        if (most is not None or passed) and carried:
+            return context.make(GroupLimit, "limit", place, node, most, keys, passed, tuple(carried))
+        if most is not None or passed:
+            return context.make(Limit, "limit", place, node, most, keys, passed)
+    return context.make(Sort, "sort", query.args["order"], node, keys) if keys else node
+
+
+def _is_all(limit: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    most = limit.args.get("expression")
+    return isinstance(most, exp.Var) and most.name.lower() == "all"
+
+
+def _count(limit: exp.Expr, clause: str) -> int:
+    from sqlglot import exp
+
+    if isinstance(limit, exp.Fetch):
+        raise refuse(limit, "Spark knows no FETCH", "write LIMIT")
+    number = limit.args.get("expression")
+    if not isinstance(number, exp.Literal) or not number.name.isdecimal():
+        raise refuse(limit, f"{clause} is compiled only with a number")
+    return int(number.name)
+
+
+def text_of_result(context: SqlContext, node: exp.Expr, result: QueryRelation) -> str:
+    """An expression of ORDER BY that can read no more than the columns of the result: DISTINCT, set operations."""
+    whole = output_column(node, result)
+    if whole is not None:
+        return whole
+    if any(subqueries_in(node)):
+        raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
+    text = ExpressionTexts(context, Scope((), result.columns)).text(node)
+    if CHANCE & set(context.expression(text, node).function_names):
+        raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
+    return text
+
+
+def output_column(node: exp.Expr, result: QueryRelation) -> str | None:
+    """The column of the result that a name means, None where no column is called so."""
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Column) or len(node.parts) != 1:
+        return None
+    found = {column.internal for column in result.columns if (column.name or "").lower() == node.name.lower()}
+    if len(found) > 1:
+        raise refuse(node, f"column '{node.name}' is ambiguous: {len(found)} columns of the result are called so")
+    return next(iter(found), None)

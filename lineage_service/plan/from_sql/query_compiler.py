@@ -1,0 +1,128 @@
+"""An sql step to plan nodes: the query is parsed, names are resolved, every construct becomes nodes that there are.
+
+What is not compiled exactly is refused, with its place. sqlglot only reads; its rewriting passes are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lineage_service.errors import Position, Problem
+from lineage_service.plan.expressions import Expression
+from lineage_service.plan.from_sql.constant_rows import check_set_operations, values_relation
+from lineage_service.plan.from_sql.from_entries import compile_derived
+from lineage_service.plan.from_sql.refusals import SqlRefusal, refuse
+from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
+from lineage_service.plan.from_sql.select_block import compile_select
+from lineage_service.plan.from_sql.set_operations import compile_set_operation
+from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
+from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
+from lineage_service.plan.from_sql.where_clause import open_block
+from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project
+from lineage_service.plan.schema import RESERVED
+from lineage_service.spec.sql_parsing import parse_query
+from lineage_service.spec.sql_syntax import SqlSyntaxError
+from lineage_service.spec.sql_text import SqlText
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapping[str, Node]) -> Node:
+    """The last node of a step, called like it; PlanError with what is wrong.
+
+    `tables` are the sources and steps that the query reads. Where the columns of one are not known yet, nothing is
+    known of the step's: it is compiled when they are, and until then stands for all that it reads.
+    """
+    context = SqlContext(sql, step, tables, compile_query, open_block, attach_subqueries, reuse_subqueries)
+    try:
+        tree = parse_query(sql.text)
+        if any(not table.schema.known for table in tables.values()):
+            return _unknown_result(context, list(tables.values()), position)
+        relation = compile_query(context, tree, {}, None)
+        check_set_operations(relation.node)
+        return _named_result(context, tree, relation, position)
+    except PlanError as error:
+        raise PlanError([_in_words_of_the_query(context, each) for each in error.problems]) from None
+    except RecursionError:
+        problem = Problem("the query is nested too deeply to be compiled", sql.position(0), "split it into steps")
+        raise PlanError([problem]) from None
+    except (SqlRefusal, SqlSyntaxError) as error:
+        problem = Problem(error.message, sql.position(error.offset), error.hint)
+        raise PlanError([_in_words_of_the_query(context, problem)]) from None
+
+
+def _unknown_result(context: SqlContext, tables: list[Node], position: Position | None) -> Node:
+    """A node of unknown columns over all tables, so that it is known what the step reads."""
+    known = [
+        node if not node.schema.known else context.make(Project, "unknown", 0, node, ())
+        for node in sorted(tables, key=lambda each: each.schema.known)
+    ]
+    node, *others = known
+    for number, other in enumerate(others):
+        name = context.step if number == len(others) - 1 else f"{context.step}:{number}_with"
+        node = Join(name, context.step, position, node, other, "cross", None, ())
+    return node if others else Filter(context.step, context.step, position, node, Expression("true", position))
+
+
+def _in_words_of_the_query(context: SqlContext, problem: Problem) -> Problem:
+    hint = context.names.with_shown(problem.hint) if problem.hint is not None else None
+    return replace(problem, message=context.names.with_shown(problem.message), hint=hint)
+
+
+def compile_query(context: SqlContext, query: exp.Expr, ctes: Ctes, parent: Scope | None) -> QueryRelation:
+    """A query or a query inside it, in parentheses or not."""
+    from sqlglot import exp
+
+    clause = query.args.get("with_")
+    if clause is not None:
+        ctes = _with_ctes(context, clause, ctes, parent)
+    if isinstance(query, exp.Subquery):
+        for key, value in query.args.items():
+            if value and key not in ("this", "with_"):
+                raise refuse(query, f"{key.strip('_').upper()} behind a query in parentheses is not compiled",
+                             "put the whole into a derived table")  # fmt: skip
+        return compile_query(context, query.this, ctes, parent)
+    if isinstance(query, exp.Select):
+        return compile_select(context, query, ctes, parent)
+    if isinstance(query, exp.Union | exp.Intersect | exp.Except):
+        return compile_set_operation(context, query, ctes, parent)
+    if isinstance(query, exp.Values):
+        return values_relation(context, query)
+    raise SqlRefusal("an sql step is one query", context.tokens[0].start, "begin it with SELECT or WITH")
+
+
+def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope | None) -> Ctes:
+    """CTEs by name. Each sees those before it: a name inside its own definition means what it meant outside."""
+    if clause.args.get("recursive"):
+        raise refuse(clause, "a recursive CTE is not compiled in an sql step")
+    found, own = dict(ctes), set[str]()
+    for cte in clause.expressions:
+        name = cte.alias.lower()
+        if name in own:
+            raise refuse(cte, f"two CTEs are called '{cte.alias}'")
+        own.add(name)
+        relation = compile_derived(context, cte.this, found, parent)
+        found[name] = replace(relation, columns=renamed_columns(relation, cte.args.get("alias")))
+    return found
+
+
+def _named_result(context: SqlContext, tree: exp.Expr, relation: QueryRelation, position: Position | None) -> Node:
+    """The columns under the user's names."""
+    seen: set[str] = set()
+    select = tree
+    while not select.args.get("expressions") and "this" in select.args:
+        select = select.this
+    for number, column in enumerate(relation.columns):
+        entry = select.expressions[number] if len(select.expressions) == len(relation.columns) else tree
+        if column.name is None:
+            raise refuse(entry, f"column {number + 1} of the result has no name", "give it one with AS")
+        if column.name.lower() in seen:
+            raise refuse(entry, f"two columns of the result are called '{column.name}'", "rename one with AS")
+        if column.name.lower() == RESERVED:
+            raise refuse(entry, f"a column cannot be called '{RESERVED}', which is reserved", "rename it with AS")
+        seen.add(column.name.lower())
+    named = tuple(NamedExpression(str(each.name), Expression(each.internal, position)) for each in relation.columns)
+    return Project(context.step, context.step, position, relation.node, named)

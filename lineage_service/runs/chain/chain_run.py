@@ -1,0 +1,149 @@
+"""Runs several workflows in the order of who reads whose outputs: those that are out of date, in one Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from lineage_service.errors import ChecksFailed, LineageError, NotFound, Problem, RunError
+from lineage_service.progress import Tell
+from lineage_service.runs.chain.chained_workflows import Chain, ChainedWorkflow, load_chain
+from lineage_service.runs.chain.outdated import reason_to_run
+from lineage_service.runs.chain.workflow_files import workflow_files
+from lineage_service.runs.run_report import RunReport
+from lineage_service.runs.workflow_run import run_workflow
+from lineage_service.settings import RunOptions
+from lineage_service.store.home_store import HomeStore
+
+State = Literal["up to date", "to run", "committed", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class ChainResult:
+    """What became of one workflow of a chain.
+
+    state: `to run` before it runs; `skipped` where one that it reads failed
+    reason: why it runs, or why not
+    report: of its run; also of a run that failed a check
+    error: why it failed
+    """
+
+    workflow: str
+    state: State
+    reason: str
+    report: RunReport | None = None
+    error: LineageError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The report of its run; of a workflow without a run, the same keys and the reason."""
+        if self.report is not None:
+            return self.report.to_json()
+        return {"run_id": None, "workflow": self.workflow, "status": self.state, "vars": {}, "outputs": {},
+                "sources": {}, "capture": {}, "seconds": {}, "reason": self.reason}  # fmt: skip
+
+
+class ChainFailed(RunError):
+    """Some workflows of a chain failed. `results` has what became of each."""
+
+    def __init__(self, results: Sequence[ChainResult]) -> None:
+        failed = [each for each in results if each.state == "failed"]
+        skipped = [each.workflow for each in results if each.state == "skipped"]
+        behind = f"; not run, since they need them: {', '.join(skipped)}" if skipped else ""
+        names = ", ".join(each.workflow for each in failed)
+        super().__init__(f"{len(failed)} of {len(results)} workflows failed: {names}{behind}")
+        self.results = tuple(results)
+
+
+def run_chain(
+    paths: Sequence[str | Path],
+    options: RunOptions,
+    store: HomeStore,
+    tell: Tell,
+    *,
+    select: Sequence[str] = (),
+    all: bool = False,
+    told: Callable[[ChainResult], None] | None = None,
+) -> list[ChainResult]:
+    """Runs the workflows of files and folders that are out of date, or all. What became of each, in their order.
+
+    `told` is called first for each workflow that is up to date or to run, then for each that has run, failed or was
+    skipped. A failure stops those that depend on it; in the end, ChainFailed is raised. Before anything runs,
+    WorkflowError is raised with everything that is wrong with the files.
+    """
+    files = workflow_files(paths)
+    tell_result: Callable[[ChainResult], object] = told or id
+    chain = load_chain(files, dict(options.vars), options.sources, lambda name: _is_dataset(store, name))
+    chosen = chain.select(select) if select else chain
+    store.prepare()
+    with store.reader.snapshot():
+        planned = list(_planned(chain, chosen, store, all=all))
+    for each in planned:
+        tell_result(each)
+    results: list[ChainResult] = []
+    for each in planned:
+        result = each
+        if each.state == "to run":
+            result = _run(chain.workflows[each.workflow], each.reason, results, options, store, tell)
+            tell_result(result)
+        results.append(result)
+    if any(each.state == "failed" for each in results):
+        raise ChainFailed(results)
+    return results
+
+
+def _is_dataset(store: HomeStore, name: str) -> bool:
+    try:
+        store.version_of(name)
+    except NotFound:
+        return False
+    return True
+
+
+def _planned(chain: Chain, chosen: Chain, store: HomeStore, *, all: bool) -> Iterator[ChainResult]:
+    """Those that will run, and why; those that are up to date. What is not chosen does not run, and may be stale."""
+    running: set[str] = set()
+    for name, item in chosen.workflows.items():
+        before = [read for read in item.reads if read in running]
+        reason = f"{' and '.join(map(repr, before))} will run before it" if before else reason_to_run(item, store)
+        if reason is None and all:
+            reason = "all are to run"
+        if reason is not None:
+            running.add(name)
+            yield ChainResult(name, "to run", reason)
+            continue
+        run = store.reader.latest_run(name)
+        stale = [read for read in item.reads if read not in chosen.workflows and _is_stale(chain, read, store)]
+        but = f"; but '{stale[0]}', which it reads, is out of date and not selected" if stale else ""
+        yield ChainResult(name, "up to date", f"run {run.id if run else '-'}{but}")
+
+
+def _is_stale(chain: Chain, name: str, store: HomeStore) -> bool:
+    item = chain.workflows[name]
+    return reason_to_run(item, store) is not None or any(_is_stale(chain, each, store) for each in item.reads)
+
+
+def _run(
+    item: ChainedWorkflow,
+    reason: str,
+    results: Sequence[ChainResult],
+    options: RunOptions,
+    store: HomeStore,
+    tell: Tell,
+) -> ChainResult:
+    missing = [each.workflow for each in results if each.state in ("failed", "skipped") and each.workflow in item.reads]
+    if missing:
+        return ChainResult(item.name, "skipped", f"'{missing[0]}', which it reads, was not run successfully")
+    own = replace(options, vars=item.variables, sources=item.sources)
+    try:
+        report = run_workflow(item.file, own, store, tell)
+    except ChecksFailed as error:
+        return ChainResult(item.name, "failed", _first(error.problems), error.report, error)
+    except LineageError as error:
+        return ChainResult(item.name, "failed", _first(error.problems), None, error)
+    return ChainResult(item.name, "committed", reason, report)
+
+
+def _first(problems: Sequence[Problem]) -> str:
+    return next((each.message for each in problems if each.severity == "error"), problems[0].message)

@@ -1,0 +1,171 @@
+"""Spark SQL queries as trees of sqlglot's in which every expression knows where it stands in the text.
+
+The parser records the place of each expression, so that the compiler can take the user's own text and never has to
+generate SQL anew. It is part of spec/, and not of plan/from_sql/, because the loader needs the tables of a query.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.spec.sql_syntax import SqlSyntaxError, check_tokens, parser_error, unclosed_text
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+SPAN = "span"  # meta of a node: offset of its first character, and of the one behind its last
+CALL = "call"  # the same for a function call with what belongs to it: FILTER, IGNORE NULLS, OVER
+
+_STEPS, _STEPS_PER_TOKEN = 50_000, 60  # what a query may take to be read, twice as much as is usual
+_MOST_NESTED = 150  # open brackets
+_RECURSION = 12_000
+_limit_is_changed = Lock()
+
+_SPANNED = (
+    "_parse_disjunction", "_parse_conjunction", "_parse_equality", "_parse_range", "_parse_bitwise", "_parse_term",
+    "_parse_factor", "_parse_unary", "_parse_column", "_parse_primary", "_parse_paren", "_parse_lambda", "_parse_table",
+    "_parse_select", "_parse_star", "_parse_expression", "_parse_cte", "_parse_join", "_parse_assignment",
+)  # fmt: skip
+
+
+def tokenize_query(text: str) -> list[Token]:
+    """The tokens of a query; SqlSyntaxError where it cannot be cut into any."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return list(Spark().tokenize(text))
+    except SqlglotError:
+        raise unclosed_text(text) from None
+
+
+def parse_query(text: str) -> exp.Expr:
+    """The one query of a text, with places; SqlSyntaxError for anything else."""
+    from sqlglot.errors import ParseError
+
+    tokens = tokenize_query(text)
+    if not tokens:
+        raise SqlSyntaxError("the query is empty", 0)
+    _check_nesting(tokens)
+    check_tokens(tokens)
+    for token in tokens:
+        if token.token_type.name == "PIPE_GT":  # sqlglot would write the query anew
+            raise SqlSyntaxError("pipes are not compiled in an sql step", token.start, "write it with SELECT and FROM")
+    parser = _placing_parser()()
+    parser.left = _STEPS + _STEPS_PER_TOKEN * len(tokens)
+    found: list[exp.Expr | None]
+    try:
+        with _deep_recursion():
+            found = parser.parse(tokens, text)
+    except ParseError as error:
+        raise parser_error(error, text, tokens) from None
+    except RecursionError:
+        raise SqlSyntaxError("the query is nested too deeply to be read", 0, "split it into several steps") from None
+    trees = [tree for tree in found if tree is not None]
+    if len(trees) != 1:
+        second = next((token.end + 1 for token in tokens if token.text == ";"), 0)
+        raise SqlSyntaxError("a step has one query, and this has several", second, "make each a step of its own")
+    return trees[0]
+
+
+@cache
+def words_of_sql() -> frozenset[str]:
+    """Words, in upper case, that may mean something else than a name."""
+    from sqlglot.dialects.spark import Spark
+
+    return frozenset(word for each in Spark.Tokenizer.KEYWORDS for word in each.split())
+
+
+def tables_of(tree: exp.Expr) -> tuple[str, ...]:
+    """The tables that a query names and that are no CTEs of it, in lower case, in order of appearance."""
+    return tuple(dict.fromkeys(table.name.lower() for table in table_nodes(tree)))
+
+
+def table_nodes(tree: exp.Expr, ctes: frozenset[str] = frozenset(), *, dotted: bool = False) -> Iterator[exp.Table]:
+    """Every mention of a table that is no CTE; with `dotted`, also of names like `a.b`, which are never CTEs. A CTE is
+    seen by those behind it, and by the query it belongs to."""
+    from sqlglot import exp
+
+    clause = tree.args.get("with_")
+    for cte in clause.expressions if clause is not None else ():
+        yield from table_nodes(cte.this, ctes, dotted=dotted)
+        ctes = ctes | {cte.alias.lower()}
+    if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
+        is_dotted = tree.args.get("db") is not None
+        if dotted if is_dotted else tree.name.lower() not in ctes:
+            yield tree
+    for key, value in tree.args.items():
+        for child in value if isinstance(value, list) else [value]:
+            if key not in ("with_", "hint") and isinstance(child, exp.Expression):
+                yield from table_nodes(child, ctes, dotted=dotted)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Lets the parser call itself as deep as queries are nested. The limit is the process's: one thread changes it."""
+    with _limit_is_changed:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
+        if depth > _MOST_NESTED:
+            raise SqlSyntaxError("the query is nested too deeply to be read", token.start, "split it into steps")
+
+
+@cache
+def _placing_parser() -> Any:
+    from sqlglot.dialects.spark import Spark
+
+    base: Any = type(Spark().parser())
+
+    class PlacingParser(base):  # type: ignore[misc]
+        """Spark's parser, which notes the places of what it reads and stops after so many steps."""
+
+        left = _STEPS
+
+        def __init__(self) -> None:
+            super().__init__(dialect=Spark())
+
+        def _advance(self, times: int = 1) -> None:
+            self.left -= 1
+            if self.left < 0:
+                raise RecursionError
+            super()._advance(times)
+
+        def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+            first = self._curr
+            node = super()._parse_function_call(*args, **kwargs)
+            if node is not None and first is not None and self._prev is not None:
+                node.meta[CALL] = (first.start, self._prev.end + 1)
+                node.meta[SPAN] = node.meta[CALL]
+            return node
+
+    for name in _SPANNED:
+        if hasattr(base, name):
+            setattr(PlacingParser, name, _noting_the_place(getattr(base, name)))
+    return PlacingParser
+
+
+def _noting_the_place(method: Any) -> Any:
+    def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first = self._curr
+        node = method(self, *args, **kwargs)
+        if first is not None and self._prev is not None and hasattr(node, "meta") and self._prev.end >= first.start:
+            node.meta[SPAN] = (first.start, self._prev.end + 1)
+        return node
+
+    return parse

@@ -1,0 +1,1 @@
+{% macro to_units(column) %}{{ column }} / 100{% endmacro %}

@@ -1,0 +1,2 @@
+SELECT id AS k FROM orders UNION SELECT id FROM customer
+INTERSECT (SELECT order_id FROM item EXCEPT ALL SELECT id FROM customer) ORDER BY k LIMIT 3
