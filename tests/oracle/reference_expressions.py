@@ -256,7 +256,17 @@ def variable(node: exp.Identifier, context: Context):
 def anonymous(node: exp.Anonymous, context: Context):
     if node.name.lower() == "raise_error":
         raise Raised(node.sql("spark"))
+    if node.name.lower() == "map_entries" and len(node.expressions) == 1:
+        entries = value_of(node.expressions[0], context)
+        return None if entries is None else [{"key": key, "value": value} for key, value in entries.items()]
     raise Unsupported(f"{type(node).__name__}: {node.sql('spark')}")
+
+
+def map_of(node: exp.VarMap, context: Context):
+    keys, values = value_of(node.args["keys"], context), value_of(node.args["values"], context)
+    if None in keys or len({repr(canonical(key)) for key in keys}) != len(keys):
+        raise Unsupported("a map with a null or a repeated key is an error in Spark")
+    return Map(zip(keys, values, strict=True))
 
 
 def called(function: exp.Lambda, context: Context, *values):
@@ -354,6 +364,23 @@ def filtered(node, context):
     return value_of(node.this, Context(context.row, kept))
 
 
+def split(text, pattern, limit=-1):
+    if limit > 0:
+        raise Unsupported("split with a limit")
+    if not pattern:
+        raise Unsupported("split into letters")
+    return re.split(pattern, text)
+
+
+def sequence(start, end, step=None):
+    if not all(isinstance(each, int) for each in (start, end, *([] if step is None else [step]))) or step == 0:
+        raise Unsupported("a sequence of other than whole numbers")
+    step = step or (1 if start <= end else -1)
+    if start != end and (end > start) != (step > 0):
+        raise Unsupported("a sequence that goes away from its end is an error in Spark")
+    return list(range(start, end + (1 if step > 0 else -1), step))
+
+
 NULL_AWARE = {
     exp.Column: column,
     exp.Literal: literal,
@@ -372,6 +399,7 @@ NULL_AWARE = {
     exp.NullSafeEQ: null_safe_equal,
     exp.Array: lambda node, context: [value_of(n, context) for n in node.expressions],
     exp.Struct: struct,
+    exp.VarMap: map_of,
     exp.Cast: cast,
     exp.TryCast: cast,  # sqlglot reads Spark's CAST as this
     exp.Dot: one_field,
@@ -408,6 +436,8 @@ STRICT: dict[type, tuple[tuple[str, ...], Callable]] = {
     exp.Year: (("this",), lambda day: day.year),
     exp.Month: (("this",), lambda day: day.month),
     exp.Bracket: (("this", "expressions"), item),  # without `offset`: element_at counts from 1
+    exp.RegexpSplit: (("this", "expression", "limit"), split),
+    exp.GenerateSeries: (("start", "end", "step"), sequence),
 }
 AGGREGATES = {
     exp.Count: count,
