@@ -49,7 +49,7 @@ for name in list(os.environ):
 use_memory_for_files()
 
 # All Java processes, also those of programs that a test starts; with the archive that the Makefile makes, if it is there.
-os.environ["SPARK_SUBMIT_OPTS"] = class_archive.options(Path(sys.prefix) / "spark.jsa")
+os.environ |= class_archive.environment(Path(sys.prefix) / "spark.jsa")
 NO_SPARK = "/a test that starts Spark uses the fixture spark or is marked so: pytest.mark.spark"
 
 

@@ -15,6 +15,7 @@ from lineage_service import Home
 from lineage_service.importers.dbt.project import dbt_project
 from lineage_service.importers.imported_file import import_project
 from lineage_service.importers.spark_pipeline.project import pipeline_project
+from tests.support import class_archive
 
 PROJECTS = Path(__file__).parents[1] / "importers"
 PIPELINES = {  # the project, paths of its sources, how its spec file is called
@@ -134,7 +135,8 @@ def run_spark_pipelines(folder: Path) -> None:
     use_java()
     home = Path(pyspark.__file__).parent
     environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-    environment.pop("SPARK_SUBMIT_OPTS", None)
+    for name in class_archive.environment(Path(sys.prefix) / "spark.jsa"):
+        environment.pop(name, None)
     done = subprocess.run(
         ["bash", str(home / "bin" / "spark-pipelines"), "run"],
         cwd=folder,
