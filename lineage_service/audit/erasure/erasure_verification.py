@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lineage_service.audit.erasure.identifying_values import is_searchable
+from lineage_service.audit.erasure.identifying_values import columns_of_others, is_searchable
 from lineage_service.audit.erasure.remaining_rows import remaining_rows
 from lineage_service.audit.erasure.residue_scan import ResidueScan, SearchedValues
 from lineage_service.audit.home_integrity import ChecksumComparison
@@ -22,7 +22,7 @@ from lineage_service.store.file_integrity import lost_files
 from lineage_service.store.home_key import HomeKey
 from lineage_service.store.layout import translate_disk_errors
 from lineage_service.store.pending_publications import published_targets
-from lineage_service.store.published_folder import copies_beside
+from lineage_service.store.published_folder import copies_beside, read_mark
 
 CANARY = "a canary that must be found 7b1f"
 
@@ -115,7 +115,8 @@ def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, 
                 "the scan did not find a known value that was placed as a test: its result cannot be trusted"
             )
     with stages.stage("scanning files"):
-        scan = ResidueScan(values)
+        others = columns_of_others(home.questions, values.columns) if values.columns else {}
+        scan = ResidueScan(values, _files_with(home, others))
         _scan_files(home, scan)
     with stages.stage("scanning the catalog"):
         scan.catalog(home.reader.engine)
@@ -127,6 +128,11 @@ def verify_certificate(home: OpenHome, path: Path, given: Iterable[str] | None, 
     verdict.found += scan.found
     verdict.incomplete += [f"could not be read: {each}" for each in scan.unreadable]
     _add_coverage(certificate, values, scan, verdict, home)
+    if others:
+        places = [f"{column} of '{'.'.join(place)}'" for place, columns in others.items() for column in sorted(columns)]
+        verdict.not_covered.append(
+            f"numbers and dates in columns that are not about persons: {join_names(sorted(places), 5)}"
+        )
     result = "holds" if verdict.holds else "does not hold" if verdict.found else "incomplete"
     write_entry(
         home,
@@ -159,6 +165,22 @@ def _scan_files(home: OpenHome, scan: ResidueScan) -> None:
         for copy in (target, *copies_beside(target)):
             if copy.exists():
                 scan.folder(copy, str)
+
+
+def _files_with(home: OpenHome, others: Mapping[tuple[str, str], set[str]]) -> dict[Path, set[str]]:
+    """By file, in the home and in published copies: the columns that each dataset in it has among these."""
+    found: dict[Path, set[str]] = {}
+    for run in home.reader.runs() if others else ():
+        for dataset in home.reader.datasets(run.id):
+            for path in home.questions.scan(dataset).paths:
+                columns = others.get((run.workflow, dataset.name), set())
+                found[Path(path)] = found.get(Path(path), columns) & columns
+    for target in published_targets(home.reader) if others else ():
+        for copy in (target, *copies_beside(target)):
+            if (mark := read_mark(copy)) is not None and mark.workflow is not None and mark.output is not None:
+                columns = others.get((mark.workflow, mark.output), set())
+                found |= {copy / file: columns for file in mark.files or ()}
+    return found
 
 
 def _look_for_lost_files(home: OpenHome, verdict: Verdict) -> None:

@@ -82,7 +82,7 @@ def find_identifying_values(
             places.append((each.dataset, name, each.rids))
             personal |= _derived_columns(ask, each.dataset, name)
     telling.columns = {name for _, name in personal}
-    telling.ambiguous = _names_of_others(ask, telling.columns)
+    telling.ambiguous = set().union(*columns_of_others(ask, telling.columns).values())
     every = set().union(*candidates.values())
     others = {value for value in every if value in set(new)}
     for dataset, name, rids in places:
@@ -110,9 +110,9 @@ def _kind(ask: Questions, dataset: DatasetRecord, name: str) -> str:
     return "number" if kind.startswith(_NUMBERS) else "odd"
 
 
-def _names_of_others(ask: Questions, names: Collection[str]) -> set[str]:
-    """Those of the names of personal columns that columns without personal data have too. Other versions of a dataset
-    with a personal column are no others.
+def columns_of_others(ask: Questions, names: Collection[str]) -> dict[tuple[str, str], set[str]]:
+    """By workflow and dataset: its columns that are called like personal columns and have no personal data, in none of
+    the dataset's versions.
     """
     everywhere = [(run, each) for run in ask.reader.runs() for each in ask.graph.datasets(run.id)]
     personal: set[tuple[str, str]] = set()
@@ -120,14 +120,15 @@ def _names_of_others(ask: Questions, names: Collection[str]) -> set[str]:
         for name in declared_personal_columns(dataset) if dataset.role == "source" else ():
             if (dataset.version_id, name.lower()) not in personal:
                 personal |= _derived_columns(ask, dataset, name)
-    found: dict[tuple[str, str, str], bool] = {}
+    found: dict[tuple[str, str], set[str]] = {}
+    of_persons: dict[tuple[str, str], set[str]] = {}
     for run, dataset in everywhere:
         version = ask.graph.version(dataset.version_id)
         for each in apply_source_renames(version, dataset).columns if version is not None else ():
             if (name := each.name.lower()) in names:
-                place = (run.workflow, dataset.name, name)
-                found[place] = found.get(place, False) or (dataset.version_id, name) in personal
-    return {name for (_, _, name), is_personal in found.items() if not is_personal}
+                places = of_persons if (dataset.version_id, name) in personal else found
+                places.setdefault((run.workflow, dataset.name), set()).add(name)
+    return {place: others for place, here in found.items() if (others := here - of_persons.get(place, set()))}
 
 
 def _derived_columns(ask: Questions, dataset: DatasetRecord, name: str) -> set[tuple[str, str]]:

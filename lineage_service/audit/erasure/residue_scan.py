@@ -1,13 +1,14 @@
 """Searches for values in everything the product stores: files of the home, published copies, the catalog.
 
-The scan is independent of the erasure: it does not use runs, versions or lineage.
+The scan is independent of the erasure: it does not use runs, versions or lineage, but to know columns that are only
+called like personal ones.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,13 @@ class SearchedValues:
         self._long = sorted(value for value in self.given if is_searchable(value))
         self._known: dict[str, bool] = {}
 
-    def occurs_in_values(self, part: DecodedValues) -> bool:
-        """Whether values of a file equal or contain a searched value."""
+    def occurs_in_values(self, part: DecodedValues, others: Collection[str] = ()) -> bool:
+        """Whether values of a file equal or contain a searched value. `others`: its columns whose numbers are not about
+        persons.
+        """
         if part.is_text:
             return any(self.is_searched_value(each) or self.occurs_inside(each) for each in part.values)
-        if part.column is None or part.column.rpartition(".")[2].lower() not in self.columns:
+        if part.column is None or part.column.rpartition(".")[2].lower() not in self.columns.difference(others):
             return False
         return any(
             each in self.given or (self.key is not None and bool(self.numbers) and self.key.value(each) in self.numbers)
@@ -106,9 +109,12 @@ def _stands_alone(value: str, text: str) -> bool:
 
 @dataclass
 class ResidueScan:
-    """What was covered, what could not be, and where something was found."""
+    """What was covered, what could not be, and where something was found. `others`: by file, columns that are called
+    like personal ones and whose numbers are not about persons.
+    """
 
     values: SearchedValues
+    others: Mapping[Path, Collection[str]] = field(default_factory=dict)
     files: int = 0
     parquet: int = 0
     rows_of_catalog: int = 0
@@ -157,8 +163,9 @@ class ResidueScan:
     def _parquet(self, path: Path, name: str) -> None:
         self.parquet += 1
         ours = _OWN_NUMBERS.match(Path(name).as_posix()) is not None
+        others = self.others.get(path, ())
         for part in decode_parquet(path, self.decoded):
-            if (part.is_text or not ours) and self.values.occurs_in_values(part):
+            if (part.is_text or not ours) and self.values.occurs_in_values(part, others):
                 self.found.append(f"{part.where} of '{name}'")
         # Parts outside compressed pages: column indexes, column names.
         if self.values.given:

@@ -335,6 +335,35 @@ def test_a_run_that_was_at_work_meanwhile_is_not_committed(spark, tmp_path, monk
     assert flow.home.audit.verify(flow.certificate, values=[name(2)]).holds
 
 
+def test_verify_knows_columns_that_are_only_called_like_a_persons(spark, tmp_path):
+    pq.write_table(pa.table({"id": [BASE + 2, BASE + 3], "customer": [1, 2]}), tmp_path / "products.parquet")
+    steps = f"{SAME}\n  - {{name: goods, op: project, input: products, columns: [id]}}"
+    sources = "  products: {path: products.parquet, snapshot: true}"
+    outputs = "  same: {path: out/same}\n  goods: {path: out/goods}"
+    flow = Flow(tmp_path, steps, outputs, more=sources).run()
+    flow.erase(2)  # holds, though product 2 has the person's number
+    verdict = flow.home.audit.verify(flow.certificate)
+    assert "not about persons: customer of 'flow.products', id of 'flow.goods', id of 'flow.products'" in str(verdict.not_covered)
+    left = flow.folder / "home" / "left.parquet"  # of which the catalog knows nothing
+    pq.write_table(pa.table({"id": [BASE + 2]}), left)
+    assert "column 'id' of 'left.parquet'" in flow.home.audit.verify(flow.certificate).found
+
+
+def test_verify_looks_at_columns_computed_from_a_persons_whatever_they_are_called(spark, tmp_path):
+    """A column that is personal in one version of a dataset counts as personal in all."""
+    steps = f"{SAME}\n  - {{name: goods, op: project, input: products, columns: {{id: id}}}}"
+    pq.write_table(pa.table({"id": [BASE + 2, BASE + 3]}), tmp_path / "products.parquet")
+    more = "  products: {path: products.parquet, snapshot: true}"
+    flow = Flow(tmp_path, steps, "  same:\n  goods:", more=more).run()
+    text = (flow.folder / "flow.yml").read_text()
+    (flow.folder / "flow.yml").write_text(text.replace("input: products", "input: people"))
+    flow.run().home.audit.plan_erasure(who(2), out=flow.plan)
+    flow.home.audit.apply(flow.plan, out=flow.certificate)
+    verdict = flow.home.audit.verify(flow.certificate)
+    assert "id of 'flow.products'" in str(verdict.not_covered)
+    assert "goods" not in str(verdict.not_covered) and "goods" in str(verdict.found)
+
+
 # --- corrections ----------------------------------------------------------------------------------------------
 
 
