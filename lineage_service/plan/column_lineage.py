@@ -90,12 +90,13 @@ def column_origins(node: Node) -> Origins:
 @dataclass(frozen=True)
 class Value:
     """A column during the traversal. `touched` are influences of its own; `fields` are those of a struct built in the
-    workflow.
+    workflow. `marked`: its value discloses personal data. `null_marked`: it does so by being null, or not.
     """
 
     reads: Read = ()
     touched: Read = ()
     marked: bool = False
+    null_marked: bool = False
     fields: Mapping[str, Value] | None = None
 
     @property
@@ -109,6 +110,7 @@ class _Relation:
 
     grain: the columns by which a group-by or distinct below made its rows distinct
     open: sources below whose columns are unknown without Spark
+    rows_marked: whether personal data decides which rows there are
     """
 
     columns: dict[str, Value]
@@ -116,6 +118,7 @@ class _Relation:
     order: Read = ()
     grain: Read = ()
     open: tuple[Source, ...] = field(default=())
+    rows_marked: bool = False
 
     def __post_init__(self) -> None:
         # A step that is read twice would double them each time.
@@ -153,7 +156,8 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             columns = {name: _source_value(node, name) for name in node.schema.names}
             return _Relation(columns, open=() if node.schema.known else (node,))
         case Filter():
-            return replace(below, rows=(*below.rows, *_value(node.where, below).all))
+            where = _value(node.where, below)
+            return replace(below, rows=(*below.rows, *where.all), rows_marked=below.rows_marked or where.marked)
         case Sort():
             return replace(below, order=_order(node.by, below))
         case Limit():
@@ -169,7 +173,8 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
         case Aggregate():
             keys = _compute_columns(node.keys, below)
             by = tuple(ref for value in keys.values() for ref in value.all)
-            return _Relation({**keys, **_compute_columns(node.measures, below, by, below.grain)}, below.rows, grain=by)
+            measures = _compute_columns(node.measures, below, by, below.grain)
+            return _Relation({**keys, **measures}, below.rows, grain=by, rows_marked=below.rows_marked)
         case Window():
             by = tuple(ref for name in node.partition_by for ref in below.value(name).all)
             measures = _compute_columns(node.measures, below, (*by, *_order(node.order_by, below)), below.grain)
@@ -177,7 +182,9 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
         case Explode():
             exploded = below.value(node.column)
             columns = _replace_columns(
-                node, below, {node.alias: Value(exploded.reads, exploded.touched, exploded.marked)}
+                node,
+                below,
+                {node.alias: Value(exploded.reads, exploded.touched, exploded.marked, exploded.null_marked)},
             )
             # How many rows there are of the others depends on how many elements there are.
             return replace(below, columns=columns, rows=(*below.rows, *exploded.all))
@@ -186,7 +193,8 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
         case Union():
             columns = {name: _merge_values([each.value(name) for each in inputs]) for name in node.schema.names}
             rows = tuple(ref for each in inputs for ref in each.rows)
-            return _Relation(columns, rows, grain=tuple(ref for each in inputs for ref in each.grain))
+            grain = tuple(ref for each in inputs for ref in each.grain)
+            return _Relation(columns, rows, grain=grain, rows_marked=any(each.rows_marked for each in inputs))
         case Intersect() | Difference():
             left, right = inputs
             matched = tuple(ref for each in inputs for name in node.schema.names for ref in each.value(name).all)
@@ -194,7 +202,8 @@ def _relation(node: Node, inputs: list[_Relation]) -> _Relation:
             if isinstance(node, Intersect):
                 columns = {name: _merge_values([left.value(name), right.value(name)]) for name in node.schema.names}
             copies = (*left.grain, *right.grain) if node.all else ()  # with ALL it counts how often a row is there
-            return _Relation(columns, (*left.rows, *right.rows, *matched, *copies), open=left.open)
+            marked = left.rows_marked or right.rows_marked or any(value.marked for value in left.columns.values())
+            return _Relation(columns, (*left.rows, *right.rows, *matched, *copies), open=left.open, rows_marked=marked)
         case _:
             assert_never(node)
 
@@ -223,10 +232,30 @@ def _join_relations(node: Join, left: _Relation, right: _Relation) -> _Relation:
         own = left.find(name) or right.find(name)
         return own if own is not None else _merge_values([each.value(name) for each in (left, right) if each.open])
 
+    compared = any(value.marked for value in matched)
+    rows_marked = left.rows_marked or right.rows_marked or compared
     columns = {name: column(name) for name in node.schema.names}
     if node.how in ("semi", "anti"):
-        return _Relation(columns, rows, grain=left.grain, open=left.open)
-    return _Relation(columns, rows, grain=(*left.grain, *right.grain), open=(*left.open, *right.open))
+        return _Relation(columns, rows, grain=left.grain, open=left.open, rows_marked=rows_marked)
+    if node.absence:
+        columns = _as_comparison(columns, right, matched, marked=compared or right.rows_marked)
+    grain, open_ = (*left.grain, *right.grain), (*left.open, *right.open)
+    return _Relation(columns, rows, grain=grain, open=open_, rows_marked=rows_marked)
+
+
+def _as_comparison(
+    columns: dict[str, Value], right: _Relation, matched: Iterable[Value], *, marked: bool
+) -> dict[str, Value]:
+    """The columns of a mark join: whether one of the right side is null is the value of an IN or EXISTS, which is
+    computed from what it compares.
+    """
+    compared = tuple(ref for value in matched for ref in value.reads)
+    return {
+        name: value
+        if right.find(name) is None
+        else replace(value, reads=_unique((*value.reads, *compared)), null_marked=value.null_marked or marked)
+        for name, value in columns.items()
+    }
 
 
 def _source_value(source: Source, name: str) -> Value:
@@ -240,6 +269,7 @@ def _merge_values(values: list[Value]) -> Value:
         _unique(ref for value in values for ref in value.reads),
         _unique(ref for value in values for ref in value.touched),
         any(value.marked for value in values),
+        any(value.null_marked for value in values),
     )
 
 
@@ -257,7 +287,7 @@ def _compute_columns(
     for named in columns:
         value = _value(named.expression, below)
         more = (*touched, *counted) if _counts_copies(named.expression) else touched
-        computed[named.name] = Value(value.reads, _unique((*value.touched, *more)), value.marked, value.fields)
+        computed[named.name] = replace(value, touched=_unique((*value.touched, *more)))
     return computed
 
 
@@ -297,8 +327,8 @@ def value_of_tree(
 
     reads: list[SourceColumn] = []
     touched: list[SourceColumn] = []
-    shown = {id(column) for column in disclosed_columns(tree)}
-    marked = False
+    shown, absent = disclosed_columns(tree), disclosed_columns(tree, only_null=True)
+    values: dict[int, Value] = {}
     for column in tree.find_all(exp.Column, bfs=False):
         parts = tuple(part.name for part in column.parts)
         bare = len(parts) == 1 and parts[0].lower() in BARE_FUNCTIONS and not column.this.args.get("quoted")
@@ -307,8 +337,13 @@ def value_of_tree(
         value = resolved(ColumnRef(parts[:-1] if parts[-1] == "*" else parts))
         reads += value.reads
         touched += value.touched
-        marked = marked or (value.marked and id(column) in shown)
-    return Value(_unique(reads), _unique(touched), marked, _fields(tree, resolved, find))
+        values[id(column)] = value
+    by_value, by_null = (
+        any(id(each) in values and values[id(each)].marked for each in found.by_value)
+        or any(id(each) in values and values[id(each)].null_marked for each in (*found.by_value, *found.by_null))
+        for found in (shown, absent)
+    )
+    return Value(_unique(reads), _unique(touched), by_value, by_null, _fields(tree, resolved, find))
 
 
 def _fields(

@@ -1,12 +1,14 @@
 """Which columns of an expression its value discloses. Marks of personal data are passed on to such values.
 
 Most columns of an expression show in its value, possibly as a hash, a length or a comparison. A value that only states
-how many values there are, or whether there is one, discloses nothing of the column. In case of doubt the column counts
-as disclosed.
+how many values there are, or whether there is one, discloses nothing of the column itself, but it does disclose a value
+that was compared before: `CASE WHEN x = 'Bob' THEN 1 END` is null or not, and so tells who is called Bob. In case of
+doubt the column counts as disclosed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,8 +18,18 @@ if TYPE_CHECKING:
 _TESTS = frozenset({"isnull", "isnotnull"})
 
 
-def disclosed_columns(tree: exp.Expr) -> list[exp.Column]:
-    """The columns whose values the expression's value may disclose.
+@dataclass(frozen=True)
+class DisclosedColumns:
+    """The columns of an expression whose values it may disclose, and those of which it only tells whether they are
+    null.
+    """
+
+    by_value: list[exp.Column] = field(default_factory=list)
+    by_null: list[exp.Column] = field(default_factory=list)
+
+
+def disclosed_columns(tree: exp.Expr, *, only_null: bool = False) -> DisclosedColumns:
+    """The columns that the expression's value may disclose; with `only_null`, those that its being null may disclose.
 
     count, count(DISTINCT …) and tests for null only show whether there is a value; max_by and min_by return the value
     of their first argument; typeof discloses nothing.
@@ -25,14 +37,13 @@ def disclosed_columns(tree: exp.Expr) -> list[exp.Column]:
     from sqlglot import exp
 
     counts = (exp.Count, exp.ApproxDistinct, exp.RegrCount, exp.IsNan)
-    found: list[exp.Column] = []
+    found = DisclosedColumns()
     # Two questions are asked of a node: what its value shows, and what only its being null shows.
-    open_: list[tuple[exp.Expr, bool]] = [(tree, False)]
+    open_: list[tuple[exp.Expr, bool]] = [(tree, only_null)]
     while open_:
         node, only_null = open_.pop()
         if isinstance(node, exp.Column):
-            if not only_null:
-                found.append(node)
+            (found.by_null if only_null else found.by_value).append(node)
         elif _is_null_test(node):
             open_.append((_null_test_operand(node), True))
         elif isinstance(node, counts):

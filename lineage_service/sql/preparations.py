@@ -55,7 +55,7 @@ class Prepared:
         trees = [Expression(text).tree for text in texts]
         # A count restricted to some of the values discloses them.
         trees += [Expression(each.text).tree for each in self.question.measures if each.function == "count"]
-        return {each.parts[0].name.lower() for tree in trees for each in disclosed_columns(tree)}
+        return {each.parts[0].name.lower() for tree in trees for each in disclosed_columns(tree).by_value}
 
     def refuse_missing(self) -> None:
         if "missing" in self.body:

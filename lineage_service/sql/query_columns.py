@@ -95,7 +95,8 @@ class _Reader:
         for values in zip(*(branch.columns for branch in branches), strict=True):
             reads = _unique(ref for _, value in values for ref in value.reads)
             touched = _unique(ref for _, value in values for ref in value.touched)
-            columns.append((values[0][0], Value(reads, touched, any(value.marked for _, value in values))))
+            marks = (any(getattr(value, of) for _, value in values) for of in ("marked", "null_marked"))
+            columns.append((values[0][0], Value(reads, touched, *marks)))
         rows, grain = (_unique(ref for branch in branches for ref in getattr(branch, of)) for of in ("rows", "grain"))
         return _SelectLineage(columns, rows, grain)
 
@@ -126,7 +127,7 @@ class _Reader:
         for each, measure in zip(tree.selects, measures, strict=True):
             value = value_of_tree(each.this if isinstance(each, exp.Alias) else each, resolve_column)
             more = (*touched, *(copies if _counts_copies(each) else ())) if measure else ()
-            shown.append((each.alias_or_name, Value(value.reads, _unique((*value.touched, *more)), value.marked)))
+            shown.append((each.alias_or_name, replace(value, touched=_unique((*value.touched, *more)), fields=None)))
         if having := tree.args.get("having"):
             rows += [*value_of_tree(having, resolve_column).all, *touched]
         found = _SelectLineage(shown, _unique(rows), touched if group is not None or any(measures) else copies)

@@ -342,12 +342,66 @@ DOES_NOT_CARRY = [
 
 @pytest.mark.parametrize(("text", "carries"), [*((t, True) for t in CARRIES), *((t, False) for t in DOES_NOT_CARRY)])
 def test_what_carries_a_mark(text, carries):
-    assert any(column.name == "x" for column in disclosed_columns(Expression(text).tree)) is carries
+    assert any(column.name == "x" for column in disclosed_columns(Expression(text).tree).by_value) is carries
 
 
 def test_a_very_long_expression_is_followed():
     text = " + ".join(["x"] * 3000)
-    assert len(disclosed_columns(Expression(text).tree)) == 3000
+    assert len(disclosed_columns(Expression(text).tree).by_value) == 3000
+
+
+TWO_STEPS = [  # what the first computes of name, what the second computes of that, whether it carries the mark
+    ("nullif(name, 'ann')", "x IS NULL", True),
+    ("nullif(name, 'ann')", "isnotnull(x)", True),
+    ("CASE WHEN name = 'ann' THEN 1 END", "nvl2(x, 1, 0)", True),
+    ("if(name > 'm', id, NULL)", "coalesce(x, 0) IS NULL", True),
+    ("name", "x IS NULL", False),
+    ("upper(name)", "nvl2(x, 1, 0)", False),
+    ("if(isnull(name), NULL, 1)", "x IS NULL", False),
+    ("nullif(id, 1)", "x IS NULL", False),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "carries"), TWO_STEPS)
+def test_a_test_for_null_of_a_value_that_was_compared_carries_the_mark(first, second, carries, tmp_path):
+    steps = (
+        f'- {{name: p, op: with_columns, input: a, columns: {{x: "{first}"}}}}\n'
+        "- {name: d, op: union, inputs: [p, p]}\n"
+        f'- {{name: o, op: project, input: d, columns: {{y: "{second}"}}}}'
+    )
+    assert column_lineage(plan_of(tmp_path, steps).steps["o"])["y"].pii is carries
+
+
+def test_a_count_of_a_value_that_was_compared_carries_the_mark(tmp_path):
+    steps = (
+        "- {name: p, op: with_columns, input: a, columns: {x: \"nullif(name, 'ann')\"}}\n"
+        "- {name: o, op: aggregate, input: p, by: [], measures: {n: count(x), all: count(name)}}"
+    )
+    found = column_lineage(plan_of(tmp_path, steps).steps["o"])
+    assert {name: each.pii for name, each in found.items()} == {"n": True, "all": False}
+
+
+COMPARING = {  # values of a query, and whether they carry the mark of a.name
+    "name IN (SELECT price FROM b)": True,
+    "city IN (SELECT name FROM a)": True,
+    "name NOT IN (SELECT price FROM b)": True,
+    "EXISTS (SELECT 1 FROM b WHERE b.price = a.name)": True,
+    "NOT EXISTS (SELECT 1 FROM b WHERE b.price > a.name OR b.code = a.id)": True,
+    "EXISTS (SELECT 1 FROM a AS o WHERE o.name = 'ann')": True,
+    "CASE WHEN name IN (SELECT price FROM b) THEN 'y' ELSE 'n' END": True,
+    "city IN (SELECT price FROM b)": False,
+    "EXISTS (SELECT 1 FROM b WHERE b.code = a.id)": False,
+    "city IN (SELECT price FROM b) AND name IS NULL": False,
+}
+
+
+@pytest.mark.parametrize("text", COMPARING)
+def test_in_and_exists_carry_the_mark_of_what_they_compare(text, tmp_path):
+    steps = f'- {{name: o, op: sql, query: "SELECT id, {text} AS y FROM a"}}'
+    found = column_lineage(plan_of(tmp_path, steps).steps["o"])
+    assert (found["y"].pii, found["id"].pii) == (COMPARING[text], False)
+    on_the_left = {f"a.{name}" for name in ("name", "city") if f"{name} IN" in text or f"{name} NOT" in text}
+    assert {str(each) for each in found["y"].reads} >= on_the_left
 
 
 def test_a_count_stays_unmarked_however_it_is_used(tmp_path):
