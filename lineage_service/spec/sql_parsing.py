@@ -50,6 +50,8 @@ def parse_query(text: str) -> exp.Expr:
     from sqlglot.errors import ParseError
 
     tokens = tokenize_query(text)
+    while tokens and tokens[-1].token_type.name == "SEMICOLON":
+        tokens.pop()
     if not tokens:
         raise SqlSyntaxError("the query is empty", 0)
     _check_nesting(tokens)
@@ -61,7 +63,7 @@ def parse_query(text: str) -> exp.Expr:
     parser.left = _STEPS + _STEPS_PER_TOKEN * len(tokens)
     found: list[exp.Expr | None]
     try:
-        with _deep_recursion():
+        with deep_recursion():
             found = parser.parse(tokens, text)
     except ParseError as error:
         raise parser_error(error, text, tokens) from None
@@ -87,28 +89,35 @@ def tables_of(tree: exp.Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table.name.lower() for table in table_nodes(tree)))
 
 
-def table_nodes(tree: exp.Expr, ctes: frozenset[str] = frozenset(), *, dotted: bool = False) -> Iterator[exp.Table]:
+def table_nodes(tree: exp.Expr, *, dotted: bool = False) -> Iterator[exp.Table]:
     """Every mention of a table that is no CTE; with `dotted`, also of names like `a.b`, which are never CTEs. A CTE is
     seen by those behind it, and by the query it belongs to."""
     from sqlglot import exp
 
-    clause = tree.args.get("with_")
-    for cte in clause.expressions if clause is not None else ():
-        yield from table_nodes(cte.this, ctes, dotted=dotted)
-        ctes = ctes | {cte.alias.lower()}
-    if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
-        is_dotted = tree.args.get("db") is not None
-        if dotted if is_dotted else tree.name.lower() not in ctes:
-            yield tree
-    for key, value in tree.args.items():
-        for child in value if isinstance(value, list) else [value]:
-            if key not in ("with_", "hint") and isinstance(child, exp.Expression):
-                yield from table_nodes(child, ctes, dotted=dotted)
+    waiting: list[tuple[exp.Expr, frozenset[str]]] = [(tree, frozenset())]
+    while waiting:
+        node, ctes = waiting.pop()
+        below = []
+        clause = node.args.get("with_")
+        for cte in clause.expressions if clause is not None else ():
+            below.append((cte.this, ctes))
+            ctes = ctes | {cte.alias.lower()}
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            is_dotted = node.args.get("db") is not None
+            if dotted if is_dotted else node.name.lower() not in ctes:
+                yield node
+        for key, value in node.args.items():
+            children = value if isinstance(value, list) else [value]
+            if key not in ("with_", "hint"):
+                below += [(child, ctes) for child in children if isinstance(child, exp.Expression)]
+        waiting += reversed(below)
 
 
 @contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Lets the parser call itself as deep as queries are nested. The limit is the process's: one thread changes it."""
+def deep_recursion() -> Iterator[None]:
+    """Lets functions call themselves as deep as queries are nested. The limit is the process's, so one thread at a time
+    changes it.
+    """
     with _limit_is_changed:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))

@@ -165,7 +165,10 @@ def parser_error(error: Any, text: str, tokens: Sequence[Token]) -> SqlSyntaxErr
         offset = sum(len(each) + 1 for each in lines[: line - 1]) + max(0, column - max(1, len(str(near or ""))))
     offset = min(offset, len(text))
     said = str(details.get("description") or "").strip().rstrip(".")
-    if near and "Required keyword" in said:
+    behind = {following.start: before.text.upper() for before, following in pairwise(tokens)}
+    if said.lower().startswith("expected table name") and behind.get(offset) in ("FROM", "JOIN", ","):
+        return SqlSyntaxError(f"'{near}' is a word of SQL and no name of a table", offset, f"write `{near}`")
+    if near and ("Required keyword" in said or "Token token_type" in said):
         reason = "something is missing behind it" if offset >= tokens[-1].start else "something is missing here"
     else:
         reason = _SAID.get(said, f"{said[:1].lower()}{said[1:]}")
@@ -184,8 +187,9 @@ def _hint(tokens: Sequence[Token], offset: int, said: str) -> str | None:
     written = here.text if here.text in _OTHER_WORDS else before + here.text
     if written in _OTHER_WORDS:
         return f"write {_OTHER_WORDS[written]}"
-    if before in ("order", "group", "partition", "cluster"):
-        return f"write {before.upper()} BY"
+    for word, after in ((before, here), (here.text.lower(), tokens[index + 1] if index + 1 < len(tokens) else None)):
+        if word in ("order", "group", "partition", "cluster") and after is not None and after.text.upper() != "BY":
+            return f"write {word.upper()} BY"
     if before == "top":
         return "write LIMIT at the end of the query"
     if "Cast" in said:
@@ -194,10 +198,20 @@ def _hint(tokens: Sequence[Token], offset: int, said: str) -> str | None:
         return "a subquery stands in parentheses"
     if "Required keyword" in said:
         return None
-    for token in (*reversed(tokens[max(0, index - 2) : index]), here):
+    for at in (*reversed(range(max(0, index - 2), index)), index):
+        token = tokens[at]
+        if _is_table_name(tokens, at):
+            continue
         close = difflib.get_close_matches(token.text.lower(), _KEYWORDS, n=1, cutoff=0.7)
         if token.token_type.name == "VAR" and close and close[0] != token.text.lower():
             return f"did you mean '{close[0].upper()}'?"
     if index and {here.token_type.name, tokens[index - 1].token_type.name} == {"VAR"}:
         return f"is a comma missing before '{here.text}'?"
     return None
+
+
+def _is_table_name(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a word stands where only a table can be named: it is no misspelt keyword."""
+    before = tokens[index - 1].text.upper() if index else ""
+    after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+    return before in ("FROM", "JOIN") or after == "."

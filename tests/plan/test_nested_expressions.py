@@ -35,6 +35,15 @@ def nested(kind: str, levels: int) -> str:
     return before * levels + inner + after * levels
 
 
+@pytest.fixture(autouse=True)
+def recursion_limit_of_a_new_process():
+    """Plans with long chains raise the limit for good; how deep a text may be is tried with Python's own."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize("kind", NESTED)
 def test_a_hundred_levels_are_read_however_deep_the_caller_stands(kind):
     def call(depth: int, text: str) -> Expression:

@@ -8,6 +8,8 @@ from lineage_service.errors import LineageError
 from lineage_service.plan.build import build_plan
 from lineage_service.plan.schema import Column, Schema
 from lineage_service.spec.loader import load_workflow
+from lineage_service.spec.sql_parsing import parse_query, tables_of
+from lineage_service.spec.sql_syntax import SqlSyntaxError
 
 SCHEMAS = {name: Schema((Column("id", "bigint"), Column("v", "bigint"))) for name in ("a", "b")}
 HEAD = """version: 1
@@ -102,3 +104,32 @@ def test_problems_of_a_step(tmp_path, keys, message):
 def test_steps_that_read_each_other_by_queries(tmp_path):
     steps = "  - {name: out, op: sql, query: SELECT id FROM c}\n  - {name: c, op: sql, query: SELECT id FROM out}"
     assert "steps read each other in a cycle: out -> c -> out" in "\n".join(problems(written(tmp_path, steps)))
+
+
+MISSPELT = {
+    "SELECT v FROM a GROUP v": "write GROUP BY",
+    "SELECT v AS FROM orders": None,
+    "SELECT v orders.v FROM orders": None,
+    "SELECT v FORM a": "did you mean 'FROM'?",
+    "SELECT v FROM cross": "write `cross`",
+    "SELECT v FROM": None,
+}
+
+
+@pytest.mark.parametrize("query", MISSPELT)
+def test_hints_name_what_was_meant_and_no_tables(query):
+    with pytest.raises(SqlSyntaxError) as found:
+        parse_query(query)
+    assert found.value.hint == MISSPELT[query]
+    assert "Token" not in found.value.message
+
+
+def test_a_query_may_end_with_several_semicolons_and_comments():
+    assert tables_of(parse_query("SELECT v FROM a;\n-- done\n;\n")) == ("a",)
+    with pytest.raises(SqlSyntaxError, match="the query is empty"):
+        parse_query(" ; ")
+
+
+def test_tables_of_a_query_with_thousands_of_terms():
+    terms = " OR ".join(f"v = {number}" for number in range(3000))
+    assert tables_of(parse_query(f"SELECT v FROM a WHERE {terms}")) == ("a",)
