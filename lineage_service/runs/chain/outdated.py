@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lineage_catalog.records import DatasetRecord, RunRecord
+from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import LineageError
 from lineage_service.runs.chain.chained_workflows import ChainedWorkflow
@@ -40,10 +40,6 @@ def reason_to_run(item: ChainedWorkflow, store: HomeStore) -> str | None:
             if reason is not None:
                 return reason
     return None
-
-
-def latest_run(item: ChainedWorkflow, store: HomeStore) -> RunRecord | None:
-    return store.reader.latest_run(item.name)
 
 
 def _changed(
