@@ -24,7 +24,7 @@ def run_several(
 
     printed = 0
 
-    def told(result: ChainResult) -> None:
+    def on_result(result: ChainResult) -> None:
         nonlocal printed
         clear_line()
         _tell_result(result)
@@ -36,7 +36,7 @@ def run_several(
             printed += 1
 
     try:
-        results = home.run_all(*files, select=list(select) or None, all=all_, told=told, **given)
+        results = home.run_all(*files, select=list(select) or None, all=all_, on_result=on_result, **given)
     except ChainFailed as failed:
         if as_json:
             _print_json(failed.results)

@@ -24,7 +24,7 @@ def imported_checks(
     for key, node in manifest.nodes("test"):
         name = text(node, "name") or key
         model = _tested_node(node)
-        reason = _reason_against(node, model, models, manifest)
+        reason = _reason_to_omit(node, model, models, manifest)
         found = _check(node, dialect) if reason is None else reason
         if isinstance(found, Check):
             if found not in checks.setdefault(model, []):
@@ -40,7 +40,7 @@ def _tested_node(node: Node) -> str:
     return attached or (str(read[0]) if isinstance(read, list) and len(read) == 1 else "")
 
 
-def _reason_against(node: Node, model: str, models: set[str], manifest: Manifest) -> str | None:
+def _reason_to_omit(node: Node, model: str, models: set[str], manifest: Manifest) -> str | None:
     metadata = mapping(node, "test_metadata")
     kind = text(metadata, "name")
     if not metadata:

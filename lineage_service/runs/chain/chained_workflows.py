@@ -121,13 +121,13 @@ def _load_all(
         problems += [_unknown_variable(name, declared) for name in variables if name not in declared]
     if sources and not unused and not problems:
         problems.append(Problem("sources are given only for .sql files, and there is none here"))
-    in_vain = frozenset.intersection(*unused) if unused else frozenset()
-    return {name: _with_own_sources(item, in_vain) for name, item in found.items()}, problems
+    unused_by_all = frozenset.intersection(*unused) if unused else frozenset()
+    return {name: _with_own_sources(item, unused_by_all) for name, item in found.items()}, problems
 
 
-def _with_own_sources(item: ChainedWorkflow, in_vain: frozenset[str]) -> ChainedWorkflow:
-    """Without sources that only other queries use: for these, there is nothing to warn of."""
-    return replace(item, sources=without_sources(item.sources, item.loaded.unused_sources - in_vain))
+def _with_own_sources(item: ChainedWorkflow, unused_by_all: frozenset[str]) -> ChainedWorkflow:
+    """The workflow without sources that only other queries use, so that its run does not warn about them."""
+    return replace(item, sources=without_sources(item.sources, item.loaded.unused_sources - unused_by_all))
 
 
 def _unknown_variable(name: str, declared: Iterable[str]) -> Problem:

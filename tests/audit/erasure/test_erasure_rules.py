@@ -343,7 +343,9 @@ def test_verify_knows_columns_that_are_only_called_like_a_persons(spark, tmp_pat
     flow = Flow(tmp_path, steps, outputs, more=sources).run()
     flow.erase(2)  # holds, though product 2 has the person's number
     verdict = flow.home.audit.verify(flow.certificate)
-    assert "not about persons: customer of 'flow.products', id of 'flow.goods', id of 'flow.products'" in str(verdict.not_covered)
+    assert "not about persons: customer of 'flow.products', id of 'flow.goods', id of 'flow.products'" in str(
+        verdict.not_covered
+    )
     left = flow.folder / "home" / "left.parquet"  # of which the catalog knows nothing
     pq.write_table(pa.table({"id": [BASE + 2]}), left)
     assert "column 'id' of 'left.parquet'" in flow.home.audit.verify(flow.certificate).found
