@@ -10,6 +10,11 @@ Parts = tuple[str, ...]
 """The parts of a table's name, as in catalog.schema.table."""
 
 
+def name_suffixes(parts: Parts) -> tuple[str, ...]:
+    """All names under which a table can be meant: catalog.schema.table, schema.table, table."""
+    return tuple(".".join(parts[begin:]) for begin in range(len(parts)))
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A check of a step: one key of a check in the workflow file with its value, and the severity."""

@@ -7,6 +7,7 @@ import re
 from lineage_service.importers.dbt.manifest import Manifest, Node, mapping, text
 from lineage_service.importers.foreign_project import Check, Omission
 from lineage_service.importers.spark_spelling import in_spark_spelling, quoted
+from lineage_service.spec.spark_literals import spark_literal
 from lineage_service.spec.sql_parsing import tokenize_query
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 
@@ -95,11 +96,14 @@ def _check(node: Node, dialect: str | None) -> Check | str:
             return Check("unique", column, severity)
         case "unique":
             return "a check of unique values is about all rows, and this test has a where"
-    values = _values(arguments)
-    if values is None:
-        return "its values are not plain texts or numbers"
-    wanted = f"{shown} IN ({', '.join(values)})"
-    return Check("where", f"({where}) IS NOT TRUE OR {wanted}" if where else wanted, severity)
+        case "accepted_values":
+            values = _values(arguments)
+            if values is None:
+                return "its values are not plain texts or numbers"
+            accepted = f"{shown} IN ({', '.join(values)})"
+            return Check("where", f"({where}) IS NOT TRUE OR {accepted}" if where else accepted, severity)
+        case _:
+            raise AssertionError(kind)
 
 
 def _column(written: str, dialect: str | None) -> str | None:
@@ -124,7 +128,7 @@ def _values(arguments: Node) -> list[str] | None:
         return None
     written = [text({"it": each}, "it") for each in values]
     if in_quotes is True:
-        return ["'" + each.replace("\\", "\\\\").replace("'", "\\'") + "'" for each in written]
+        return [spark_literal(each) for each in written]
     return written if all(re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|'[^'\\]*'", each) for each in written) else None
 
 

@@ -10,7 +10,14 @@ from lineage_service.errors import WorkflowError
 from lineage_service.importers.dbt.checks import imported_checks
 from lineage_service.importers.dbt.manifest import Manifest, Node, mapping, read_manifest, text, texts
 from lineage_service.importers.dbt.relations import Relations, tokens_of
-from lineage_service.importers.foreign_project import ForeignProject, ForeignQuery, ForeignTable, Omission, Parts
+from lineage_service.importers.foreign_project import (
+    ForeignProject,
+    ForeignQuery,
+    ForeignTable,
+    Omission,
+    Parts,
+    name_suffixes,
+)
 from lineage_service.importers.source_paths import CSV_OPTIONS
 from lineage_service.importers.spark_spelling import SPARK_ADAPTERS, dialect_of, in_spark_spelling
 from lineage_service.importers.table_mentions import table_mentions
@@ -219,8 +226,7 @@ def _tables(manifest: Manifest, models: _Models) -> Iterator[ForeignTable]:
 
 
 def _written(models: _Models, key: str) -> tuple[str, ...]:
-    parts = models.relations.parts_of(key)
-    return tuple(".".join(parts[begin:]) for begin in range(len(parts))) if parts else ()
+    return name_suffixes(models.relations.parts_of(key) or ())
 
 
 def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
@@ -241,9 +247,8 @@ def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
 def _unknown_table(_: str, parts: Parts) -> ForeignTable:
     """A table that a model names without ref() and source()."""
     return ForeignTable(
-        f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]),
-        tuple(".".join(parts[begin:]) for begin in range(len(parts))), "table",
-    )  # fmt: skip
+        f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table"
+    )
 
 
 def _omissions(manifest: Manifest) -> Iterator[Omission]:
