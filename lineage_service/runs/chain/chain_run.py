@@ -1,4 +1,4 @@
-"""Runs several workflows in the order of who reads whose outputs: those that are out of date, in one Spark session."""
+"""Runs those of several workflows that are out of date, in dependency order and in one Spark session."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChainFailed(RunError):
     def __init__(self, results: Sequence[ChainResult]) -> None:
         failed = [each for each in results if each.state == "failed"]
         skipped = [each.workflow for each in results if each.state == "skipped"]
-        behind = f"; not run, since they need them: {', '.join(skipped)}" if skipped else ""
+        behind = f"; skipped because they depend on a failed one: {', '.join(skipped)}" if skipped else ""
         names = ", ".join(each.workflow for each in failed)
         super().__init__(f"{len(failed)} of {len(results)} workflows failed: {names}{behind}")
         self.results = tuple(results)
@@ -109,7 +109,7 @@ def _planned(chain: Chain, chosen: Chain, store: HomeStore, *, all: bool) -> Ite
         before = [read for read in item.reads if read in running]
         reason = f"{' and '.join(map(repr, before))} will run before it" if before else reason_to_run(item, store)
         if reason is None and all:
-            reason = "all are to run"
+            reason = "all workflows were requested"
         if reason is not None:
             running.add(name)
             yield ChainResult(name, "to run", reason)
