@@ -1,4 +1,4 @@
-"""A project of another tool as values: its queries, the tables that they may read, and what is not taken over."""
+"""A project of another tool as values: its queries, the tables that they may read, and what is not imported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ForeignTable:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A part of the project that is not taken over, and the reason."""
+    """A part of the project that is not imported, and the reason."""
 
     what: str
     name: str

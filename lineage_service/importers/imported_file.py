@@ -151,7 +151,7 @@ def _validate(draft: Path) -> tuple[Problem, ...]:
 
 
 def _no_output(name: str) -> NoReturn:
-    raise LineageError(f"'{name}' is an output of another workflow, and imports read files only")
+    raise LineageError(f"'{name}' is an output of another workflow; the sources of an import must be files")
 
 
 def _missing_sources(flow: ImportedWorkflow, text: str, shown: str) -> list[Problem]:

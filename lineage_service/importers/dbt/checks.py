@@ -19,7 +19,7 @@ _NEVER_MET = "!= 0"  # dbt's default: the test fails if one row fails
 def imported_checks(
     manifest: Manifest, models: set[str], dialect: str | None
 ) -> tuple[dict[str, list[Check]], list[Omission]]:
-    """Checks by the id of the model that they are about, and the tests that are no checks."""
+    """Checks by the id of the model that they are about, and the tests that do not become checks."""
     checks: dict[str, list[Check]] = {}
     omissions = []
     for key, node in manifest.nodes("test"):
@@ -58,7 +58,7 @@ def _reason_to_omit(node: Node, model: str, models: set[str], manifest: Manifest
     if model not in models:
         tested = mapping(manifest.content, "nodes").get(model)
         kind_of = text(tested, "resource_type") if isinstance(tested, dict) else "source"
-        kind_of = "model that is no step" if kind_of == "model" else kind_of or "source"
+        kind_of = "model that is not a step" if kind_of == "model" else kind_of or "source"
         return f"it tests a {kind_of}, and checks are about steps"
     config = mapping(node, "config")
     if text(config, "limit") or text(config, "fail_calc") not in ("", "count(*)"):
@@ -84,7 +84,7 @@ def _check(node: Node, dialect: str | None) -> Check | str:
     if where:
         where = in_spark_spelling(where, dialect)
         if not _is_predicate(where):
-            return "its where is no plain predicate"
+            return "its where is not a plain predicate"
     severity = _severity(node)
     shown = column if _PLAIN.fullmatch(column) else quoted(column)
     match kind:

@@ -1,4 +1,4 @@
-"""A dbt manifest as a `ForeignProject`: which models become steps, which tables are sources, what stays behind."""
+"""A dbt manifest as a `ForeignProject`: which models become steps, which tables are sources, what is not imported."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from lineage_service.importers.table_mentions import table_mentions
 from lineage_service.importers.text_lines import with_line_feeds
 
 _COMPILE_AND_IMPORT = "in the dbt project, run `dbt compile`, and import again"
+_MISSING_BRANCH = "; if it was compiled for a full run, the is_incremental() branch is missing from the compiled code"
 _STORED = ("table", "incremental", "materialized_view", "dynamic_table", "external")
 _SECTIONS = (
     ("exposures", "exposure", "it says who uses the data, and a workflow has no place for that"),
-    ("metrics", "metric", "it is computed when it is asked for"),
+    ("metrics", "metric", "metrics are computed at query time"),
     ("semantic_models", "semantic model", "it describes metrics"),
-    ("saved_queries", "saved query", "it asks for metrics"),
-    ("unit_tests", "unit test", "it tests a model on rows of its own"),
+    ("saved_queries", "saved query", "it queries metrics"),
+    ("unit_tests", "unit test", "it tests a model with rows given in the test"),
     ("functions", "function", "functions of users are not traced"),
 )
 _NODES = (
@@ -42,14 +43,14 @@ _NODES = (
 
 
 def dbt_project(path: Path) -> ForeignProject:
-    """The project of a manifest. WorkflowError if there is nothing to take over."""
+    """The project of a manifest. WorkflowError if there is nothing to import."""
     manifest = read_manifest(path)
     models = _Models(manifest)
     if not models.imported:
         if any(each.reason == _NOT_COMPILED for each in models.omitted):
             raise WorkflowError(f"no model of '{manifest.path}' is compiled", hint=_COMPILE_AND_IMPORT)
         raise WorkflowError(
-            f"'{manifest.path}' has no model that can be taken over", hint="only compiled SQL models are taken over"
+            f"'{manifest.path}' has no model that can be imported", hint="only compiled SQL models are imported"
         )
     dialect = models.dialect
     imported = {key for key, _ in models.imported}
@@ -260,8 +261,7 @@ def _omissions(manifest: Manifest) -> Iterator[Omission]:
             yield Omission(kind, text(node, "name") or key, reason)
     for key, node in manifest.section("macros"):
         if text(node, "package_name") == manifest.project:
-            reason = "compiled code has what it gave"
-            yield Omission("macro", text(node, "name") or key, reason)
+            yield Omission("macro", text(node, "name") or key, "its result is already in the compiled code")
     for node in manifest.disabled():
         kind = text(node, "resource_type") or "node"
         yield Omission(kind, text(node, "name") or text(node, "unique_id"), "it is disabled in the project")
@@ -291,11 +291,10 @@ def _warnings(manifest: Manifest, models: _Models) -> Iterator[str]:
     for _, node in models.imported:
         kind, name = text(node, "config", "materialized"), _model_name(node)
         if kind == "incremental":
-            branch = "; its branch of is_incremental() is not in the compiled code, if it was compiled for a full run"
-            more = branch if "is_incremental" in text(node, "raw_code") else ""
-            yield f"incremental model '{name}' is taken as a full one: every run computes all rows{more}"
+            branch = _MISSING_BRANCH if "is_incremental" in text(node, "raw_code") else ""
+            yield f"incremental model '{name}' is imported as a full one: every run computes all rows{branch}"
         elif kind not in ("view", *_STORED, "ephemeral", ""):
-            yield f"model '{name}' has the unknown materialization '{kind}': only its query is taken over"
+            yield f"model '{name}' has the unknown materialization '{kind}': only its query is imported"
     for key, node in manifest.nodes("seed"):
         if mapping(node, "config", "column_types"):
-            yield f"column_types of seed '{text(node, 'name') or key}' are not taken over: write them as its `schema`"
+            yield f"column_types of seed '{text(node, 'name') or key}' are not imported: write them as its `schema`"

@@ -30,11 +30,12 @@ _REASONS: Mapping[Literal["streaming table", "flow", "other"], str] = {
     "flow": "it adds rows to a streaming table",
     "other": "pipelines have no such statement",
 }
+_ONLY_SQL = "only SQL is imported"
 _SETTING = "a run takes settings by --conf NAME=VALUE"
 
 
 def pipeline_project(path: Path) -> ForeignProject:
-    """The project in a folder. WorkflowError if there is nothing to take over."""
+    """The project in a folder. WorkflowError if there is nothing to import."""
     spec = read_pipeline_spec(path)
     reading = _Reading(spec)
     reading.omissions += [Omission("setting", key, _SETTING) for key in spec.configuration if key.startswith("spark.")]
@@ -43,8 +44,8 @@ def pipeline_project(path: Path) -> ForeignProject:
     if not reading.queries:
         found = "; ".join(map(str, reading.omissions[:3]))
         raise WorkflowError(
-            f"the pipeline '{spec.name}' has no view in SQL that can be taken over{': ' if found else ''}{found}",
-            hint="CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW in .sql files are taken over",
+            f"the pipeline '{spec.name}' has no view in SQL that can be imported{': ' if found else ''}{found}",
+            hint="CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW in .sql files are imported",
         )
     return ForeignProject(
         tool=f"the Spark Declarative Pipelines project '{spec.name}'",
@@ -112,10 +113,10 @@ class _Reading:
     def _read_python(self, text: str, shown: str) -> None:
         found = python_definitions(text)
         if not found:
-            self._omit("file", shown, "it is no Python" if found is None else "only SQL is taken over")
+            self._omit("file", shown, "it is not valid Python" if found is None else _ONLY_SQL)
         place = _Place(self.spec.catalog, self.spec.database)
         for kind, name in found or ():
-            self._omit(f"Python {kind}", name, f"only SQL is taken over ({shown})")
+            self._omit(f"Python {kind}", name, f"{_ONLY_SQL} ({shown})")
             self._add_table(tuple(name.split(".")), f"Python {kind}", place)
 
     def _add(self, statement: Statement, at: str, place: _Place) -> None:
