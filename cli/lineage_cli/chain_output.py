@@ -1,4 +1,4 @@
-"""What `run` prints of several workflows: why each runs or does not, and the reports, each as soon as it is there."""
+"""Output of `run` for several workflows: why each runs or does not, and its report when it is done."""
 
 from __future__ import annotations
 
