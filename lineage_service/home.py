@@ -111,19 +111,20 @@ class Home:
         capture: str | None = None, vars: Mapping[str, str] | None = None,
         master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None,
         index_engine: str = "auto", progress: Tell | None = None, sources: Sources = None,
-        told: Callable[[ChainResult], None] | None = None,
+        on_result: Callable[[ChainResult], None] | None = None,
     ) -> list[ChainResult]:  # fmt: skip
-        """Runs the workflows of files and folders that are out of date, or `all`, in the order of who reads whose
-        outputs. Returns what became of each; ChainFailed is raised if one failed.
+        """Runs the workflows of files and folders that are out of date, or `all`, in dependency order. Returns one
+        result for each. If a run fails, the workflows that depend on it are skipped, and ChainFailed is raised at the
+        end.
 
-        `select` picks workflows: "name", "name+" with all that depend on it, "+name" with all that it needs. `told` is
-        called with each result as it becomes known.
+        `select` picks workflows: "name", "name+" with all that depend on it, "+name" with all that it needs.
+        `on_result` is called for each workflow before the runs, and again when it has run, failed or was skipped.
         """
         from lineage_service.runs.chain.chain_run import run_chain
 
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine, sources or ())
         patterns = as_tuple(select) or ()
-        return run_chain(paths, options, self._open, progress or silent, select=patterns, all=all, told=told)
+        return run_chain(paths, options, self._open, progress or silent, select=patterns, all=all, on_result=on_result)
 
     def index(
         self, run: str | None = None, *,

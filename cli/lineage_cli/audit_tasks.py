@@ -21,8 +21,8 @@ def progress_options(function: Callable[..., None]) -> Callable[..., None]:
     """`--verbose`, `--quiet` and the Spark session; passed to the verb as `spark` and `progress_settings`."""
 
     @session_options
-    @click.option("--verbose", is_flag=True, help="A line for each stage; also without a terminal.")
-    @click.option("--quiet", is_flag=True, help="No progress.")
+    @click.option("--verbose", is_flag=True, help="Print a line for each stage, also without a terminal.")
+    @click.option("--quiet", is_flag=True, help="Do not show progress.")
     @wraps(function)
     def with_progress(
         *args: Any,

@@ -1,4 +1,4 @@
-"""What `run` prints of several workflows: why each runs or does not, and the reports, each as soon as it is there."""
+"""Output of `run` for several workflows: why each runs or does not, and its report when it is done."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_several(
 
     printed = 0
 
-    def told(result: ChainResult) -> None:
+    def on_result(result: ChainResult) -> None:
         nonlocal printed
         clear_line()
         _tell_result(result)
@@ -36,7 +36,7 @@ def run_several(
             printed += 1
 
     try:
-        results = home.run_all(*files, select=list(select) or None, all=all_, told=told, **given)
+        results = home.run_all(*files, select=list(select) or None, all=all_, on_result=on_result, **given)
     except ChainFailed as failed:
         if as_json:
             _print_json(failed.results)

@@ -38,7 +38,7 @@ def import_options(function: Callable[..., None]) -> Callable[..., None]:
             type=Assignment(),
             multiple=True,
             metavar="NAME=PATH",
-            help="Where a table is that the project does not build: a file, folder or glob; repeatable.",
+            help="Path of a table that the project does not build: a file, folder or glob; repeatable.",
         ),
     ):
         function = option(function)
@@ -53,7 +53,7 @@ def write_import(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Imports a project, writes the workflow and reports what was not taken over. The workflow is written even if
+    """Imports a project, writes the workflow and reports what was not imported. The workflow is written even if
     something keeps it from running; that is raised as a WorkflowError afterwards.
     """
     from lineage_cli.output_stream import open_output
@@ -122,7 +122,7 @@ def _counted(number: int, what: str) -> str:
 def _report_lines(flow: ImportedWorkflow) -> Iterator[str]:
     for (what, reason), names in omissions_by_reason(flow.omissions):
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-        yield f"not taken over: {what} {', '.join(names[:_NAMES])}{more}: {reason}"
+        yield f"not imported: {what} {', '.join(names[:_NAMES])}{more}: {reason}"
     for each in flow.renamed:
         yield f"note: {each.what} is called {each.name}"
     for warning in flow.warnings:

@@ -445,7 +445,7 @@ def source_option(function: F) -> F:
         type=Assignment(),
         multiple=True,
         metavar="NAME=PATH",
-        help="Where a table is that a .sql file names: a file, folder or glob; repeatable.",
+        help="Path of a table that a .sql file reads: a file, folder or glob; repeatable.",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""A foreign project as a workflow: steps in the order of who reads whom, sources, outputs, legal names."""
+"""A foreign project as a workflow: steps in dependency order, sources, outputs, legal names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class _Assembly:
         ordered = self._in_order()
         steps = [step for query in ordered for step in self._steps_of(query)]
         for name in self.paths.unused(table.key for table in self.used_tables):
-            self.warnings.append(f"--source {name} has no effect: no query that is taken over reads this table")
+            self.warnings.append(f"--source {name} has no effect: no imported query reads this table")
         project = self.project
         return ImportedWorkflow(
             tool=project.tool,
@@ -149,8 +149,8 @@ class _Assembly:
         return None if mention.qualifies else self.project.unknown_table(key, mention.parts).key
 
     def _give_names(self) -> None:
-        """Queries come first: their rows are what people ask for. Equal names take the other name from the second on;
-        names that are legal already are not given to others.
+        """Names queries before tables, because users ask for the rows of queries. If a name is taken, `other_name` is
+        used. Names that are already legal are given first.
         """
         everything: list[ForeignQuery | ForeignTable] = [*self.project.queries, *self.used_tables]
         everything.sort(key=lambda each: (legal_name(each.name, "") != each.name, isinstance(each, ForeignTable)))

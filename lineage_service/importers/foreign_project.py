@@ -1,4 +1,4 @@
-"""A project of another tool as values: its queries, the tables that they may read, and what is not taken over."""
+"""A project of another tool as values: its queries, the tables that they may read, and what is not imported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pathlib import Path
 
 Parts = tuple[str, ...]
 """The parts of a table's name, as in catalog.schema.table."""
+
+
+def name_suffixes(parts: Parts) -> tuple[str, ...]:
+    """All names under which a table can be meant: catalog.schema.table, schema.table, table."""
+    return tuple(".".join(parts[begin:]) for begin in range(len(parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class ForeignTable:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A part of the project that is not taken over, and the reason."""
+    """A part of the project that is not imported, and the reason."""
 
     what: str
     name: str

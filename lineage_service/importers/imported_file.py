@@ -67,7 +67,7 @@ class ImportedFile:
                 {"what": each.what, "name": each.name, "reason": each.reason} for each in flow.omissions
             ],
             "warnings": [*flow.warnings, *(str(replace(each, severity="error")) for each in self.warnings)],
-            "problems": [_problem(each) for each in self.errors],
+            "problems": [_problem_json(each) for each in self.errors],
             **({"text": self.text} if self.file is None else {}),
         }
 
@@ -87,10 +87,10 @@ def import_project(
         queries = f"{file.stem}_sql"
         text = workflow_text(flow, queries)
     beside = query_files(flow, queries) if queries else {}
-    return ImportedFile(flow, file, text, beside, _problems(flow, text, folder, file, queries))
+    return ImportedFile(flow, file, text, beside, _all_problems(flow, text, folder, file, queries))
 
 
-def _problems(
+def _all_problems(
     flow: ImportedWorkflow, text: str, folder: Path, file: Path | None, queries: str | None
 ) -> tuple[Problem, ...]:
     shown = STANDARD_OUTPUT if file is None else str(file)
@@ -107,7 +107,7 @@ def _problems(
 def _checked(flow: ImportedWorkflow, folder: Path, shown: str, queries: str | None) -> Iterator[Problem]:
     """What `validate` says of the workflow, at places of the file that will be written."""
     with _draft(flow, folder, with_files=queries is not None) as draft:
-        for each in _problems_of(draft):
+        for each in _validate(draft):
             if each.position is None:
                 yield each
                 continue
@@ -140,7 +140,7 @@ def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
         (folder / path).write_text(text, encoding="utf-8", newline="")
 
 
-def _problems_of(draft: Path) -> tuple[Problem, ...]:
+def _validate(draft: Path) -> tuple[Problem, ...]:
     try:
         return checked_workflow(draft, None, _no_output, missing="warning")[2]
     except LineageError as error:
@@ -151,7 +151,7 @@ def _problems_of(draft: Path) -> tuple[Problem, ...]:
 
 
 def _no_output(name: str) -> NoReturn:
-    raise LineageError(f"'{name}' is an output of another workflow, and imports read files only")
+    raise LineageError(f"'{name}' is an output of another workflow; the sources of an import must be files")
 
 
 def _missing_sources(flow: ImportedWorkflow, text: str, shown: str) -> list[Problem]:
@@ -165,7 +165,7 @@ def _missing_sources(flow: ImportedWorkflow, text: str, shown: str) -> list[Prob
     return found
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem_json(problem: Problem) -> dict[str, Any]:
     at = problem.position
     place = {} if at is None else {"file": at.file, "line": at.line, "column": at.column}
     return {**place, "message": problem.message, "hint": problem.hint}

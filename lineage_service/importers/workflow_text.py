@@ -14,7 +14,7 @@ from lineage_service.spec.yaml_tree import parse_tree
 _WIDTH = 118
 _REFERENCE = re.compile(r"\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?")
 _PLAIN = re.compile(r"[A-Za-z0-9_./*-][A-Za-z0-9_./*+ ()-]*")
-# What a line of YAML cannot have: line breaks that YAML knows, and characters that it refuses.
+# Characters that a YAML scalar cannot contain as they are: other line breaks, and those that YAML refuses.
 _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -67,7 +67,7 @@ def _lines(workflow: ImportedWorkflow, folder: str | None) -> Iterator[str]:
 def _header(workflow: ImportedWorkflow) -> Iterator[str]:
     yield from _comment(f"Imported from {workflow.tool}.")
     for title, entries in (
-        ("Not taken over:", list(map(str, workflow.omissions))),
+        ("Not imported:", list(map(str, workflow.omissions))),
         ("Named differently here:", [f"{each.what} is called {each.name}" for each in workflow.renamed]),
         ("To be checked:", list(workflow.warnings)),
         (

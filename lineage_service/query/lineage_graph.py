@@ -56,11 +56,11 @@ class Way:
 class LineageGraph:
     """The lineage graph, read from the catalog on demand and cached. Committed runs never change.
 
-    `settle` finishes the lineage of a run before its hops are read, or raises an error.
+    `finish_lineage` finishes the lineage of a run before its hops are read, or raises an error.
     """
 
     reader: CatalogReader
-    settle: Callable[[str], None] | None = None
+    finish_lineage: Callable[[str], None] | None = None
     absolute: Callable[[str], str] = str
     versions: dict[str, Version] = field(default_factory=dict)  # by id: versions read so far, or given as replacements
     _makers: dict[Place, list[Place]] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class LineageGraph:
 
     def hops(self, run_id: str) -> list[HopRecord]:
         if run_id not in self._hops:
-            if self.settle is not None:
-                self.settle(run_id)
+            if self.finish_lineage is not None:
+                self.finish_lineage(run_id)
             self._hops[run_id] = self.reader.hops(run_id)
         return self._hops[run_id]
 

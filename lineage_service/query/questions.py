@@ -72,12 +72,12 @@ class Questions:
         home: HomeLayout,
         reader: CatalogReader,
         engine: QueryEngine,
-        settle: Callable[[str], None] | None = None,
+        finish_lineage: Callable[[str], None] | None = None,
         lazily: Lazily | None = None,
         members: Members | None = None,
     ) -> None:
         self.home, self.reader, self.engine = home, reader, engine
-        self.graph = LineageGraph(reader, settle, home.absolute)
+        self.graph = LineageGraph(reader, finish_lineage, home.absolute)
         self.files = HomeFiles(home.absolute, self.scan_at)
         self.lookups = Lookups()
         self.session = Session(engine.spill)

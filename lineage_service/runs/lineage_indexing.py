@@ -258,10 +258,10 @@ class _spark_engine:  # noqa: N801 (reads as a verb at its one use)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def build_lineage(settling: LineageBuild, stages: Stages) -> LineageError | None:
+def build_lineage(build: LineageBuild, stages: Stages) -> LineageError | None:
     """Builds the lineage. Returns an error instead of raising it, because the outputs are committed already."""
     try:
-        settling.build(stages)
+        build.build(stages)
     except LineageError as error:
         return error
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What stands in a query where a node of its plan comes from: the first words of the construct."""
+"""For each node of a query's plan, the first words of the SQL construct that it comes from."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CLAUSES = _OPENING | _JOINS | {"SELECT", "FROM", "UNION", "INTERSECT", "EXCEPT"
 
 
 def query_constructs(loaded: LoadedWorkflow, plan: Plan) -> dict[str, str]:
-    """The beginning of each node's construct, by the node's id. None where the file has the query in another form than
-    Spark gets it, such as a folded text, and for a run of the past, of which only the query is kept.
+    """The first words of each node's construct, by the node's id. Nodes of a query have none if the file has its text
+    in another form than Spark gets it, such as a folded scalar, or if only the query of a past run is kept.
     """
     found: dict[str, str] = {}
     nodes = plan.nodes()

@@ -72,23 +72,23 @@ def finish_lineage(store: HomeStore, run_id: str, options: IndexOptions, stages:
             if dataset.role == "source"
             for each in declared_subjects(dataset.name, json.loads(dataset.declared).get("subject"))
         ]
-        settling = LineageBuild(
+        build = LineageBuild(
             folder, tables, run.versions, lambda: reread_run(run, tables, options, stages), options.engine, declared,
             reader.subjects,
         )  # fmt: skip
-        error = build_lineage(settling, stages)
+        error = build_lineage(build, stages)
         if isinstance(error, DamagedFile):
             raise error  # the run stays as it is: when the file is back, the next question finishes its lineage
         if error is not None:
             store.commit_lineage(Lineage(run_id, "incomplete", error.problems[0].message))
             raise error
         report = RunReport(**{**json.loads(record.report), "warnings": ()})
-        report = replace(report, seconds={**report.seconds, **settling.seconds})
+        report = replace(report, seconds={**report.seconds, **build.seconds})
         outputs = {each.name: each.space.name for each in run.datasets if each.role == "output"}
-        report = indexed_report(report, outputs, settling.hops, settling.pairs)
+        report = indexed_report(report, outputs, build.hops, build.pairs)
         folder.sync()
-        store.commit_lineage(settling.lineage(report.to_json()))
-        settling.clear()
+        store.commit_lineage(build.lineage(report.to_json()))
+        build.clear()
         return report
 
 

@@ -93,7 +93,7 @@ def workflow_as_steps(
         for name, output in content["outputs"].items()
     }
     notes = tuple(
-        f"the query of step '{step.name}' stays as it is: it has a subquery that no operator says"
+        f"step '{step.name}' stays an sql step: no operator expresses one of its subqueries"
         for step in loaded.spec.steps
         if isinstance(step, SqlStep) and not has_steps(nodes[step.name])
     )
@@ -102,7 +102,7 @@ def workflow_as_steps(
 
 
 def _notes_of_unknown_queries(loaded: LoadedWorkflow, plan: Plan, only: str | None = None) -> Iterator[str]:
-    """What is not shown of sql steps, since they cannot be compiled before Spark has told the columns."""
+    """Notes about sql steps that cannot be compiled, because columns that they read are not known without Spark."""
     nodes = {**plan.sources, **plan.steps}
     for step in loaded.spec.steps:
         if only not in (None, step.name):
@@ -110,8 +110,8 @@ def _notes_of_unknown_queries(loaded: LoadedWorkflow, plan: Plan, only: str | No
         unknown = [name for name in step.inputs if not nodes[name].schema.known] if isinstance(step, SqlStep) else []
         if unknown:
             yield (
-                f"the query of step '{step.name}' is compiled when it runs, and only what it reads is shown: columns "
-                f"of '{unknown[0]}' are not known without Spark (a `schema` of the source makes them known)"
+                f"only the inputs of step '{step.name}' are shown: the columns of '{unknown[0]}' are not known without "
+                "Spark; declare a `schema` for that source"
             )
 
 

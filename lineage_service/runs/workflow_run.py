@@ -166,29 +166,29 @@ def _with_lineage(
     clock: _Clock,
 ) -> tuple[RunReport, list[Problem]]:
     """The report with the indexed lineage, or with a warning about missing lineage and how to recover it."""
-    settling = LineageBuild(
+    build = LineageBuild(
         folder, tables, _versions(execution), lambda: reread_execution(execution, folder), options.index_engine,
         _subject_declarations(loaded), store.reader.subjects,
     )  # fmt: skip
     again = command(folder.home.path, "index", folder.run_id, catalog=folder.home.catalog)
     try:
-        error = build_lineage(settling, stages)
+        error = build_lineage(build, stages)
     except KeyboardInterrupt:
         execution.writing.cancel()
         raise LineageInterrupted(
             f"interrupted; run '{folder.run_id}' and its outputs are committed, its lineage is not finished yet",
             hint=f"finish it: {again}",
         ) from None
-    clock.seconds |= settling.seconds
+    clock.seconds |= build.seconds
     if error is not None:
         reason = error.problems[0].message
         store.commit_lineage(Lineage(folder.run_id, "incomplete", reason))
         return report, [_lineage_warning(reason, folder, again=True)]
-    report = indexed_report(report, execution.plan.plan.outputs, settling.hops, settling.pairs)
+    report = indexed_report(report, execution.plan.plan.outputs, build.hops, build.pairs)
     folder.sync()
-    store.commit_lineage(settling.lineage(report.to_json()))
-    settling.clear()
-    missing = [each for each in settling.prepared if "missing" in each.body]
+    store.commit_lineage(build.lineage(report.to_json()))
+    build.clear()
+    missing = [each for each in build.prepared if "missing" in each.body]
     return report, [
         Problem(f"nothing is prepared for '{each.question.name}': {each.body['missing']}", None, None, "warning")
         for each in missing

@@ -71,7 +71,8 @@ class LoadedWorkflow:
     environment: the values of the environment that it reads.
     hidden: replaces these values by references in what is shown.
     problems: all that was found, errors and warnings, in file order.
-    unresolved: paths of the strings with a variable that has no value; that is told, and they are not looked at.
+    unresolved: paths of the strings with a variable that has no value. That is reported once; these strings are not
+        checked further.
     sql_texts: the queries of sql steps and their places, by the step's index; none of a recorded workflow.
     assumed_outputs: sources that a .sql file does not say to be outputs of other workflows, though they can be nothing
         else; and the problem where there is no such output.

@@ -176,7 +176,7 @@ def _message_and_hint(detail: ErrorDetails, thing: str, collector: Collector) ->
             hint = "write it without quotes" if value in expected else hint
             return f"{thing} is {_value_text(value)}; it can be: {join_names(expected)}", hint
         case "string_pattern_mismatch" if context["pattern"] == NAME_PATTERN:
-            return f"{_value_text(value)} is no name; {NAME_RULE}", None
+            return f"{_value_text(value)} is not a valid name; {NAME_RULE}", None
         case "string_pattern_mismatch":
             return f"{thing} is {_value_text(value)}; it needs to be workflow.name", None
         case "too_short":

@@ -71,7 +71,7 @@ class SourceSpec(ClosedModel):
         for kind in subject:
             # --subject KIND=VALUE splits at the first =
             if "=" in kind or kind != kind.strip() or not kind:
-                raise validation_error(f"'{kind}' is no kind of subject: a kind is a word without '='")
+                raise validation_error(f"'{kind}' is not a kind of subject: a kind is a word without '='")
         return subject
 
     @field_validator("rename")

@@ -40,7 +40,7 @@ def variable_values(
         values[name] = None
         if not _NAME.match(name):
             collector.add(
-                f"'{name}' is no name for a variable; letters, digits and _ are allowed", marks.key("vars", name)
+                f"'{name}' is not a valid variable name; letters, digits and _ are allowed", marks.key("vars", name)
             )
         elif name in overrides:
             values[name] = str(as_text(overrides[name]))

@@ -286,7 +286,7 @@ def exhaustive_functions(classes: set[str]) -> set[tuple[str, str]]:
 
 def test_places_for_a_new_operator_are_those_that_mypy_finds():
     section = text_of(CONTRIBUTING).partition("## Adding an operator")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([\w/]+\.py)`((?:, `[\w.]+`)+) \|.*mypy tells \|$", section, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w/]+\.py)`((?:, `[\w.]+`)+) \|.*\(mypy\) \|$", section, re.MULTILINE)
     told = {(file, name) for file, names in rows for name in re.findall(r"`([\w.]+)`", names)}
     assert all(name in definitions(PACKAGES[0] / file) for file, name in told)
     operators = {each.__name__ for each in (*get_args(Node), *get_args(Step))}

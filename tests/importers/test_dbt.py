@@ -117,7 +117,7 @@ def test_what_is_left_out_is_told(imported, manifest):
     assert "Python" in told["model", "order_scores"] and "disabled" in told["model", "old_orders"]
     for what, name in told:
         assert f"{what} {name}" in made.text.partition("version: 1")[0]
-    assert any("incremental model 'orders' is taken as a full one" in each for each in made.workflow.warnings)
+    assert any("incremental model 'orders' is imported as a full one" in each for each in made.workflow.warnings)
     assert any("compiled for duckdb" in each for each in made.workflow.warnings)
 
 
@@ -164,8 +164,8 @@ def test_tests_become_checks(imported, manifest):
         (dbt_test("m", "accepted_values", column_name="id", values=[1, 2.5], quote=False), {"where": "id IN (1, 2.5)"}),
         (dbt_test("m", "unique", column_name="a + b"), "expression"),
         (dbt_test("m", "unique", column_name="id", config={"where": "x > 1"}), "has a where"),
-        (dbt_test("m", "not_null", column_name="id", config={"where": "x > {{ y }}"}), "no plain predicate"),
-        (dbt_test("m", "not_null", column_name="id", config={"where": "x IN (SELECT 1)"}), "no plain predicate"),
+        (dbt_test("m", "not_null", column_name="id", config={"where": "x > {{ y }}"}), "is not a plain predicate"),
+        (dbt_test("m", "not_null", column_name="id", config={"where": "x IN (SELECT 1)"}), "is not a plain predicate"),
         (dbt_test("m", "not_null", column_name="id", config={"error_if": "> 10"}), "error_if"),
         (dbt_test("m", "not_null", column_name="id", config={"severity": "warn", "warn_if": ">5"}), "warn_if"),
         (dbt_test("m", "not_null", column_name="id", config={"limit": 5}), "limit"),
@@ -173,7 +173,7 @@ def test_tests_become_checks(imported, manifest):
         (dbt_test("m", "equal_rowcount", column_name="id"), "only not_null, unique and accepted_values"),
         (dbt_test("m", "relationships", column_name="id", to="x", field="y"), "another model"),
         ({**dbt_test("m", "unique", column_name="id"), "depends_on": {"macros": ["macro.mine.test_unique"]}}, "of its own"),
-        (dbt_test("order_payments", "unique", column_name="id"), "no step"),
+        (dbt_test("order_payments", "unique", column_name="id"), "not a step"),
     ],
 )  # fmt: skip
 def test_each_test_is_a_check_or_told(imported, manifest, test, check):
@@ -231,7 +231,7 @@ def test_paths_are_relative_to_the_file(imported, manifest, tmp_path):
     assert made.problems == ()
 
 
-def test_models_not_taken_over_are_sources_of_others(imported, manifest):
+def test_models_not_imported_are_sources_of_others(imported, manifest):
     manifest["nodes"][MODEL + "late"] = model("late", 'select * from "shop"."main"."order_scores"')
     made = imported(manifest)
     assert [each.flag for each in made.workflow.missing] == ["--source order_scores=PATH"]
@@ -382,10 +382,10 @@ def test_line_breaks_tabs_and_marks(imported, manifest):
     [
         (b"", "not JSON"),
         (b'{"metadata": {', "not JSON"),
-        (b"[1, 2]", "no manifest of dbt"),
+        (b"[1, 2]", "is not a dbt manifest"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"[" * 200_000, "no manifest of dbt"),
-        (b"{}", "no manifest of dbt"),
+        (b"[" * 200_000, "is not a dbt manifest"),
+        (b"{}", "is not a dbt manifest"),
         ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v11.json", "dbt_version": "1.7.3"}},
          "version 11 (dbt 1.7.3); version 12 is read"),
         ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v13.json"}}, "version 13"),
@@ -472,7 +472,7 @@ def test_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = run_cli(str(MANIFEST), "--source", f"orders={SHOP}/data/orders.csv")
     assert shown.exception is None and shown.stdout.startswith("# Imported from the dbt project 'jaffle_shop'")
-    assert "not taken over: snapshot orders_snapshot: " in shown.stderr
+    assert "not imported: snapshot orders_snapshot: " in shown.stderr
     out = tmp_path / "shop.yml"
     written = run_cli(str(MANIFEST), "--source", f"orders={SHOP}/data/orders.csv", "--out", str(out), "--json")
     assert written.exception is None and out.stat().st_size > 1000

@@ -82,7 +82,7 @@ CREATE OR REPLACE TEMP VIEW v AS SELECT 1; SET k = v w;
     view, temporary, setting = statements_of(text)
     assert (view.kind, view.name, view.line, view.comment) == ("materialized view", ("a b", "c"), 2, "AS; 'it'")
     assert [(each.name, each.declares) for each in view.columns] == [("x", False), ("y", True), ("CONSTRAINT", True)]
-    assert view.clauses == ("TBLPROPERTIES", "CLUSTER")
+    assert view.clauses == ("TBLPROPERTIES", "CLUSTER BY")
     assert view.query == "-- one\n/* two */\n-- three\n-- four\n  SELECT ';' AS x, /* ; */ 1\nFROM t -- five"
     assert (temporary.kind, temporary.name, temporary.query) == ("temporary view", ("v",), "-- between; them\nSELECT 1")
     assert (setting.kind, setting.words) == ("set", ("k", "=", "v", "w"))
@@ -122,7 +122,7 @@ def test_clauses_and_column_lists(imported):
     assert made.errors == ()
     assert queries(made)["n"] == "SELECT a FROM m\n" and "m" not in made.workflow.outputs
     assert set(omitted(made)) == {("column list", "of renamed (transformations/x.sql:1)")} | {
-        (what, "of typed (transformations/x.sql:2)") for what in ("column types", "USING", "PARTITIONED")
+        (what, "of typed (transformations/x.sql:2)") for what in ("column types", "USING", "PARTITIONED BY")
     }
 
 
@@ -195,7 +195,7 @@ def test_files_of_all_kinds(imported):
     reasons = omitted(made)
     assert "not closed" in reasons["file", "transformations/broken.sql"]
     assert "UTF-8" in reasons["file", "transformations/latin.sql"]
-    assert "no Python" in reasons["file", "transformations/x.py"]
+    assert "not valid Python" in reasons["file", "transformations/x.py"]
     assert {("Python table", "shop.u"), ("Python streaming table", "w")} <= set(reasons)
     assert {("file", "transformations/notes.txt"), ("file", "transformations/z.py")} <= set(reasons)
     assert [each.position.line for each in made.errors if each.position] == [
@@ -218,7 +218,7 @@ def test_refusals_have_their_line(imported):
         (None, "there is no spark-pipeline.yml"),
         ("", "the file is empty"),
         ("libraries: [", "not valid YAML"),
-        (SPEC.replace("transformations/**}", "/**}"), "'/**' is no glob"),
+        (SPEC.replace("transformations/**}", "/**}"), "'/**' is not a valid glob"),
         (SPEC + "configuration: [a]\n", "'configuration' needs a mapping"),
         ("name: x\nlibraries: [{glob: transformations}, {}]", "needs 'glob' with 'include'"),
         ("name: x\nlibraries: {}", "has no view in SQL"),

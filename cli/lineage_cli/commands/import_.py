@@ -12,7 +12,7 @@ IMPORT_VERBS: dict[str, click.Command] = {"dbt": dbt.command, "spark-pipeline": 
 @click.group("import", commands=IMPORT_VERBS, subcommand_metavar="TOOL [OPTIONS] …")
 def command() -> None:
     """Make a workflow file from a project of another tool: one `sql` step for each view or model, with its
-    comments. What cannot be taken over is listed, with the reason. `smoke-lineage import TOOL --help` explains
+    comments. What cannot be imported is listed, with the reason. `smoke-lineage import TOOL --help` explains
     each tool.
 
     \b

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 @click.argument("run", metavar="[RUN]", required=False)
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with the reports of the runs.")
-@click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--verbose", is_flag=True, help="Print a line for each stage (rows, bytes, seconds), also without a terminal."
+)
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @home_options
 def command(
     run: str | None,

@@ -35,8 +35,8 @@ FILE = click.Path(path_type=Path, exists=False)
 @reveal_option
 @session_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="A line for each stage; also without a terminal.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--verbose", is_flag=True, help="Print a line for each stage, also without a terminal.")
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @home_options
 def command(
     datasets: tuple[str, ...],

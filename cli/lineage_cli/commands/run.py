@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     "--select",
     multiple=True,
     metavar="NAME",
-    help="Of several workflows, this one; NAME+ also what depends on it, +NAME also what it needs; repeatable.",
+    help="Run only this workflow; NAME+ adds those that depend on it, +NAME those that it needs; repeatable.",
 )
 @click.option("--capture", type=click.Choice(CAPTURES), help="Capture strategy, instead of the file's.")
 @var_option
 @source_option
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several workflows, an array.")
-@click.option("--verbose", is_flag=True, help="A line for each stage: rows, bytes, seconds; also without a terminal.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--verbose", is_flag=True, help="Print a line for each stage (rows, bytes, seconds), also without a terminal."
+)
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @home_options
 def command(
     files: tuple[Path, ...],
@@ -59,8 +61,8 @@ def command(
     `index` completes it. A run that fails earlier leaves nothing behind. But if rows fail a check, they can be examined
     under the run's id until `gc`.
 
-    Several files, or a folder with workflow files in it or below, are run in the order of who reads whose outputs, and
-    only those that are out of date: changed, never run, with changed source files, or behind one that runs.
+    Several files, or all workflow files below a folder, run in dependency order. Only workflows that are out of date
+    run: those that are new or changed, whose source files have changed, or that read an output of one that runs.
 
     \b
     Example:

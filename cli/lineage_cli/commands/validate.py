@@ -23,8 +23,8 @@ def command(
     home: str | None,
     catalog: str | None,
 ) -> None:
-    """Check workflow files and report all their problems. Spark is not started. Of several files, one may read outputs
-    of another that has not run yet.
+    """Check workflow files and report all their problems. Spark is not started. If several files are given, one may
+    read outputs of another that has not run yet.
 
     \b
     Example:

@@ -62,24 +62,24 @@ class _Part:
 
 
 def redact_expression(
-    text: str, telling: IdentifyingValues, also_called: frozenset[str] = frozenset(), *, is_duckdb: bool = False
+    text: str, identifying: IdentifyingValues, also_called: frozenset[str] = frozenset(), *, is_duckdb: bool = False
 ) -> str:
     """The expression without values of the persons. `also_called`: further names that columns have in this text which
     may not be personal.
     """
     changes = {
-        match.span(): _without_values(match[0], telling)
+        match.span(): _without_values(match[0], identifying)
         for match in _lexemes(text, is_duckdb)
         if match.lastgroup == "comment"
     }
     parts = _all_parts(text, is_duckdb)
-    unclear = telling.ambiguous | also_called
+    unclear = identifying.ambiguous | also_called
     for index, part in enumerate(parts):
         if part.kind != "literal":
             continue
-        compared = _column_compared(parts, index, telling.columns)
+        compared = _column_compared(parts, index, identifying.columns)
         is_safe = compared is not None and compared.is_equality and compared.name not in unclear
-        new = _new_literal(part, telling, is_near=compared is not None, is_safe=is_safe)
+        new = _new_literal(part, identifying, is_near=compared is not None, is_safe=is_safe)
         if new != part.text:
             changes[part.start, part.end] = new
     for (start, end), new in sorted(changes.items(), reverse=True):
@@ -111,9 +111,9 @@ def digest(value: str) -> str:
 # --- literals -------------------------------------------------------------------------------------------------
 
 
-def _new_literal(part: _Part, telling: IdentifyingValues, *, is_near: bool, is_safe: bool) -> str:
-    texts = [each for each in sorted(telling.texts, key=len, reverse=True) if is_searchable(each)]
-    number = _same_number(part.value, telling.numbers)
+def _new_literal(part: _Part, identifying: IdentifyingValues, *, is_near: bool, is_safe: bool) -> str:
+    texts = [each for each in sorted(identifying.texts, key=len, reverse=True) if is_searchable(each)]
+    number = _same_number(part.value, identifying.numbers)
     if is_safe and part.value in texts:
         return f"'{SAFE}{digest(part.value)}'"
     if number is not None and is_near:
@@ -148,12 +148,12 @@ def _same_number(value: str, numbers: set[str]) -> str | None:
         return None
 
 
-def _without_values(comment: str, telling: IdentifyingValues) -> str:
+def _without_values(comment: str, identifying: IdentifyingValues) -> str:
     """A comment means nothing to a computation."""
-    for each in sorted(telling.texts, key=len, reverse=True):
+    for each in sorted(identifying.texts, key=len, reverse=True):
         if is_searchable(each):
             comment = re.sub(re.escape(each), SAFE + digest(each), comment, flags=re.IGNORECASE)
-    for each in sorted(telling.numbers, key=len, reverse=True):
+    for each in sorted(identifying.numbers, key=len, reverse=True):
         if is_searchable(each):
             comment = re.sub(rf"(?<![\w.\-]){re.escape(each)}(?!\w)", SAFE + digest(each), comment)
     return comment

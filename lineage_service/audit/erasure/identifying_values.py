@@ -30,7 +30,7 @@ class IdentifyingValues:
     personal columns and those derived from them
     ambiguous: those of `columns` that are also names of columns that are not personal
     shared: the number of values shared with others
-    odd: the number of values of types that are not searched
+    unsupported: the number of values of types that are not searched
     retained: the number of values in rows that a hold keeps
     unread: versions whose rows can no longer be read
     """
@@ -41,7 +41,7 @@ class IdentifyingValues:
     ambiguous: set[str] = field(default_factory=set)
     shared: int = 0
     retained: int = 0
-    odd: int = 0
+    unsupported: int = 0
     unread: set[str] = field(default_factory=set)
 
 
@@ -64,8 +64,8 @@ def find_identifying_values(
     """The persons' values in all sources that can still be read, `only` in these columns. Excludes values in `retained`
     rows and `new` values.
     """
-    telling, seen = IdentifyingValues(), set[str]()
-    candidates: dict[str, set[str]] = {"text": set(), "number": set(), "odd": set()}
+    identifying, seen = IdentifyingValues(), set[str]()
+    candidates: dict[str, set[str]] = {"text": set(), "number": set(), "unsupported": set()}
     places: list[tuple[DatasetRecord, str, Ids]] = []
     personal: set[tuple[str, str]] = set()
     for each in person_rows:
@@ -73,7 +73,7 @@ def find_identifying_values(
             continue
         seen.add(each.dataset.version_id)
         if has_changed_files(ask, each.dataset):
-            telling.unread.add(each.dataset.version_id)
+            identifying.unread.add(each.dataset.version_id)
             continue
         for name in declared_personal_columns(each.dataset):
             if only is not None and name.lower() not in {one.lower() for one in only}:
@@ -81,8 +81,8 @@ def find_identifying_values(
             candidates[_kind(ask, each.dataset, name)] |= _values(ask, each.dataset, name, each.rids)
             places.append((each.dataset, name, each.rids))
             personal |= _derived_columns(ask, each.dataset, name)
-    telling.columns = {name for _, name in personal}
-    telling.ambiguous = set().union(*columns_of_others(ask, telling.columns).values())
+    identifying.columns = {name for _, name in personal}
+    identifying.ambiguous = set().union(*columns_of_others(ask, identifying.columns).values())
     every = set().union(*candidates.values())
     others = {value for value in every if value in set(new)}
     for dataset, name, rids in places:
@@ -92,11 +92,11 @@ def find_identifying_values(
         if not has_changed_files(ask, each.dataset):
             for name in declared_personal_columns(each.dataset):
                 held |= _values(ask, each.dataset, name, each.rids) & every
-    telling.shared, telling.retained = len(every & others), len(held - others)
+    identifying.shared, identifying.retained = len(every & others), len(held - others)
     others |= held
-    telling.texts, telling.numbers = candidates["text"] - others, candidates["number"] - others
-    telling.odd = len(candidates["odd"] - others)
-    return telling
+    identifying.texts, identifying.numbers = candidates["text"] - others, candidates["number"] - others
+    identifying.unsupported = len(candidates["unsupported"] - others)
+    return identifying
 
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "double", "date")
@@ -107,7 +107,7 @@ def _kind(ask: Questions, dataset: DatasetRecord, name: str) -> str:
     kind = next((each.type for each in columns if each.name.lower() == name.lower()), "string")
     if kind.startswith(("string", "char", "varchar")):
         return "text"
-    return "number" if kind.startswith(_NUMBERS) else "odd"
+    return "number" if kind.startswith(_NUMBERS) else "unsupported"
 
 
 def columns_of_others(ask: Questions, names: Collection[str]) -> dict[tuple[str, str], set[str]]:

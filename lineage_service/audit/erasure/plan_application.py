@@ -172,10 +172,10 @@ class PlanApplication:
                         f"the plan '{self.plan_id}' no longer fits: applying it now would not give the planned result",
                         hint="make it again; nothing was changed",
                     )
-                telling = self._identifying_values(scope)
-                self._try_canary(scope, telling, key)
+                identifying = self._identifying_values(scope)
+                self._try_canary(scope, identifying, key)
                 with self.stages.stage("switching"):
-                    self._commit(key, made, telling)
+                    self._commit(key, made, identifying)
             except BaseException as caught:
                 error = self._conflict_error() if isinstance(caught, LineageFinished) else caught
                 # If interrupted just after the switch, these files are the ones to put in place.
@@ -200,9 +200,9 @@ class PlanApplication:
         new = [value for value in self.corrected.values.values() if value is not None]
         return find_identifying_values(ask, scope.going, only=self.corrected.values, retained=retained, new=new)
 
-    def _try_canary(self, scope: RequestScope, telling: IdentifyingValues, key: HomeKey) -> None:
+    def _try_canary(self, scope: RequestScope, identifying: IdentifyingValues, key: HomeKey) -> None:
         """Checks that the scan which will prove the erasure finds a text of the person while it is still there."""
-        hashes = frozenset(key.value(each) for each in telling.texts if is_searchable(each))
+        hashes = frozenset(key.value(each) for each in identifying.texts if is_searchable(each))
         if not hashes or self.corrected is not None:
             return
         ask, values = self.home.questions, SearchedValues(hashes=hashes, key=key)
@@ -224,7 +224,7 @@ class PlanApplication:
                 hint="nothing was changed; is a source file encrypted, or damaged?",
             )
 
-    def _commit(self, key: HomeKey, superseding_runs: Sequence[SupersedingRun], telling: IdentifyingValues) -> None:
+    def _commit(self, key: HomeKey, superseding_runs: Sequence[SupersedingRun], identifying: IdentifyingValues) -> None:
         folders = [each.folder for each in superseding_runs if each.folder is not None]
         for folder in folders:
             shutil.rmtree(folder.temporary, ignore_errors=True)
@@ -253,14 +253,14 @@ class PlanApplication:
                 [str(path), waiting and str(waiting), publishers.get(path)] for path, waiting in copies.items()
             ],
             "switched": switched,
-            "values": sorted(key.value(each) for each in telling.texts if is_searchable(each)),
-            "numbers": sorted(key.value(each) for each in telling.numbers),
-            "columns": sorted(telling.columns),
-            "short_values": sum(not is_searchable(each) for each in telling.texts),
-            "shared_values": telling.shared,
-            "retained_values": telling.retained,
-            "odd_values": telling.odd,
-            "unread": len(telling.unread),
+            "values": sorted(key.value(each) for each in identifying.texts if is_searchable(each)),
+            "numbers": sorted(key.value(each) for each in identifying.numbers),
+            "columns": sorted(identifying.columns),
+            "short_values": sum(not is_searchable(each) for each in identifying.texts),
+            "shared_values": identifying.shared,
+            "retained_values": identifying.retained,
+            "odd_values": identifying.unsupported,
+            "unread": len(identifying.unread),
         }
         is_erasure = self.plan["kind"] == ERASURE
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -276,7 +276,7 @@ class PlanApplication:
             require_approval(self.home, self.plan["request"], self.plan_id, writing.connection)
             persons = self.plan["subjects"] if is_erasure else {}
             switch_runs(writing.connection, record, commits, persons, key.id)
-            texts = redact(writing.connection, telling) if is_erasure else 0
+            texts = redact(writing.connection, identifying) if is_erasure else 0
             details = {**self._details(), "texts_redacted": texts, "switched": body["switched"]}
             writing.append(LogEntry(f"apply {self.plan['kind']}", result="switched", details=details, **self.entry))
         for folder in folders:

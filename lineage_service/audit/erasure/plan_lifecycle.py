@@ -94,7 +94,7 @@ def apply_plan(
     key = required_key(home.questions)
     document = read_document(path, key, "plan")
     if document.get("kind") not in (ERASURE, RECTIFICATION) or "bound_to" not in document:
-        raise LineageError(f"'{path}' is no plan", hint="audit plan-erasure makes one")
+        raise LineageError(f"'{path}' is not a plan", hint="audit plan-erasure makes one")
     corrected = None
     if document["kind"] == RECTIFICATION:
         corrected = ValueCorrection(load_correction_values(home.layout, str(document["plan_id"])))

@@ -18,9 +18,6 @@ from lineage_service.store.versions import Version
 if TYPE_CHECKING:
     import pyarrow as pa
 
-REDACTED = "a value in its workflow file was erased, so it cannot be recomputed"
-CHANGED_SOURCES = "its sources have changed since the run, so it cannot be recomputed"
-
 
 @dataclass(frozen=True)
 class RequestedChanges:

@@ -32,39 +32,39 @@ VARIABLES = "vars"  # whatever they are called
 SAVED_QUERY = ("query",)  # where the SQL of DuckDB is in the content of a run; other expressions are Spark's
 
 
-def redact(connection: Connection, telling: IdentifyingValues) -> int:
+def redact(connection: Connection, identifying: IdentifyingValues) -> int:
     """Redacts values in all texts of the catalog and returns the number of texts changed."""
     count = 0
     for place, text in list(user_texts(connection)):
-        new = redact_text(text, telling, (VARIABLES,) if place.column == "variables" else ())
+        new = redact_text(text, identifying, (VARIABLES,) if place.column == "variables" else ())
         if new != text:
             replace_text(connection, place, new)
             count += 1
     return count
 
 
-def redact_text(text: str, telling: IdentifyingValues, path: tuple[str, ...] = ()) -> str:
+def redact_text(text: str, identifying: IdentifyingValues, path: tuple[str, ...] = ()) -> str:
     """A text of the catalog, JSON or plain text, with the person's values replaced. `path` is its position within the
     JSON.
     """
     try:
         body = json.loads(text)
     except ValueError:
-        return _redact_prose(text, telling)
-    new = _redact_json(body, path, telling, frozenset(_names_given(body)))
+        return _redact_prose(text, identifying)
+    new = _redact_json(body, path, identifying, frozenset(_names_given(body)))
     return text if new == body else json.dumps(new, ensure_ascii=False)
 
 
-def _redact_json(value: Any, path: tuple[str, ...], telling: IdentifyingValues, also_called: frozenset[str]) -> Any:
+def _redact_json(value: Any, path: tuple[str, ...], identifying: IdentifyingValues, also_called: frozenset[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _redact_json(each, (*path, key), telling, also_called) for key, each in value.items()}
+        return {key: _redact_json(each, (*path, key), identifying, also_called) for key, each in value.items()}
     if isinstance(value, list):
-        return [_redact_json(each, path, telling, also_called) for each in value]
+        return [_redact_json(each, path, identifying, also_called) for each in value]
     if not isinstance(value, str) or _is_structure(path):
         return value
     if any(key in EXPRESSIONS for key in path):
-        return redact_expression(value, telling, also_called, is_duckdb=path == SAVED_QUERY)
-    return _redact_prose(value, telling)
+        return redact_expression(value, identifying, also_called, is_duckdb=path == SAVED_QUERY)
+    return _redact_prose(value, identifying)
 
 
 def _names_given(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -96,10 +96,10 @@ def _is_structure(path: Sequence[str]) -> bool:
     return any(key in STRUCTURE for key in path[: above + 1][-1:]) or any(key in STRUCTURE for key in path[:above])
 
 
-def _redact_prose(text: str, telling: IdentifyingValues) -> str:
-    for value in _longest_first(telling.texts):
+def _redact_prose(text: str, identifying: IdentifyingValues) -> str:
+    for value in _longest_first(identifying.texts):
         text = text.replace(value, SAFE + digest(value))
-    return SAFE + digest(text) if text in telling.numbers and is_searchable(text) else text
+    return SAFE + digest(text) if text in identifying.numbers and is_searchable(text) else text
 
 
 def _longest_first(values: set[str]) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from lineage_service.importers.dbt.manifest import Manifest, Node, mapping, text
 from lineage_service.importers.foreign_project import Check, Omission
 from lineage_service.importers.spark_spelling import in_spark_spelling, quoted
+from lineage_service.spec.spark_literals import spark_literal
 from lineage_service.spec.sql_parsing import tokenize_query
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 
@@ -18,13 +19,13 @@ _NEVER_MET = "!= 0"  # dbt's default: the test fails if one row fails
 def imported_checks(
     manifest: Manifest, models: set[str], dialect: str | None
 ) -> tuple[dict[str, list[Check]], list[Omission]]:
-    """Checks by the id of the model that they are about, and the tests that are no checks."""
+    """Checks by the id of the model that they are about, and the tests that do not become checks."""
     checks: dict[str, list[Check]] = {}
     omissions = []
     for key, node in manifest.nodes("test"):
         name = text(node, "name") or key
         model = _tested_node(node)
-        reason = _reason_against(node, model, models, manifest)
+        reason = _reason_to_omit(node, model, models, manifest)
         found = _check(node, dialect) if reason is None else reason
         if isinstance(found, Check):
             if found not in checks.setdefault(model, []):
@@ -40,7 +41,7 @@ def _tested_node(node: Node) -> str:
     return attached or (str(read[0]) if isinstance(read, list) and len(read) == 1 else "")
 
 
-def _reason_against(node: Node, model: str, models: set[str], manifest: Manifest) -> str | None:
+def _reason_to_omit(node: Node, model: str, models: set[str], manifest: Manifest) -> str | None:
     metadata = mapping(node, "test_metadata")
     kind = text(metadata, "name")
     if not metadata:
@@ -57,7 +58,7 @@ def _reason_against(node: Node, model: str, models: set[str], manifest: Manifest
     if model not in models:
         tested = mapping(manifest.content, "nodes").get(model)
         kind_of = text(tested, "resource_type") if isinstance(tested, dict) else "source"
-        kind_of = "model that is no step" if kind_of == "model" else kind_of or "source"
+        kind_of = "model that is not a step" if kind_of == "model" else kind_of or "source"
         return f"it tests a {kind_of}, and checks are about steps"
     config = mapping(node, "config")
     if text(config, "limit") or text(config, "fail_calc") not in ("", "count(*)"):
@@ -83,7 +84,7 @@ def _check(node: Node, dialect: str | None) -> Check | str:
     if where:
         where = in_spark_spelling(where, dialect)
         if not _is_predicate(where):
-            return "its where is no plain predicate"
+            return "its where is not a plain predicate"
     severity = _severity(node)
     shown = column if _PLAIN.fullmatch(column) else quoted(column)
     match kind:
@@ -95,11 +96,14 @@ def _check(node: Node, dialect: str | None) -> Check | str:
             return Check("unique", column, severity)
         case "unique":
             return "a check of unique values is about all rows, and this test has a where"
-    values = _values(arguments)
-    if values is None:
-        return "its values are not plain texts or numbers"
-    wanted = f"{shown} IN ({', '.join(values)})"
-    return Check("where", f"({where}) IS NOT TRUE OR {wanted}" if where else wanted, severity)
+        case "accepted_values":
+            values = _values(arguments)
+            if values is None:
+                return "its values are not plain texts or numbers"
+            accepted = f"{shown} IN ({', '.join(values)})"
+            return Check("where", f"({where}) IS NOT TRUE OR {accepted}" if where else accepted, severity)
+        case _:
+            raise AssertionError(kind)
 
 
 def _column(written: str, dialect: str | None) -> str | None:
@@ -124,7 +128,7 @@ def _values(arguments: Node) -> list[str] | None:
         return None
     written = [text({"it": each}, "it") for each in values]
     if in_quotes is True:
-        return ["'" + each.replace("\\", "\\\\").replace("'", "\\'") + "'" for each in written]
+        return [spark_literal(each) for each in written]
     return written if all(re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|'[^'\\]*'", each) for each in written) else None
 
 

@@ -61,7 +61,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Raises NotFound or WorkflowError for a file that is no manifest of version 12."""
+    """Raises NotFound or WorkflowError for a file that is not a manifest of version 12."""
     if path.is_dir():
         inside = [path / "manifest.json", path / "target" / "manifest.json"]
         found = next((each for each in inside if each.is_file()), None)
@@ -70,13 +70,13 @@ def read_manifest(path: Path) -> Manifest:
         path = found
     content = _parse(_read(path), path)
     if not isinstance(content, dict):
-        raise WorkflowError(f"'{path}' is no manifest of dbt: its top level is no object", hint=_COMPILE)
+        raise WorkflowError(f"'{path}' is not a dbt manifest: its top level is not an object", hint=_COMPILE)
     schema = text(mapping(content, "metadata"), "dbt_schema_version")
     match = _SCHEMA.search(schema)
     if match is None:
-        raise WorkflowError(f"'{path}' is no manifest of dbt: it has no metadata.dbt_schema_version", hint=_COMPILE)
+        raise WorkflowError(f"'{path}' is not a dbt manifest: it has no metadata.dbt_schema_version", hint=_COMPILE)
     if match["kind"] != "manifest":
-        raise WorkflowError(f"'{path}' is no manifest of dbt, but another file of it: {match['kind']}", hint=_COMPILE)
+        raise WorkflowError(f"'{path}' is not a dbt manifest: its schema is {match['kind']}", hint=_COMPILE)
     if int(match["version"]) != VERSION:
         dbt = text(mapping(content, "metadata"), "dbt_version") or "unknown"
         older = int(match["version"]) < VERSION
@@ -94,7 +94,7 @@ def _read(path: Path) -> str:
         if not path.exists():
             raise NotFound(f"'{path}' does not exist", hint=_COMPILE)
         if not path.is_file():
-            raise WorkflowError(f"'{path}' is no regular file", hint=_COMPILE)
+            raise WorkflowError(f"'{path}' is not a regular file", hint=_COMPILE)
         if path.stat().st_size > MAX_BYTES:
             raise WorkflowError(f"'{path}' has more than {MAX_BYTES // 1024**2} MiB")
         return path.read_text(encoding="utf-8-sig")
@@ -113,7 +113,7 @@ def _parse(whole: str, path: Path) -> Any:
         message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         raise WorkflowError(Problem(message, place, "the file is damaged or cut off: run `dbt compile`")) from None
     except (RecursionError, ValueError):
-        raise WorkflowError(f"'{path}' is no manifest of dbt: it is nested too deeply", hint=_COMPILE) from None
+        raise WorkflowError(f"'{path}' is not a dbt manifest: it is nested too deeply", hint=_COMPILE) from None
 
 
 def mapping(node: Node, *keys: str) -> dict[str, Any]:

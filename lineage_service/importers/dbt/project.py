@@ -1,4 +1,4 @@
-"""A dbt manifest as a `ForeignProject`: which models become steps, which tables are sources, what stays behind."""
+"""A dbt manifest as a `ForeignProject`: which models become steps, which tables are sources, what is not imported."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from lineage_service.errors import WorkflowError
 from lineage_service.importers.dbt.checks import imported_checks
 from lineage_service.importers.dbt.manifest import Manifest, Node, mapping, read_manifest, text, texts
 from lineage_service.importers.dbt.relations import Relations, tokens_of
-from lineage_service.importers.foreign_project import ForeignProject, ForeignQuery, ForeignTable, Omission, Parts
+from lineage_service.importers.foreign_project import (
+    ForeignProject,
+    ForeignQuery,
+    ForeignTable,
+    Omission,
+    Parts,
+    name_suffixes,
+)
 from lineage_service.importers.source_paths import CSV_OPTIONS
 from lineage_service.importers.spark_spelling import SPARK_ADAPTERS, dialect_of, in_spark_spelling
 from lineage_service.importers.table_mentions import table_mentions
 from lineage_service.importers.text_lines import with_line_feeds
 
-_COMPILE = "in the dbt project, run `dbt compile`, and import again"
+_COMPILE_AND_IMPORT = "in the dbt project, run `dbt compile`, and import again"
+_MISSING_BRANCH = "; if it was compiled for a full run, the is_incremental() branch is missing from the compiled code"
 _STORED = ("table", "incremental", "materialized_view", "dynamic_table", "external")
 _SECTIONS = (
     ("exposures", "exposure", "it says who uses the data, and a workflow has no place for that"),
-    ("metrics", "metric", "it is computed when it is asked for"),
+    ("metrics", "metric", "metrics are computed at query time"),
     ("semantic_models", "semantic model", "it describes metrics"),
-    ("saved_queries", "saved query", "it asks for metrics"),
-    ("unit_tests", "unit test", "it tests a model on rows of its own"),
+    ("saved_queries", "saved query", "it queries metrics"),
+    ("unit_tests", "unit test", "it tests a model with rows given in the test"),
     ("functions", "function", "functions of users are not traced"),
 )
 _NODES = (
@@ -35,21 +43,21 @@ _NODES = (
 
 
 def dbt_project(path: Path) -> ForeignProject:
-    """The project of a manifest. WorkflowError if there is nothing to take over."""
+    """The project of a manifest. WorkflowError if there is nothing to import."""
     manifest = read_manifest(path)
     models = _Models(manifest)
-    if not models.taken:
+    if not models.imported:
         if any(each.reason == _NOT_COMPILED for each in models.omitted):
-            raise WorkflowError(f"no model of '{manifest.path}' is compiled", hint=_COMPILE)
+            raise WorkflowError(f"no model of '{manifest.path}' is compiled", hint=_COMPILE_AND_IMPORT)
         raise WorkflowError(
-            f"'{manifest.path}' has no model that can be taken over", hint="only compiled SQL models are taken over"
+            f"'{manifest.path}' has no model that can be imported", hint="only compiled SQL models are imported"
         )
     dialect = models.dialect
-    taken = {key for key, _ in models.taken}
-    checks, tests = imported_checks(manifest, taken, dialect)
+    imported = {key for key, _ in models.imported}
+    checks, tests = imported_checks(manifest, imported, dialect)
     owner = models.owner()
     queries = tuple(
-        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ()))) for key, node in models.taken
+        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ()))) for key, node in models.imported
     )
     tables = tuple(_tables(manifest, models))
     version = text(manifest.metadata, "dbt_version")
@@ -79,24 +87,24 @@ class _Models:
         self.relations = Relations(manifest, self.dialect)
         self.omitted: list[Omission] = []
         self.parts_left: list[Omission] = []
-        self.untaken: dict[str, Node] = {}
-        self.taken: list[tuple[str, Node]] = []
+        self.omitted_nodes: dict[str, Node] = {}
+        self.imported: list[tuple[str, Node]] = []
         self.code: dict[str, str] = {}
         inline = []
         for key, node in manifest.nodes("model"):
             if text(node, "config", "materialized") == "ephemeral":
                 inline.append((key, node))
                 continue
-            reason = self._reason_against(key, node)
+            reason = self._reason_to_omit(key, node)
             if reason is None:
-                self.taken.append((key, node))
+                self.imported.append((key, node))
                 self.parts_left += _parts_left(node)
             else:
                 self.omitted.append(Omission("model", _model_name(node) or key, reason))
-                self.untaken[key] = node
+                self.omitted_nodes[key] = node
         self._add_missing_inlines(inline)
 
-    def _reason_against(self, key: str, node: Node) -> str | None:
+    def _reason_to_omit(self, key: str, node: Node) -> str | None:
         if text(node, "language") not in ("", "sql"):
             return f"it is written in {text(node, 'language').capitalize()}; only SQL is traced"
         kind = text(node, "config", "materialized")
@@ -127,7 +135,7 @@ class _Models:
         """Ephemeral models are in the compiled code of the models that read them. One that is only named there, under
         its name as a part of a query, becomes a step.
         """
-        pending = [key for key, _ in self.taken]
+        pending = [key for key, _ in self.imported]
         ephemeral = dict(inline)
         named = {f"__dbt__cte__{text(node, 'name').lower()}": key for key, node in inline}
         added: set[str] = set()
@@ -141,17 +149,17 @@ class _Models:
                     continue
                 added.add(key)
                 node = ephemeral[key]
-                reason = self._reason_against(key, node)
+                reason = self._reason_to_omit(key, node)
                 if reason is None:
-                    self.taken.append((key, node))
+                    self.imported.append((key, node))
                     pending.append(key)
                 else:
                     self.omitted.append(Omission("model", _model_name(node) or key, reason))
-                    self.untaken[key] = node
+                    self.omitted_nodes[key] = node
 
     def owner(self) -> str | None:
         """The owner of all models; None if there are several, or none."""
-        owners = {_owner(node, self.manifest) for _, node in self.taken}
+        owners = {_owner(node, self.manifest) for _, node in self.imported}
         return owners.pop() if len(owners) == 1 else None
 
 
@@ -211,7 +219,7 @@ def _tables(manifest: Manifest, models: _Models) -> Iterator[ForeignTable]:
             folder=found, options=options,
             comments=tuple(text(node, "description").strip().splitlines()),
         )  # fmt: skip
-    others = [*models.untaken.items(), *manifest.nodes("snapshot")]
+    others = [*models.omitted_nodes.items(), *manifest.nodes("snapshot")]
     for key, node in others:
         name = _model_name(node) or key
         kind = text(node, "resource_type") or "model"
@@ -219,8 +227,7 @@ def _tables(manifest: Manifest, models: _Models) -> Iterator[ForeignTable]:
 
 
 def _written(models: _Models, key: str) -> tuple[str, ...]:
-    parts = models.relations.parts_of(key)
-    return tuple(".".join(parts[begin:]) for begin in range(len(parts))) if parts else ()
+    return name_suffixes(models.relations.parts_of(key) or ())
 
 
 def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
@@ -241,9 +248,8 @@ def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
 def _unknown_table(_: str, parts: Parts) -> ForeignTable:
     """A table that a model names without ref() and source()."""
     return ForeignTable(
-        f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]),
-        tuple(".".join(parts[begin:]) for begin in range(len(parts))), "table",
-    )  # fmt: skip
+        f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table"
+    )
 
 
 def _omissions(manifest: Manifest) -> Iterator[Omission]:
@@ -255,8 +261,7 @@ def _omissions(manifest: Manifest) -> Iterator[Omission]:
             yield Omission(kind, text(node, "name") or key, reason)
     for key, node in manifest.section("macros"):
         if text(node, "package_name") == manifest.project:
-            reason = "compiled code has what it gave"
-            yield Omission("macro", text(node, "name") or key, reason)
+            yield Omission("macro", text(node, "name") or key, "its result is already in the compiled code")
     for node in manifest.disabled():
         kind = text(node, "resource_type") or "node"
         yield Omission(kind, text(node, "name") or text(node, "unique_id"), "it is disabled in the project")
@@ -283,14 +288,13 @@ def _warnings(manifest: Manifest, models: _Models) -> Iterator[str]:
             f"the models are compiled for {adapter}, and are read as Spark SQL here{unknown}: functions, types and "
             "divisions that mean something else to Spark give other rows"
         )
-    for _, node in models.taken:
+    for _, node in models.imported:
         kind, name = text(node, "config", "materialized"), _model_name(node)
         if kind == "incremental":
-            branch = "; its branch of is_incremental() is not in the compiled code, if it was compiled for a full run"
-            more = branch if "is_incremental" in text(node, "raw_code") else ""
-            yield f"incremental model '{name}' is taken as a full one: every run computes all rows{more}"
+            branch = _MISSING_BRANCH if "is_incremental" in text(node, "raw_code") else ""
+            yield f"incremental model '{name}' is imported as a full one: every run computes all rows{branch}"
         elif kind not in ("view", *_STORED, "ephemeral", ""):
-            yield f"model '{name}' has the unknown materialization '{kind}': only its query is taken over"
+            yield f"model '{name}' has the unknown materialization '{kind}': only its query is imported"
     for key, node in manifest.nodes("seed"):
         if mapping(node, "config", "column_types"):
-            yield f"column_types of seed '{text(node, 'name') or key}' are not taken over: write them as its `schema`"
+            yield f"column_types of seed '{text(node, 'name') or key}' are not imported: write them as its `schema`"

@@ -47,7 +47,7 @@ def read_pipeline_spec(path: Path) -> PipelineSpec:
     files = tuple(_files(tree, file.parent, problems, warnings))
     configuration = _configuration(tree, problems)
     warnings += [
-        f"'{key}' in {file.name} is no key of a pipeline: spark-pipelines refuses it"
+        f"'{key}' in {file.name} is not a key of a pipeline: spark-pipelines refuses it"
         for key in tree.value
         if key not in _KEYS and key != "definitions"
     ]
@@ -117,7 +117,7 @@ def _files(tree: Tree, folder: Path, problems: list[Problem], warnings: list[str
             try:
                 matching = sorted(_matching(folder, pattern))
             except (ValueError, OSError, NotImplementedError, IndexError):
-                problems.append(Problem(f"'{pattern}' is no glob", tree.marks.at(key, index), _GLOB_HINT))
+                problems.append(Problem(f"'{pattern}' is not a valid glob", tree.marks.at(key, index), _GLOB_HINT))
                 continue
             if glob.has_magic(pattern) and (not pattern.endswith("/**") or glob.has_magic(pattern[:-3])):
                 warnings.append(f"spark-pipelines refuses the glob '{pattern}': {_GLOB_HINT}")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Literal, assert_never
 
 from lineage_service.errors import WorkflowError
-from lineage_service.importers.foreign_project import ForeignProject, ForeignQuery, ForeignTable, Omission, Parts
+from lineage_service.importers.foreign_project import (
+    ForeignProject,
+    ForeignQuery,
+    ForeignTable,
+    Omission,
+    Parts,
+    name_suffixes,
+)
 from lineage_service.importers.spark_pipeline.pipeline_spec import PipelineSpec, read_pipeline_spec
 from lineage_service.importers.spark_pipeline.python_definitions import python_definitions
 from lineage_service.importers.spark_pipeline.references import with_settings
@@ -16,18 +25,17 @@ from lineage_service.importers.text_lines import with_line_feeds
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 
 MAX_BYTES = 1024 * 1024
-_REASONS = {
+_REASONS: Mapping[Literal["streaming table", "flow", "other"], str] = {
     "streaming table": "it keeps rows of earlier runs, and a workflow is computed from its sources alone",
     "flow": "it adds rows to a streaming table",
     "other": "pipelines have no such statement",
 }
-
-
+_ONLY_SQL = "only SQL is imported"
 _SETTING = "a run takes settings by --conf NAME=VALUE"
 
 
 def pipeline_project(path: Path) -> ForeignProject:
-    """The project in a folder. WorkflowError if there is nothing to take over."""
+    """The project in a folder. WorkflowError if there is nothing to import."""
     spec = read_pipeline_spec(path)
     reading = _Reading(spec)
     reading.omissions += [Omission("setting", key, _SETTING) for key in spec.configuration if key.startswith("spark.")]
@@ -36,8 +44,8 @@ def pipeline_project(path: Path) -> ForeignProject:
     if not reading.queries:
         found = "; ".join(map(str, reading.omissions[:3]))
         raise WorkflowError(
-            f"the pipeline '{spec.name}' has no view in SQL that can be taken over{': ' if found else ''}{found}",
-            hint="CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW in .sql files are taken over",
+            f"the pipeline '{spec.name}' has no view in SQL that can be imported{': ' if found else ''}{found}",
+            hint="CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW in .sql files are imported",
         )
     return ForeignProject(
         tool=f"the Spark Declarative Pipelines project '{spec.name}'",
@@ -105,10 +113,10 @@ class _Reading:
     def _read_python(self, text: str, shown: str) -> None:
         found = python_definitions(text)
         if not found:
-            self._omit("file", shown, "it is no Python" if found is None else "only SQL is taken over")
+            self._omit("file", shown, "it is not valid Python" if found is None else _ONLY_SQL)
         place = _Place(self.spec.catalog, self.spec.database)
         for kind, name in found or ():
-            self._omit(f"Python {kind}", name, f"only SQL is taken over ({shown})")
+            self._omit(f"Python {kind}", name, f"{_ONLY_SQL} ({shown})")
             self._add_table(tuple(name.split(".")), f"Python {kind}", place)
 
     def _add(self, statement: Statement, at: str, place: _Place) -> None:
@@ -123,12 +131,14 @@ class _Reading:
             case "materialized view" | "temporary view" | "view":
                 reason = "it has no query" if statement.name else "its name is computed"
                 self._omit(statement.kind, f"{'.'.join(statement.name)} ({at})".strip(), reason)
-            case kind:
+            case "streaming table" | "flow" | "other" as kind:
                 name = ".".join(statement.name) or statement.shown
                 what = "statement" if kind == "other" else kind
                 self._omit(what, f"{name} ({at})", _REASONS[kind])
                 if statement.name and kind == "streaming table":
                     self._add_table(statement.name, kind, place)
+            case _:
+                assert_never(statement.kind)
 
     def _use(self, words: Parts, place: _Place) -> None:
         names = [word.strip("`").lower() for word in words]
@@ -176,8 +186,8 @@ class _Reading:
 
     def _add_table(self, name: Parts, what: str, place: _Place) -> None:
         key = f"{'.'.join(place.full(name))} (table)"
-        names = tuple(".".join(name[begin:]) for begin in range(len(name)))
-        self.tables.setdefault(key, ForeignTable(key, name[-1], "_".join(name[-2:]), names, what, alias=name[-1]))
+        table = ForeignTable(key, name[-1], "_".join(name[-2:]), name_suffixes(name), what, alias=name[-1])
+        self.tables.setdefault(key, table)
 
     def _omit(self, what: str, name: str, reason: str) -> None:
         self.omissions.append(Omission(what, name, reason))
@@ -195,8 +205,7 @@ class _Reading:
         if len(parts) == 2 and parts[0].lower() in FILE_FORMATS:
             return self._files(parts[0].lower(), parts[1])
         full = f"{'.'.join(self.places[key].full(parts))} (table)"
-        names = tuple(".".join(parts[begin:]) for begin in range(len(parts)))
-        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), names, "table", alias=parts[-1])
+        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table", alias=parts[-1])
 
     def _files(self, kind: str, path: str) -> ForeignTable:
         shown = f"{kind}.`{path}`"

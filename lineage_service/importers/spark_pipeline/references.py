@@ -15,11 +15,11 @@ _REFERENCE = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?(?P<key>
 
 
 def with_settings(query: str, settings: Mapping[str, str], variables: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    """The query with references replaced, and the references that cannot be: Spark puts nothing in their place, or a
-    value of the machine. Comments are left alone.
+    """Returns the query with its references replaced, and the references that the settings do not define. Comments are
+    not changed.
 
-    Within texts a reference becomes a variable of the workflow, which is added to `variables`. Elsewhere it becomes the
-    value, since syntax must be there to be read; also where the variable has another value already.
+    In a string literal, a reference becomes a variable of the workflow, which is added to `variables`. Elsewhere it is
+    replaced by its value, because the parser needs the syntax; so is one whose variable has another value already.
     """
     if "${" not in query:
         return query, ()

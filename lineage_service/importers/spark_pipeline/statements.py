@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["materialized view", "temporary view", "view", "streaming table", "flow", "set", "use", "other"]
 
-_CLAUSES = (
-    "USING",
-    "OPTIONS",
-    "PARTITIONED",
-    "CLUSTER",
-    "CLUSTERED",
-    "TBLPROPERTIES",
-    "LOCATION",
-    "SCHEDULE",
-    "DEFAULT",
-)
+# First word of a clause, and its name in messages.
+_CLAUSES = {
+    "USING": "USING",
+    "OPTIONS": "OPTIONS",
+    "PARTITIONED": "PARTITIONED BY",
+    "CLUSTER": "CLUSTER BY",
+    "CLUSTERED": "CLUSTERED BY",
+    "TBLPROPERTIES": "TBLPROPERTIES",
+    "LOCATION": "LOCATION",
+    "SCHEDULE": "SCHEDULE",
+    "DEFAULT": "DEFAULT COLLATION",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Statement:
     query: the query behind AS, with the comments that stand before it; empty if there is none.
     columns: the column list behind the name.
     comment: of COMMENT.
-    clauses: other clauses, by their first word.
+    clauses: the names of other clauses.
     words: of `SET` and `USE`: what follows.
     """
 
@@ -198,7 +199,7 @@ class _Reader:
             if word == "COMMENT" and behind is not None and behind.token_type.name == "STRING":
                 comment = self._string()
             elif word in _CLAUSES:
-                clauses.append(word)
+                clauses.append(_CLAUSES[word])
         return comment, tuple(clauses), None
 
     def _string(self) -> str:

@@ -30,12 +30,12 @@ def place_nodes(
             right += widths[node] + apart
     for sweep in range(SWEEPS):
         downwards = sweep % 2 == 0
-        settling = sweep >= SWEEPS // 2
+        is_final_sweep = sweep >= SWEEPS // 2
         for layer in layers if downwards else reversed(layers):
             wanted, weights = [], []
             for node in layer:
                 beside = (*above.get(node, ()), *below.get(node, ()))
-                neighbours = beside if settling else (above if downwards else below).get(node, ()) or beside
+                neighbours = beside if is_final_sweep else (above if downwards else below).get(node, ()) or beside
                 known = [(middles[each], STRAIGHT[(node in bends) + (each in bends)]) for each in neighbours
                          if each in middles]  # fmt: skip
                 weight = sum(each for _, each in known)

@@ -1,4 +1,4 @@
-"""Runs several workflows in the order of who reads whose outputs: those that are out of date, in one Spark session."""
+"""Runs those of several workflows that are out of date, in dependency order and in one Spark session."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChainFailed(RunError):
     def __init__(self, results: Sequence[ChainResult]) -> None:
         failed = [each for each in results if each.state == "failed"]
         skipped = [each.workflow for each in results if each.state == "skipped"]
-        behind = f"; not run, since they need them: {', '.join(skipped)}" if skipped else ""
+        behind = f"; skipped because they depend on a failed one: {', '.join(skipped)}" if skipped else ""
         names = ", ".join(each.workflow for each in failed)
         super().__init__(f"{len(failed)} of {len(results)} workflows failed: {names}{behind}")
         self.results = tuple(results)
@@ -64,29 +64,30 @@ def run_chain(
     *,
     select: Sequence[str] = (),
     all: bool = False,
-    told: Callable[[ChainResult], None] | None = None,
+    on_result: Callable[[ChainResult], None] | None = None,
 ) -> list[ChainResult]:
-    """Runs the workflows of files and folders that are out of date, or all. What became of each, in their order.
+    """Runs the workflows of files and folders that are out of date, or all. Returns one result for each, in the order
+    of the runs.
 
-    `told` is called first for each workflow that is up to date or to run, then for each that has run, failed or was
-    skipped. A failure stops those that depend on it; in the end, ChainFailed is raised. Before anything runs,
-    WorkflowError is raised with everything that is wrong with the files.
+    `on_result` is called for each workflow before the runs, with the state `up to date` or `to run`, and again when it
+    has run, failed or was skipped. If a run fails, the workflows that depend on it are skipped, and ChainFailed is
+    raised at the end. WorkflowError lists all problems of the files; it is raised before anything runs.
     """
     files = workflow_files(paths)
-    tell_result: Callable[[ChainResult], object] = told or id
+    report_result = on_result or (lambda _: None)
     chain = load_chain(files, dict(options.vars), options.sources, lambda name: _is_dataset(store, name))
     chosen = chain.select(select) if select else chain
     store.prepare()
     with store.reader.snapshot():
         planned = list(_planned(chain, chosen, store, all=all))
     for each in planned:
-        tell_result(each)
+        report_result(each)
     results: list[ChainResult] = []
     for each in planned:
         result = each
         if each.state == "to run":
             result = _run(chain.workflows[each.workflow], each.reason, results, options, store, tell)
-            tell_result(result)
+            report_result(result)
         results.append(result)
     if any(each.state == "failed" for each in results):
         raise ChainFailed(results)
@@ -108,7 +109,7 @@ def _planned(chain: Chain, chosen: Chain, store: HomeStore, *, all: bool) -> Ite
         before = [read for read in item.reads if read in running]
         reason = f"{' and '.join(map(repr, before))} will run before it" if before else reason_to_run(item, store)
         if reason is None and all:
-            reason = "all are to run"
+            reason = "all workflows were requested"
         if reason is not None:
             running.add(name)
             yield ChainResult(name, "to run", reason)

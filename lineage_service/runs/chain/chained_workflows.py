@@ -1,4 +1,4 @@
-"""Several workflows and who reads whose outputs: loaded, ordered, selected."""
+"""Several workflows: loaded, put in dependency order, selected."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def load_chain(
     sources: GivenSources,
     is_dataset: Callable[[str], bool],
 ) -> Chain:
-    """The workflows of the files, in the order in which they can run; WorkflowError with everything that is wrong.
+    """The workflows of the files, in dependency order. WorkflowError lists all problems of the files.
 
-    `is_dataset` tells whether the home has a dataset of that name: a workflow may read what is not in the chain.
+    `is_dataset` returns whether the home has a dataset of that name: a workflow may read what is not in the chain.
     """
     items, problems = _load_all(files, variables, sources)
     if problems:
@@ -115,19 +115,20 @@ def _load_all(
         name = loaded.spec.name
         if name in found and not loaded.errors:
             place = loaded.marks.at("name")
-            problems.append(Problem(f"workflow '{name}' is also in '{found[name].file}'", place, "rename one of them"))
+            message = f"workflow name '{name}' is already used by '{found[name].file}'"
+            problems.append(Problem(message, place, "rename one of them"))
         found.setdefault(name, ChainedWorkflow(file, loaded, given, sources if is_query_file(file) else ()))
     if not problems:
         problems += [_unknown_variable(name, declared) for name in variables if name not in declared]
     if sources and not unused and not problems:
-        problems.append(Problem("sources are given only for .sql files, and there is none here"))
-    in_vain = frozenset.intersection(*unused) if unused else frozenset()
-    return {name: _with_own_sources(item, in_vain) for name, item in found.items()}, problems
+        problems.append(Problem("--source applies only to .sql files, and none of the files is one"))
+    unused_by_all = frozenset.intersection(*unused) if unused else frozenset()
+    return {name: _with_own_sources(item, unused_by_all) for name, item in found.items()}, problems
 
 
-def _with_own_sources(item: ChainedWorkflow, in_vain: frozenset[str]) -> ChainedWorkflow:
-    """Without sources that only other queries use: for these, there is nothing to warn of."""
-    return replace(item, sources=without_sources(item.sources, item.loaded.unused_sources - in_vain))
+def _with_own_sources(item: ChainedWorkflow, unused_by_all: frozenset[str]) -> ChainedWorkflow:
+    """The workflow without sources that only other queries use, so that its run does not warn about them."""
+    return replace(item, sources=without_sources(item.sources, item.loaded.unused_sources - unused_by_all))
 
 
 def _unknown_variable(name: str, declared: Iterable[str]) -> Problem:
@@ -174,7 +175,7 @@ def _workflow_of(
             return makers[0] if makers else None
         full = [f"{name}.{asked.name}" for name in makers]
         return Problem(f"source '{source}': several workflows make '{output}': {join_names(full)}",
-                       _place(item, source), "write which one")  # fmt: skip
+                       _place(item, source), "qualify it: WORKFLOW.OUTPUT")  # fmt: skip
     if asked.workflow not in items:
         return None
     made = _made(items[asked.workflow])
@@ -197,7 +198,7 @@ def _unknown_output(item: ChainedWorkflow, source: str, output: str, items: Mapp
     hint = did_you_mean(output, [*made, *(each.partition(".")[2] for each in made)])
     if assumed is not None:
         return replace(assumed, hint=hint or assumed.hint)
-    message = f"source '{source}': nothing makes '{output}': no workflow here, and none that has run in this home"
+    message = f"source '{source}': unknown output '{output}': neither these workflows nor a run in this home has it"
     return Problem(f"{message}; outputs here: {join_names(made)}", _place(item, source), hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lineage_catalog.records import DatasetRecord, RunRecord
+from lineage_catalog.records import DatasetRecord
 
 from lineage_service.errors import LineageError
 from lineage_service.runs.chain.chained_workflows import ChainedWorkflow
@@ -28,11 +28,12 @@ def reason_to_run(item: ChainedWorkflow, store: HomeStore) -> str | None:
     before, now = json.loads(run.variables), kept_variables(loaded)
     other = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if other:
-        return f"other values of {', '.join(other)}"
+        values = "value of" if len(other) == 1 else "values of"
+        return f"the {values} {', '.join(other)} {'has' if len(other) == 1 else 'have'} changed"
     try:
         load_run_workflow(store.layout, store.reader.content(run.id), run.id)
     except LineageError:
-        return "other values of the environment"
+        return "an environment variable has changed"
     datasets = {each.name: each for each in store.reader.datasets(run.id) if each.role == "source"}
     for name, source in loaded.spec.sources.items():
         if isinstance(source, SourceSpec):
@@ -42,23 +43,19 @@ def reason_to_run(item: ChainedWorkflow, store: HomeStore) -> str | None:
     return None
 
 
-def latest_run(item: ChainedWorkflow, store: HomeStore) -> RunRecord | None:
-    return store.reader.latest_run(item.name)
-
-
 def _changed(
     name: str, source: SourceSpec, loaded: LoadedWorkflow, dataset: DatasetRecord | None, store: HomeStore
 ) -> str | None:
     read = None if dataset is None else store.known_version(dataset.version_id)
     if dataset is None or read is None:
-        return f"what it read as '{name}' is not known"
+        return f"the version that it read as '{name}' is not recorded"
     if source.output is not None:
         if pinned_run(dataset) is not None:
             return None
         try:
             newest = store.version_of(source.output).id
         except LineageError:
-            return f"'{source.output}' is not there"
+            return f"output '{source.output}' does not exist"
         return f"'{source.output}' has a newer run" if newest != read.id else None
     known: list[VersionFile | OriginalFile] = [*read.origins] or [file for file in read.files if file.only is None]
     try:

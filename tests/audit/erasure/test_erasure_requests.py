@@ -207,7 +207,7 @@ def test_a_plan_that_is_not_there(refused, shop):
 def test_a_certificate_is_no_plan_and_a_plan_no_certificate(shop, capsys):
     applies(shop)
     for verb, path, told in (
-        ("apply", "certificate.json", "is no plan"),
+        ("apply", "certificate.json", "is not a plan"),
         ("verify", "plan.json", "is not a certificate"),
     ):
         with pytest.raises(SystemExit) as left:

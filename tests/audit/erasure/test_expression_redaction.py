@@ -12,7 +12,7 @@ from lineage_service.audit.person_search import PersonRows
 from lineage_service.spec.redaction_markers import is_computable
 from tests.support.made_runs import Made, MadeHome
 
-TELLING = IdentifyingValues(
+IDENTIFYING = IdentifyingValues(
     texts={"Annabel Smith", "O'Hara Jim"},
     numbers={"7394810", "2020-02-29", "42", "12.50"},
     columns={"name", "id", "born", "code"},
@@ -65,7 +65,7 @@ IS_NOT_CHANGED = [
 
 
 def redacted(query: str, **more: object) -> tuple[str, bool]:
-    text = redact_text(json.dumps({"steps": [{"name": "s", "op": "sql", "query": query}], **more}), TELLING)
+    text = redact_text(json.dumps({"steps": [{"name": "s", "op": "sql", "query": query}], **more}), IDENTIFYING)
     return json.loads(text)["steps"][0]["query"], is_computable(text)
 
 
@@ -106,7 +106,7 @@ def test_other_numbers_stay(query):
 def test_a_name_that_another_step_gives_to_its_own_column_is_not_known_to_be_personal():
     step = {"name": "t", "op": "with_columns", "input": "orders", "columns": {"id": "amount * 2"}}
     text = json.dumps({"steps": [step, {"name": "u", "op": "filter", "input": "t", "where": "id = 42"}]})
-    new = redact_text(text, TELLING)
+    new = redact_text(text, IDENTIFYING)
     assert "42" not in json.loads(new)["steps"][1]["where"]
     assert not is_computable(new)
 
@@ -114,14 +114,14 @@ def test_a_name_that_another_step_gives_to_its_own_column_is_not_known_to_be_per
 def test_a_step_that_passes_a_column_on_does_not_hide_what_is_in_it():
     step = {"name": "t", "op": "project", "input": "p", "columns": {"id": "id", "twice": "2 * id"}}
     text = json.dumps({"steps": [step, {"name": "u", "op": "filter", "input": "t", "where": "id = 42"}]})
-    new = redact_text(text, TELLING)
+    new = redact_text(text, IDENTIFYING)
     assert re.fullmatch(r"id = -88\d{16}", json.loads(new)["steps"][1]["where"])
     assert is_computable(new)
 
 
 def test_saved_queries_are_read_as_duckdb_reads_them():
     text = json.dumps({"query": """SELECT "name" FROM p WHERE "name" = 'Annabel Smith' AND x = 'a\\' AND "id" = 42"""})
-    new = json.loads(redact_text(text, TELLING))["query"]
+    new = json.loads(redact_text(text, IDENTIFYING))["query"]
     assert re.fullmatch(r"""SELECT "name" FROM p WHERE "name" = 'erased-\w+' AND x = 'a\\' AND "id" = -88\d+""", new)
 
 

@@ -81,5 +81,5 @@ def test_a_failure_is_told_and_stops_what_depends_on_it(run):
         "second: failed",
         "x.sql:1:2: no such luck",
         "third: not run, 'second', which it reads, was not run successfully",
-        "error: 1 of 4 workflows failed: second; not run, since they need them: third",
+        "error: 1 of 4 workflows failed: second; skipped because they depend on a failed one: third",
     ]

@@ -60,7 +60,7 @@ def test_a_chain(project, spark):
         def ran(*paths, **given):
             return {name: reason for name, (state, reason) in run(*paths, **given).items() if state == "committed"}
 
-        assert list(run()) == ["apart", "sales", "by_customer", "report"], "in the order of who reads whom"
+        assert list(run()) == ["apart", "sales", "by_customer", "report"], "in dependency order"
         assert set(ran()) == set(), "nothing has changed"
         assert home.backward("report.out", to="sales.orders", all=True, pairs=True).to_pylist() == [
             {"out_rid": 0, "rid": 0}, {"out_rid": 0, "rid": 1}, {"out_rid": 1, "rid": 2}
@@ -71,7 +71,7 @@ def test_a_chain(project, spark):
         assert ran() == {"by_customer": "its file has changed", "report": "'by_customer' will run before it"}
         # Other values of variables; a selection leaves the rest alone, and says what is behind.
         first = run(vars={"least": "1"}, select="sales")
-        assert first == {"sales": ("committed", "other values of least")}
+        assert first == {"sales": ("committed", "the value of least has changed")}
         assert ran(select="+report", vars={"least": "1"}) == {
             "by_customer": "'sales.big' has a newer run", "report": "'by_customer' will run before it"
         }  # fmt: skip
@@ -86,14 +86,17 @@ def test_a_chain(project, spark):
             "by_customer": "'sales' will run before it",
             "report": "'by_customer' will run before it",
         }
-        assert ran(project / "apart.sql", all=True) == {"apart": "all are to run"}
+        assert ran(project / "apart.sql", all=True) == {"apart": "all workflows were requested"}
 
         # A failure stops what depends on it and nothing else; later it runs again.
         (project / "by_customer.sql").write_text("SELECT cust, int('x') AS total, amount FROM sales.big")
         (project / "apart.sql").write_text("SELECT id, amount FROM orders")
         with pytest.raises(ChainFailed) as failed:
             run(vars={"least": "1"})
-        assert str(failed.value) == "1 of 4 workflows failed: by_customer; not run, since they need them: report"
+        assert (
+            str(failed.value)
+            == "1 of 4 workflows failed: by_customer; skipped because they depend on a failed one: report"
+        )
         assert {name: state for name, (state, _) in states(failed.value.results).items()} == {
             "apart": "committed", "sales": "up to date", "by_customer": "failed", "report": "skipped"
         }  # fmt: skip

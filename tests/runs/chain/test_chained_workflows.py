@@ -1,4 +1,4 @@
-"""Which files a folder means, who reads whose outputs, in which order they run, and what a selection picks."""
+"""Which files a folder means, in which order they run, and what a selection picks."""
 
 import json
 from pathlib import Path
@@ -101,10 +101,10 @@ def test_cycles_are_reported_exactly(tmp_path):
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        ("frist.out", "source 's0': nothing makes 'frist.out': no workflow here, and none that has run in this home; "
+        ("frist.out", "source 's0': unknown output 'frist.out': neither these workflows nor a run in this home has it; "
          "outputs here: first.out, first.more, second.more, x.out [did you mean 'first.out'?]"),
         ("first.tot", "source 's0': workflow 'first' has no output 'tot'; outputs: out, more [did you mean 'out'?]"),
-        ("more", "source 's0': several workflows make 'more': first.more, second.more [write which one]"),
+        ("more", "source 's0': several workflows make 'more': first.more, second.more [qualify it: WORKFLOW.OUTPUT]"),
     ],
 )  # fmt: skip
 def test_outputs_that_nobody_makes(tmp_path, read, message):
@@ -124,7 +124,7 @@ def test_all_problems_of_all_files_at_once(tmp_path):
     two = workflow(tmp_path, "a", file="a1.yml"), workflow(tmp_path, "a", file="a2.yml")
     found = messages(bad, *two)
     assert any(each.startswith("bad.yml: unknown key 'stps'") for each in found)
-    assert f"a2.yml: workflow 'a' is also in '{tmp_path}/a1.yml' [rename one of them]" in found
+    assert f"a2.yml: workflow name 'a' is already used by '{tmp_path}/a1.yml' [rename one of them]" in found
 
 
 def test_variables_go_to_those_that_have_them(tmp_path):
@@ -146,7 +146,7 @@ def test_a_source_is_given_in_vain_where_no_query_names_it(tmp_path):
     given = {name: dict(item.sources) for name, item in found.items()}
     assert given == {"a": {"a_table": "x", "c_table": "z"}, "b": {"B_table": "y", "c_table": "z"}, "w": {}}
     assert messages(workflow(tmp_path, "w"), sources={"a": "x"}) == [
-        "-: sources are given only for .sql files, and there is none here"
+        "-: --source applies only to .sql files, and none of the files is one"
     ]
 
 
