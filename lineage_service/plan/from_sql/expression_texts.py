@@ -45,7 +45,7 @@ class ExpressionTexts:
         if id(node) in self.computed:
             return self.computed[id(node)]
         if SPAN not in node.meta:
-            raise refuse(node, "this part of the query cannot be compiled")
+            raise refuse(node, f"{node.key.upper()} is not supported here", "rewrite this expression")
         start, end = node.meta[SPAN]
         return self.text_between(start, end, [node])
 

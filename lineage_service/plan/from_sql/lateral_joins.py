@@ -13,6 +13,7 @@ from lineage_service.plan.from_sql.refusals import refuse
 from lineage_service.plan.from_sql.scopes import Scope, ScopedRelation, renamed_columns
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.nodes import How, Join
+from lineage_service.spec.sql_parsing import SPAN
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -58,7 +59,7 @@ def lateral_join(context: SqlContext, join: exp.Expr, groups: list[FromGroup], c
     visible = left.visible + columns
     conditions = [f"{around} <=> {own}" for around, own in rows.values.items()]
     on = join.args.get("on")
-    if on is not None:
+    if on is not None and SPAN in on.meta:  # where there is no ON, the parser puts true
         conditions.append(ExpressionTexts(context, Scope(relations, visible, None, left.merged)).condition(on))
     how: How = "left" if side else "inner" if conditions else "cross"
     condition = context.scalar(" AND ".join(conditions) or "true", join) if how != "cross" else None

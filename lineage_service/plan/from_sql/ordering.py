@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.plan.expressions import Expression, SortKey
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, subqueries_in
-from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.refusals import offset_of, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope
 from lineage_service.plan.from_sql.select_list import ordinal
 from lineage_service.plan.from_sql.sql_context import SqlContext
@@ -55,6 +55,7 @@ def order_and_limit(
 ) -> Node:
     """The rows in order, or the first of them; `carried` as in QueryRelation."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
+    _check_limit(context, limit, offset)
     if limit is not None or offset is not None:
         place = limit if limit is not None else query
         most = None if limit is None or _is_all(limit) else _count(limit, "LIMIT")
@@ -64,6 +65,31 @@ def order_and_limit(
         if most is not None or passed:
             return context.make(Limit, "limit", place, node, most, keys, passed)
     return context.make(Sort, "sort", query.args["order"], node, keys) if keys else node
+
+
+_PARTS_OF_LIMIT = {
+    "expressions": ("LIMIT BY", "number the rows of each group with row_number(), and filter by that"),
+    "limit_options": ("LIMIT with PERCENT, ROWS or WITH TIES", "write LIMIT and a number"),
+}
+
+
+def _check_limit(context: SqlContext, limit: exp.Expr | None, offset: exp.Expr | None) -> None:
+    """SqlRefusal for a form of LIMIT that the parser reads and Spark SQL does not have."""
+    from sqlglot import exp
+
+    for clause in (limit, offset):
+        if clause is None:
+            continue
+        if isinstance(clause, exp.Fetch):
+            raise refuse(clause, "Spark knows no FETCH", "write LIMIT")
+        for key, value in clause.args.items():
+            if value and key not in ("this", "expression"):
+                name, hint = _PARTS_OF_LIMIT.get(key, (key.strip("_").upper(), "write LIMIT and a number"))
+                raise refuse(clause, f"Spark SQL has no {name}", hint)
+    if offset is not None:
+        before = [token.text.lower() for token in context.tokens if token.start < offset_of(offset)]
+        if before[-1:] == ["limit"]:
+            raise refuse(offset, "Spark SQL has no LIMIT with two numbers", "write LIMIT count OFFSET offset")
 
 
 def _is_all(limit: exp.Expr) -> bool:
@@ -76,8 +102,6 @@ def _is_all(limit: exp.Expr) -> bool:
 def _count(limit: exp.Expr, clause: str) -> int:
     from sqlglot import exp
 
-    if isinstance(limit, exp.Fetch):
-        raise refuse(limit, "Spark knows no FETCH", "write LIMIT")
     number = limit.args.get("expression")
     if not isinstance(number, exp.Literal) or not number.name.isdecimal():
         raise refuse(limit, f"{clause} is compiled only with a number")

@@ -23,9 +23,20 @@ if TYPE_CHECKING:
 _FUNCTIONS = frozenset({"sum", "avg", "mean", "min", "max", "count"})
 _NUMBERS = frozenset({"sum", "avg", "mean", "count"})
 
+# Parts of a PIVOT or UNPIVOT that are compiled, and what the parser derives from them; all others are refused by name.
+_PARTS_OF_PIVOT = frozenset(
+    ["expressions", "fields", "unpivot", "alias", "columns", "include_nulls", "value_columns_first",
+     "pivot_column_naming"]
+)  # fmt: skip
+_NAMES_OF_PARTS = {"group": "GROUP BY", "default_on_null": "DEFAULT ON NULL"}
+
 
 def pivoted(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> FromGroup:
     """An entry of FROM behind its PIVOT or UNPIVOT clause."""
+    for key, value in pivot.args.items():
+        if value and key not in _PARTS_OF_PIVOT:
+            part = _NAMES_OF_PARTS.get(key, key.strip("_").upper())
+            raise refuse(pivot, f"{part} in PIVOT is not supported in sql steps")
     if group.carried:
         raise refuse(pivot, "PIVOT over a query that reads the query around it is not compiled in an sql step")
     if len(pivot.args.get("fields") or ()) != 1:

@@ -13,7 +13,8 @@ from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.from_sql.constant_rows import check_set_operations, values_relation
 from lineage_service.plan.from_sql.from_entries import compile_derived
-from lineage_service.plan.from_sql.refusals import SqlRefusal, refuse
+from lineage_service.plan.from_sql.ordering import order_and_limit, sort_keys, text_of_result
+from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
 from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
@@ -90,8 +91,17 @@ def compile_query(context: SqlContext, query: exp.Expr, ctes: Ctes, parent: Scop
     if isinstance(query, exp.Union | exp.Intersect | exp.Except):
         return compile_set_operation(context, query, ctes, parent)
     if isinstance(query, exp.Values):
-        return values_relation(context, query)
+        return _compile_values(context, query)
     raise SqlRefusal("an sql step is one query", context.tokens[0].start, "begin it with SELECT or WITH")
+
+
+def _compile_values(context: SqlContext, query: exp.Expr) -> QueryRelation:
+    """VALUES as a query of its own, which may have an alias, ORDER BY and LIMIT."""
+    check_parts(query)
+    relation = values_relation(context, query)
+    relation = replace(relation, columns=renamed_columns(relation, query.args.get("alias")))
+    keys = sort_keys(context, query, relation, lambda each: text_of_result(context, each, relation))
+    return replace(relation, node=order_and_limit(context, query, relation.node, keys))
 
 
 def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope | None) -> Ctes:

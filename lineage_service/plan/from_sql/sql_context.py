@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of
 from lineage_service.plan.from_sql.scopes import InternalNames, QueryRelation, Scope
+from lineage_service.plan.functions import GENERATORS
 from lineage_service.plan.nodes import NamedExpression, Node, Project
 from lineage_service.spec.sql_parsing import SPAN, tokenize_query
 from lineage_service.spec.sql_text import SqlText
@@ -76,10 +77,11 @@ class SqlContext:
         if expression.has_over_clause or expression.has_aggregate:
             raise SqlRefusal(f"an aggregate or window function cannot stand here: '{text}'", offset)
         if expression.is_generator:
+            name = next(each for each in expression.function_names if each in GENERATORS)
             raise SqlRefusal(
-                f"a function that gives several rows is not compiled in an sql step: '{text}'",
+                f"{name}() returns several rows and cannot be used here: '{text}'",
                 offset,
-                "use a step with `op: explode`",
+                "make it an entry of its own in the select list, or use LATERAL VIEW",
             )
         return expression
 

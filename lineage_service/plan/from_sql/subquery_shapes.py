@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "integer", "bigint"})
 # Clauses with which a subquery is more than rows of FROM for which WHERE holds.
-_SHAPING = ("with_", "group", "having", "qualify", "windows", "limit", "offset", "joins_lateral")
+_SHAPING = ("with_", "group", "having", "qualify", "windows", "limit", "offset")
 
 
 def without_nots(condition: exp.Expr) -> tuple[bool, exp.Expr]:
