@@ -24,7 +24,6 @@ from lineage_service.plan.from_sql.grouping_sets import (
 )
 from lineage_service.plan.from_sql.refusals import refuse
 from lineage_service.plan.from_sql.select_list import SelectItem, ordinal
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import Aggregate, NamedExpression
 from lineage_service.plan.window_measures import GROUPING
 
@@ -47,19 +46,19 @@ def group_rows(block: BlockState, select: exp.Expr, items: Sequence[SelectItem],
         context.reuse_subqueries(block, group.expressions, readers)
         multiplied = multiply_rows(block, group, sets) if sets is not None else None
     carried = block.carried
-    there = keep_empty_groups(block, select) if carried and not keys.found else None
+    has_row = keep_empty_groups(block, select) if carried and not keys.found else None
     measures: dict[str, NamedExpression] = {}
     computed = dict(block.texts.computed)
     for reader in readers:
         for call in aggregate_calls(context, reader):
             if call_name(context, call) in GROUPING:
-                computed[id(call)] = _marker(keys, call, multiplied)
+                computed[id(call)] = _grouping_expression(keys, call, multiplied)
                 continue
             if any(window_nodes(call)):
                 raise refuse(call, "a window function inside an aggregate function")
             refuse_outer_columns(block, call)
             text = block.texts.text(call)
-            text = only_where(text, there) if there is not None else text
+            text = only_where(text, has_row) if has_row is not None else text
             measure = measures.get(text)
             if measure is None:
                 expression = context.expression(text, call)
@@ -104,7 +103,7 @@ def _read_group_by(keys: _Keys, group: exp.Expr, items: Sequence[SelectItem]) ->
     return sets if any(map(is_sets, entries)) else None
 
 
-def _marker(keys: _Keys, call: exp.Expr, multiplied: MultipliedRows | None) -> str:
+def _grouping_expression(keys: _Keys, call: exp.Expr, multiplied: MultipliedRows | None) -> str:
     """grouping() or grouping_id() as an expression over the number of the set."""
     name = str(call_name(keys.block.context, call))
     if multiplied is None:
@@ -167,7 +166,7 @@ class _Keys:
         """The keys of the Aggregate; with the number of the set where there are sets."""
         context, keys = self.block.context, []
         for number, (name, (text, place)) in enumerate(self.found.items()):
-            if multiplied is not None and CHANCE & set(context.scalar(text, place).function_names):
+            if multiplied is not None and context.scalar(text, place).is_volatile:
                 raise refuse(place, "a grouping set by a value that is another one each time is not compiled")
             shown = text if multiplied is None else multiplied.key_text(number, text)
             keys.append(NamedExpression(name, context.scalar(shown, place)))

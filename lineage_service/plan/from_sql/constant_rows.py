@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import Problem
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts
 from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.repeated_rows import numbers_below, repeat_rows
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
-    Explode,
     Filter,
     Intersect,
     NamedExpression,
@@ -25,7 +24,6 @@ from lineage_service.plan.nodes import (
     OuterValues,
     PlanError,
     Source,
-    WithColumns,
 )
 from lineage_service.plan.plan_rewriting import nodes_below
 
@@ -77,7 +75,7 @@ def values_relation(context: SqlContext, values: exp.Expr) -> QueryRelation:
     for row, entry in zip(rows, values.expressions, strict=True):
         if len(row) != width:
             raise refuse(entry, f"VALUES has rows of {width} and of {len(row)} columns")
-    number, node = _numbered_rows(context, values, f"array({', '.join(map(str, range(len(rows))))})")
+    node, number = repeat_rows(context, values, one_row(context, values), "row", numbers_below(len(rows)))
     texts = ExpressionTexts(context, Scope((), ()))
     names = [f"col{index + 1}" for index in range(width)]
     columns = [BoundColumn(name, context.names.fresh("values", name)) for name in names]
@@ -87,7 +85,7 @@ def values_relation(context: SqlContext, values: exp.Expr) -> QueryRelation:
         _refuse_mixed_literals(cells)
         written = [texts.text(cell) for cell in cells]
         for text, cell in zip(written, cells, strict=True):
-            if CHANCE & set(context.scalar(text, cell).function_names):
+            if context.scalar(text, cell).is_volatile:
                 raise refuse(cell, "VALUES with a value that is another one each time is not compiled")
         computed[column.internal] = f"array({', '.join(written)})[{number}]"
     return QueryRelation(context.project("values", values, node, computed), tuple(columns))
@@ -114,16 +112,9 @@ def range_relation(context: SqlContext, call: exp.Expr) -> QueryRelation:
     if len(found) > _LONGEST_RANGE:
         raise refuse(call, f"range() is compiled only up to {_LONGEST_RANGE:,} rows", "make it a source")
     listed = f"sequence({found[0]}L, {found[-1]}L, {step}L)" if found else "array_repeat(0L, 0)"
-    number, node = _numbered_rows(context, call, listed)
+    node, number = repeat_rows(context, call, one_row(context, call), "row", listed)
     column = BoundColumn("id", context.names.fresh("range", "id"))
     return QueryRelation(context.project("range", call, node, {column.internal: number}), (column,))
-
-
-def _numbered_rows(context: SqlContext, place: exp.Expr, numbers: str) -> tuple[str, Node]:
-    listed, number = context.names.fresh("row", "numbers"), context.names.fresh("row", "number")
-    expression = context.scalar(numbers, place)
-    below = context.make(WithColumns, "numbers", place, one_row(context, place), (NamedExpression(listed, expression),))
-    return number, context.make(Explode, "rows", place, below, listed, number, False)
 
 
 def _refuse_mixed_literals(cells: list[exp.Expr]) -> None:

@@ -14,7 +14,7 @@ from lineage_service.plan.from_sql.expression_texts import call_name
 from lineage_service.plan.from_sql.refusals import refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE, GENERATORS
+from lineage_service.plan.functions import GENERATORS
 from lineage_service.plan.nested_types import constructor, exploded_type, field_names, field_type
 from lineage_service.plan.nodes import Explode, NamedExpression, Node, WithColumns
 
@@ -81,8 +81,8 @@ def read_generator(
         elif is_map is None:
             raise refuse(call, f"it is not known whether {name}() has an array or a map, and so what its columns are "
                          "called", "name them: AS (…)")  # fmt: skip
-        own = ["key", "value"] if is_map else ["col"]
-        made = ["pos", *own] if kind == "posexplode" else own
+        parts = ["key", "value"] if is_map else ["col"]
+        made = ["pos", *parts] if kind == "posexplode" else parts
     if names and len(names) != len(made):
         raise refuse(call, f"{len(names)} names for the {len(made)} columns of {name}()")
     whole = kind == "explode" and not is_map
@@ -97,7 +97,7 @@ def explode_rows(context: SqlContext, generator: Generator, node: Node, text_of:
     call = generator.call
     (argument,) = call.iter_expressions()
     text = text_of(argument)
-    if CHANCE & set(context.scalar(text, argument).function_names):
+    if context.scalar(text, argument).is_volatile:
         raise refuse(argument, "a table function of a value that is another one each time is not compiled")
     if generator.is_map and not generator.with_positions:
         text = f"map_entries({text})"

@@ -11,7 +11,6 @@ from lineage_service.plan.from_sql.refusals import offset_of, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope
 from lineage_service.plan.from_sql.select_list import ordinal
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import GroupLimit, Limit, Node, Sort
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def text_of_result(context: SqlContext, node: exp.Expr, result: QueryRelation) -
     if any(subqueries_in(node)):
         raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
     text = ExpressionTexts(context, Scope((), result.columns)).text(node)
-    if CHANCE & set(context.expression(text, node).function_names):
+    if context.expression(text, node).is_volatile:
         raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
     return text
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.from_sql.constant_rows import check_set_operations, values_relation
-from lineage_service.plan.from_sql.from_entries import compile_derived
+from lineage_service.plan.from_sql.from_and_where import compile_from_and_where
+from lineage_service.plan.from_sql.from_tables import compile_derived
 from lineage_service.plan.from_sql.ordering import order_and_limit, sort_keys, text_of_result
 from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
@@ -20,7 +21,6 @@ from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
-from lineage_service.plan.from_sql.where_clause import open_block
 from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project
 from lineage_service.plan.schema import RESERVED
 from lineage_service.spec.sql_parsing import parse_query
@@ -37,7 +37,7 @@ def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapp
     `tables` are the sources and steps that the query reads. Where the columns of one are not known yet, nothing is
     known of the step's: it is compiled when they are, and until then stands for all that it reads.
     """
-    context = SqlContext(sql, step, tables, compile_query, open_block, attach_subqueries, reuse_subqueries)
+    context = SqlContext(sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries)
     try:
         tree = parse_query(sql.text)
         if any(not table.schema.known for table in tables.values()):
@@ -108,12 +108,12 @@ def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope 
     """CTEs by name. Each sees those before it: a name inside its own definition means what it meant outside."""
     if clause.args.get("recursive"):
         raise refuse(clause, "a recursive CTE is not compiled in an sql step")
-    found, own = dict(ctes), set[str]()
+    found, names = dict(ctes), set[str]()
     for cte in clause.expressions:
         name = cte.alias.lower()
-        if name in own:
+        if name in names:
             raise refuse(cte, f"two CTEs are called '{cte.alias}'")
-        own.add(name)
+        names.add(name)
         relation = compile_derived(context, cte.this, found, parent)
         found[name] = replace(relation, columns=renamed_columns(relation, cte.args.get("alias")))
     return found

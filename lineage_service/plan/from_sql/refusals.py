@@ -19,7 +19,7 @@ class SqlRefusal(Exception):
 
 
 class UnknownName(SqlRefusal):
-    """A column that no relation here has; a query around this one may have it."""
+    """A column that no relation here has; an enclosing query may have it."""
 
     @property
     def name(self) -> str:

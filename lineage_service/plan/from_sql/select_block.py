@@ -11,7 +11,13 @@ from lineage_service.errors import did_you_mean
 from lineage_service.plan.from_sql.aggregates import group_rows
 from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.correlation import refuse_limit_below_cast, refuse_outer_columns
-from lineage_service.plan.from_sql.expression_texts import aggregate_calls, conjuncts, subqueries_in, window_nodes
+from lineage_service.plan.from_sql.expression_texts import (
+    aggregate_calls,
+    conjuncts,
+    operand,
+    subqueries_in,
+    window_nodes,
+)
 from lineage_service.plan.from_sql.generators import explode_rows
 from lineage_service.plan.from_sql.ordering import order_and_limit, output_column, sort_keys, text_of_result
 from lineage_service.plan.from_sql.refusals import UnknownName, refuse
@@ -20,7 +26,6 @@ from lineage_service.plan.from_sql.select_list import SelectItem, select_items
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.sql_windows import add_windows
 from lineage_service.plan.from_sql.subqueries import apply_subqueries, attach_subqueries
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import Distinct
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ def compile_select(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Sc
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise refuse(select, "DISTINCT ON is not compiled in an sql step")
-    block = context.open_block(context, select, ctes, parent)
+    block = context.compile_from_and_where(context, select, ctes, parent)
     items = select_items(block, select)
     shown = [item.node for item in items if item.node is not None]
     having, qualify, order = (select.args.get(key) for key in ("having", "qualify", "order"))
@@ -117,15 +122,15 @@ def _read_aliases(block: BlockState, node: exp.Expr, items: Sequence[SelectItem]
         found = [item for item in items if item.aliased and (item.name or "").lower() == node.name.lower()]
         if len(found) == 1 and found[0].node is not None and not any(subqueries_in(found[0].node)):
             text = block.texts.text(found[0].node)
-            if CHANCE & set(block.context.expression(text, node).function_names):
+            if block.context.expression(text, node).is_volatile:
                 raise refuse(node, f"'{node.name}' gives another value each time that it is computed")
-            block.texts.computed[id(node)] = text if text.isidentifier() else f"({text})"
+            block.texts.computed[id(node)] = operand(text)
         return
     for child in node.iter_expressions():
         _read_aliases(block, child, items)
 
 
-def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], single: bool) -> QueryRelation:
+def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], is_single_row: bool) -> QueryRelation:
     """The select list as columns, in order; what only ORDER BY reads goes along until then."""
     context = block.context
     texts: dict[str, str] = {}
@@ -151,7 +156,7 @@ def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], si
     node = order_and_limit(context, select, node, keys, block.carried)
     if hidden:
         node = context.project("select", select, node, {name: name for name in (*texts, *carried)})
-    return QueryRelation(node, relation.columns, block.carried, single)
+    return QueryRelation(node, relation.columns, block.carried, is_single_row)
 
 
 def _check_arrangement(block: BlockState, select: exp.Expr, relation: QueryRelation, texts: dict[str, str]) -> None:
@@ -197,7 +202,7 @@ def _ordered_text(
     for column in node.find_all(exp.Column):
         output = output_column(column, relation) if id(column) not in inside else None
         if output is not None:
-            computed[id(column)] = texts[output] if texts[output].isidentifier() else f"({texts[output]})"
+            computed[id(column)] = operand(texts[output])
     if any(subqueries_in(node)):
         raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
     text = replace(block.texts, computed=computed).text(node)
@@ -206,7 +211,7 @@ def _ordered_text(
         return shown
     if distinct:
         return text_of_result(block.context, node, relation)
-    if CHANCE & set(block.context.expression(text, node).function_names):
+    if block.context.expression(text, node).is_volatile:
         raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
     name = block.context.names.fresh("order", "key")
     hidden[name] = text

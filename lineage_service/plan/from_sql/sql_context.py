@@ -25,20 +25,21 @@ Ctes = Mapping[str, QueryRelation]
 
 @dataclass
 class SqlContext:
-    """One sql step while it is compiled.
+    """One sql step while it is compiled. Four functions are passed as fields, because their modules import this one.
 
-    compile_query: compiles a query inside the query, given the CTEs that it sees and the scope around it.
-    open_block: compiles FROM and WHERE of a SELECT.
-    attach_subqueries: makes the subqueries of an expression columns of the rows so far.
-    reuse_subqueries: makes subqueries that are written alike the same columns.
-    outer_reads: columns of the query around that the subquery in compilation has read.
+    compile_query: compiles a query inside the query, given the CTEs that it sees and the scope that encloses it; in
+        query_compiler.py.
+    compile_from_and_where: compiles FROM and WHERE of a SELECT; in from_and_where.py.
+    attach_subqueries: makes the subqueries of an expression columns of the rows so far; in subqueries.py.
+    reuse_subqueries: makes subqueries that are written alike the same columns; in subqueries.py.
+    outer_reads: columns of the enclosing query that the subquery in compilation has read.
     """
 
     sql: SqlText
     step: str
     tables: Mapping[str, Node]
     compile_query: Callable[[SqlContext, exp.Expr, Ctes, Scope | None], QueryRelation]
-    open_block: Callable[..., Any]
+    compile_from_and_where: Callable[..., Any]  # BlockState, whose module imports this one
     attach_subqueries: Callable[..., None]
     reuse_subqueries: Callable[..., None]
     names: InternalNames = field(default_factory=InternalNames)

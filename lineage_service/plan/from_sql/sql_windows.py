@@ -84,14 +84,14 @@ class _WindowFunction:
         if call.name in NEED_AN_ORDER and not order_by:
             raise refuse(window, f"{call.name}() needs an order", "write it: OVER (ORDER BY …)")
         if frame is not None and not call.takes_a_frame:
-            if call.name not in _RANKS or frame.upper().split() != _SO_FAR:
+            if call.name not in _RANKS or frame.upper().split() != _RUNNING_FRAME:
                 raise refuse(window, f"{call.name}() has a frame of its own", "leave the frame away")
             frame = None
         return cls(window, text, expression, call, partition_by, order_by, frame)
 
 
-# The frame that Spark gives ranks, and lets be written.
-_SO_FAR = ["ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND", "CURRENT", "ROW"]
+# Spark's frame for ranking functions; it may also be written out.
+_RUNNING_FRAME = ["ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND", "CURRENT", "ROW"]
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
 
 
