@@ -96,7 +96,7 @@ def _check_parameters(tokens: Sequence[Token]) -> None:
         is_marker = kind == "PLACEHOLDER" or (kind == "PARAMETER" and token.text != "$")
         if is_marker or (kind == "COLON" and not is_value):
             hint = "write ${name}, and declare it under `vars:` of the workflow"
-            raise SqlSyntaxError("parameters of a query are not bound in an sql step", token.start, hint)
+            raise SqlSyntaxError("query parameters are not supported in sql steps", token.start, hint)
 
 
 def _check_brackets(tokens: Sequence[Token]) -> None:

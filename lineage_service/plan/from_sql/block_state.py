@@ -49,7 +49,7 @@ def refuse_aggregates_and_windows(context: SqlContext, node: exp.Expr, clause: s
     for window in window_nodes(node):
         raise refuse(window, f"{clause} has a window function", "use QUALIFY, or filter around a subquery")
     for call in aggregate_calls(context, node):
-        raise refuse(call, f"{clause} has an aggregate function", "conditions on groups belong into HAVING")
+        raise refuse(call, f"{clause} has an aggregate function", "write conditions on groups in HAVING")
 
 
 def columns_read(node: exp.Expr, scope: Scope) -> tuple[frozenset[str], bool]:
@@ -65,7 +65,7 @@ def columns_read(node: exp.Expr, scope: Scope) -> tuple[frozenset[str], bool]:
         try:
             resolved = scope.resolve(parts_of(column), offset_of(column))
         except SqlRefusal:
-            continue  # a word that is a function; or it is refused where it is written out
+            continue  # the name of a function; or the column is refused when its text is made
         inner = scope.own_column(resolved)
         reads_outer = reads_outer or inner is None
         if inner is not None:

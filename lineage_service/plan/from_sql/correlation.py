@@ -47,7 +47,7 @@ def subquery_rows(block: BlockState, query: exp.Expr) -> SubqueryRows:
         context.outer_reads |= before
         if found == read:
             return SubqueryRows(relation, dict(zip(read, relation.carried, strict=True)))
-        read = found  # a name that means a column of the subquery itself is a finer key, and no wrong one
+        read = found  # a name that turned out to be the subquery's own is dropped from the key
 
 
 def uncorrelated_rows(block: BlockState, query: exp.Expr) -> QueryRelation | None:
@@ -68,8 +68,10 @@ def offer_columns(block: BlockState, place: exp.Expr, columns: Iterable[str]) ->
 
 
 def _rows_with_values(node: Node, columns: frozenset[str]) -> Node:
-    """Rows with at least the values of a node's columns, before subqueries were joined with them: these need not be
-    computed twice. Values that the node itself has not are joined with none of its rows."""
+    """A node below this one that has at least the same values in these columns.
+
+    It is without the joins that added subqueries, which need not be computed twice. Extra values match no row.
+    """
     if isinstance(node, Join) and node.how in ("left", "semi", "anti"):
         if all(node.left.schema.find(name) is not None for name in columns):
             return _rows_with_values(node.left, columns)
@@ -157,7 +159,8 @@ def refuse_outer_columns(block: BlockState, node: exp.Expr) -> None:
         if found.level:
             raise refuse(
                 column,
-                "Spark reads a column of the enclosing query with aggregate functions only in WHERE and HAVING",
+                "in a subquery with aggregate functions, Spark allows columns of the enclosing query only in WHERE and "
+                "HAVING",
                 "compute it outside of the subquery",
             )
 
@@ -179,7 +182,7 @@ def refuse_limit_below_cast(block: BlockState, select: exp.Expr) -> None:
         if (len(types) > 1 or None in types) and set(block.carried) & {*texts}:
             raise refuse(
                 condition,
-                "a correlated subquery with LIMIT is compiled only where columns of the same type are compared",
+                "a correlated subquery with LIMIT is supported only if it compares columns of the same type",
                 "cast one side in a derived table",
             )
 

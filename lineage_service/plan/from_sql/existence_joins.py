@@ -86,14 +86,14 @@ def check_operands(place: exp.In, outer: Node, left: list[str], inner: Node, rig
         if None not in families and len(families) > 1:
             raise refuse(
                 place,
-                f"IN compares {kinds[0]} with {kinds[1]}, which is not compiled in an sql step",
+                f"IN between {kinds[0]} and {kinds[1]} is not supported in sql steps",
                 "cast one of them",
             )
 
 
 def check_unread_items(block: BlockState, inner: BlockState, query: exp.Expr) -> None:
-    """The select list of EXISTS: nobody reads it, and yet it has to be right. What its subqueries give stands behind
-    the rows."""
+    """Checks the select list of EXISTS. Its values are not used, but it must be valid, and its subqueries contribute
+    rows."""
     for item in select_items(inner, query):
         if item.node is not None:
             inner.context.attach_subqueries(inner, item.node)

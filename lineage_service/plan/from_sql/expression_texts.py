@@ -75,7 +75,7 @@ class ExpressionTexts:
             yield (*node.meta[SPAN], self.computed[id(node)])
             return
         if isinstance(node, exp.Query):
-            raise refuse(node, "a subquery is not compiled here", "make it a step of its own, and join it")
+            raise refuse(node, "a subquery is not supported here", "make it a step of its own, and join it")
         if self.keys and SPAN in node.meta and not isinstance(node, exp.Literal) and id(node) not in self.aliases:
             key = self.keys.get(self._key_text(node))
             if key is not None:
@@ -85,7 +85,7 @@ class ExpressionTexts:
             yield from [self._alias(node)] if id(node) in self.aliases else self._column(node)
             return
         if isinstance(node, exp.Star) and not _is_counted(node):
-            raise refuse(node, "`*` inside an expression is not compiled in an sql step", "name the columns")
+            raise refuse(node, "`*` inside an expression is not supported in sql steps", "name the columns")
         for child in node.iter_expressions():
             yield from self._replacements(child)
 
@@ -93,7 +93,7 @@ class ExpressionTexts:
         from sqlglot import exp
 
         if isinstance(column.this, exp.Star):
-            raise refuse(column, "`*` inside an expression is not compiled in an sql step", "name the columns")
+            raise refuse(column, "`*` inside an expression is not supported in sql steps", "name the columns")
         parts, offset = parts_of(column), offset_of(column)
         variable = _variable_of_lambda(column)
         if variable is not None:
@@ -108,10 +108,11 @@ class ExpressionTexts:
         yield start, end, self.column_text(found, column)
 
     def _alias(self, column: exp.Column) -> tuple[int, int, str]:
-        """Spark computes the entry once: what is another value each time cannot be written a second time."""
+        """The expression of an alias in its place. Spark evaluates it once, so a volatile one cannot be repeated."""
         text = self.text(self.aliases[id(column)])
         if self.context.expression(text, column).is_volatile:
-            raise refuse(column, f"'{column.name}' gives another value each time that it is computed")
+            raise refuse(column, f"'{column.name}' is not repeatable and cannot be referred to by its alias",
+                         "compute it in a subquery")  # fmt: skip
         start, end = column.parts[0].meta["start"], column.parts[0].meta["end"] + 1
         return start, end, operand(text)
 
@@ -130,7 +131,7 @@ class ExpressionTexts:
             if self.outer is None:
                 raise refuse(
                     place,
-                    "a column of an enclosing query is read where that is not compiled",
+                    "a column of an enclosing query cannot be read here",
                     "compare it with a column of the subquery, as a condition of the subquery's own WHERE",
                 )
             return self.outer(found, place)
@@ -263,7 +264,7 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
     found: list[exp.Expr] = []
     pending = [node]
-    while pending:  # a loop, since `a AND b AND c …` is as deep as it is long
+    while pending:  # not recursive: the tree of `a AND b AND c …` is as deep as the list is long
         each = pending.pop()
         if isinstance(each, exp.And):
             pending += [each.expression, each.this]

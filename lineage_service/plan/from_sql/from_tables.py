@@ -31,7 +31,7 @@ def compile_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope
     for key, value in item.args.items():
         if value and key not in ("this", "alias", "pivots", "joins") and not isinstance(item, exp.Values):
             what = _PARTS_OF_A_TABLE.get(key, key.strip("_").upper())
-            raise refuse(item, f"{what} is not compiled in an sql step", _HINTS.get(key))
+            raise refuse(item, f"{what} is not supported in sql steps", _HINTS.get(key))
     name = alias.name if alias is not None and alias.this is not None else None
     if isinstance(item, exp.Values):
         relation = values_relation(context, item)
@@ -46,7 +46,7 @@ def compile_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope
         what = named.get(type(item).__name__, "this in a FROM")
         what = "a table function" if isinstance(item, exp.Table) else what
         hint = "use LATERAL VIEW" if isinstance(item, exp.Table) else None
-        raise refuse(item, f"{what} is not compiled in an sql step", hint)
+        raise refuse(item, f"{what} is not supported in sql steps", hint)
     columns = renamed_columns(relation, alias)
     return FromEntry(relation.node, (ScopedRelation(name, columns),), columns, carried=relation.carried)
 

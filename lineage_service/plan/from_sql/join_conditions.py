@@ -77,7 +77,7 @@ class JoinCondition:
         if self.how == "full":
             raise refuse(
                 condition,
-                "a subquery in ON of a full join is not compiled in an sql step",
+                "a subquery in ON of a full join is not supported in sql steps",
                 "compute it in a derived table",
             )
         reads = self._read_outside(condition)
@@ -94,8 +94,7 @@ class JoinCondition:
                 self.texts.append(replace(texts, computed=computed).condition(condition))
         except UnknownName as error:
             raise SqlRefusal(
-                f"a subquery in ON of a {self.how} join that reads the side of which all rows are kept is not compiled "
-                "in an sql step",
+                f"a subquery in ON of a {self.how} join cannot read the side that keeps all its rows",
                 error.offset,
                 "compute it in a derived table",
             ) from None
@@ -130,5 +129,5 @@ class JoinCondition:
         for query in subqueries_in(condition):
             read = frozenset(outer_columns_read(block, query))
             if read & self.left.internals and read & self.right.internals and uncorrelated_rows(block, query) is None:
-                raise refuse(query, "Spark takes no subquery in ON that reads both sides of the join",
+                raise refuse(query, "Spark does not allow a subquery in ON that reads both sides of the join",
                              "put the condition into WHERE")  # fmt: skip

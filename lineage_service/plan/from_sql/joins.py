@@ -137,19 +137,19 @@ def _join(
     if left.carried or right.carried:
         raise refuse(
             join,
-            "a join with a derived table that reads the enclosing query is not compiled in an sql step",
+            "a join with a derived table that reads the enclosing query is not supported in sql steps",
             "compare the columns in the WHERE of the subquery",
         )
     method, side, kind = (str(join.args.get(key) or "").upper() for key in ("method", "side", "kind"))
     if right.lifted or (left.lifted and (side in ("RIGHT", "FULL") or method or join.args.get("using"))):
-        raise refuse(join, "a join behind one whose ON reads the enclosing query is not compiled in an sql step",
+        raise refuse(join, "a join after one whose ON reads the enclosing query is not supported in sql steps",
                      "compare with the enclosing query in WHERE")  # fmt: skip
     how = _HOW.get((side, kind))
     if how is None or method not in ("", "NATURAL"):
-        raise refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not compiled in an sql step")
+        raise refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported in sql steps")
     for key, value in join.args.items():
         if value and key not in ("this", "method", "side", "kind", "on", "using"):
-            raise refuse(join, f"{key.strip('_').upper()} of a join is not compiled in an sql step")
+            raise refuse(join, f"{key.strip('_').upper()} of a join is not supported in sql steps")
     if method == "NATURAL" or join.args.get("using"):
         return _join_by_names(context, join, left, right, how)
     relations = left.relations + right.relations
@@ -164,7 +164,7 @@ def _join(
     elif how == "inner":
         how = "cross"
     elif how != "cross":
-        raise refuse(join, f"a {how} join without a condition is not compiled in an sql step", "write ON true")
+        raise refuse(join, f"a {how} join without a condition is not supported in sql steps", "write ON true")
     node: Node = context.make(Join, "join", join, left.node, right.node, how, condition, ())
     if read is not None:
         node = read.keep_joined(node)

@@ -41,9 +41,9 @@ def lateral_join(context: SqlContext, join: exp.Expr, entries: list[FromEntry], 
     lateral = join.this
     side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
     if (side, kind) not in (("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER")):
-        raise refuse(join, f"{' '.join(filter(None, (side, kind)))} JOIN LATERAL is not compiled in an sql step")
+        raise refuse(join, f"{' '.join(filter(None, (side, kind)))} JOIN LATERAL is not supported in sql steps")
     if join.args.get("using") or join.args.get("method"):
-        raise refuse(join, "a NATURAL or USING join with a LATERAL subquery is not compiled", "write ON")
+        raise refuse(join, "a NATURAL or USING join with a LATERAL subquery is not supported in sql steps", "write ON")
     join_entries(context, join, entries)
     left = entries[0]
     scope = left.scope(None)
@@ -69,5 +69,5 @@ def _query_of(lateral: exp.Expr) -> exp.Expr:
     while isinstance(query, exp.Subquery):
         query = query.this
     if not isinstance(query, exp.Query) or lateral.args.get("view"):
-        raise refuse(lateral, "this LATERAL is not compiled in an sql step", "a LATERAL subquery, or LATERAL VIEW")
+        raise refuse(lateral, "this LATERAL is not supported in sql steps", "write a LATERAL subquery, or LATERAL VIEW")
     return query

@@ -16,6 +16,8 @@ from lineage_service.plan.nodes import GroupLimit, Limit, Node, Sort
 if TYPE_CHECKING:
     from sqlglot import exp
 
+VOLATILE_ORDER = "ORDER BY an expression that is not repeatable, such as rand(), is not supported in sql steps"
+
 
 def sort_keys(
     context: SqlContext, query: exp.Expr, result: QueryRelation, text_of: Callable[[exp.Expr], str]
@@ -28,7 +30,7 @@ def sort_keys(
         return every
     for each in order.expressions if order is not None else ():
         if each.args.get("with_fill"):
-            raise refuse(each, "WITH FILL is not compiled in an sql step")
+            raise refuse(each, "WITH FILL is not supported in sql steps")
         place = ordinal(each.this, len(result.columns), "ORDER BY")
         text = result.columns[place - 1].internal if place is not None else text_of(each.this)
         descending, nulls_first = bool(each.args.get("desc")), bool(each.args.get("nulls_first"))
@@ -80,7 +82,7 @@ def _check_limit(context: SqlContext, limit: exp.Expr | None, offset: exp.Expr |
         if clause is None:
             continue
         if isinstance(clause, exp.Fetch):
-            raise refuse(clause, "Spark knows no FETCH", "write LIMIT")
+            raise refuse(clause, "Spark SQL has no FETCH", "write LIMIT")
         for key, value in clause.args.items():
             if value and key not in ("this", "expression"):
                 name, hint = _PARTS_OF_LIMIT.get(key, (key.strip("_").upper(), "write LIMIT and a number"))
@@ -103,7 +105,7 @@ def _count(limit: exp.Expr, clause: str) -> int:
 
     number = limit.args.get("expression")
     if not isinstance(number, exp.Literal) or not number.name.isdecimal():
-        raise refuse(limit, f"{clause} is compiled only with a number")
+        raise refuse(limit, f"{clause} needs a literal number in sql steps")
     return int(number.name)
 
 
@@ -113,10 +115,10 @@ def text_of_result(context: SqlContext, node: exp.Expr, result: QueryRelation) -
     if whole is not None:
         return whole
     if any(subqueries_in(node)):
-        raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
+        raise refuse(node, "a subquery in ORDER BY is not supported in sql steps", "compute it in the select list")
     text = ExpressionTexts(context, Scope((), result.columns)).text(node)
     if context.expression(text, node).is_volatile:
-        raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
+        raise refuse(node, VOLATILE_ORDER)
     return text
 
 

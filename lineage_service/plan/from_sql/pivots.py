@@ -39,9 +39,9 @@ def pivoted(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> FromEntry
             part = _NAMES_OF_PARTS.get(key, key.strip("_").upper())
             raise refuse(pivot, f"{part} in PIVOT is not supported in sql steps")
     if entry.carried:
-        raise refuse(pivot, "PIVOT over a query that reads the enclosing query is not compiled in an sql step")
+        raise refuse(pivot, "PIVOT of a derived table that reads the enclosing query is not supported in sql steps")
     if len(pivot.args.get("fields") or ()) != 1:
-        raise refuse(pivot, "this form of PIVOT is not compiled in an sql step")
+        raise refuse(pivot, "this form of PIVOT is not supported in sql steps")
     node, bound = (_unpivot if pivot.args.get("unpivot") else _pivot)(context, entry, pivot)
     alias = pivot.args.get("alias")
     given = alias.args.get("columns") if alias is not None else None
@@ -122,13 +122,13 @@ def _check_aggregates(
             name = call_name(context, call) or ""
             if name not in _FUNCTIONS:
                 hint = "use sum, avg, min, max or count"
-                raise refuse(call, f"{name}() in PIVOT is not compiled in an sql step", hint)
+                raise refuse(call, f"{name}() in PIVOT is not supported in sql steps", hint)
             names.add(name)
         inside = {id(each) for call in calls for each in call.walk()}
         plain = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Literal, exp.Neg)
         for each in aggregate.walk():
             if id(each) not in inside and not isinstance(each, plain):
-                raise refuse(aggregate, "PIVOT is compiled only with aggregate functions and arithmetic of them")
+                raise refuse(aggregate, "PIVOT is supported only with aggregate functions and arithmetic of them")
     if "count" in names:
         for aggregate, _ in aggregates:
             for call in aggregate_calls(context, aggregate):
@@ -136,7 +136,7 @@ def _check_aggregates(
                     continue
                 kind = column_type(block.node.schema, block.texts.text(call.this)) if call.this is not None else None
                 if family(kind) != "number":
-                    raise refuse(call, "min() and max() beside count() in PIVOT are compiled only of numbers")
+                    raise refuse(call, "min() and max() beside count() in PIVOT are supported only for numbers")
     return "count" in names
 
 
@@ -212,4 +212,4 @@ def _unpivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[No
 def _refuse_unlike(entry: FromEntry, place: exp.Expr, cells: Sequence[str]) -> None:
     """Spark takes no texts and numbers in one column."""
     if len({family(column_type(entry.node.schema, cell)) for cell in cells}) > 1:
-        raise refuse(place, "UNPIVOT is compiled only of columns of one kind of type", "cast them in a subquery")
+        raise refuse(place, "UNPIVOT is supported only for columns of one kind of type", "cast them in a subquery")

@@ -1,6 +1,7 @@
-"""An sql step to plan nodes: the query is parsed, names are resolved, every construct becomes nodes that there are.
+"""Compiles an sql step to plan nodes: parses the query, resolves names, and compiles each construct to existing nodes.
 
-What is not compiled exactly is refused, with its place. sqlglot only reads; its rewriting passes are not used.
+A construct that cannot be compiled exactly is refused, with its position. sqlglot only parses; its rewriting passes are
+not used.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapping[str, Node]) -> Node:
-    """The last node of a step, called like it; PlanError with what is wrong.
+    """The last node of a step, which has the step's name; PlanError with what is wrong.
 
-    `tables` are the sources and steps that the query reads. Where the columns of one are not known yet, nothing is
-    known of the step's: it is compiled when they are, and until then stands for all that it reads.
+    `tables` are the sources and steps that the query reads. If the columns of one are not known yet, the query is not
+    compiled: the node has unknown columns, and reads all tables.
     """
     context = SqlContext(sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries)
     try:
@@ -83,8 +84,9 @@ def compile_query(context: SqlContext, query: exp.Expr, ctes: Ctes, parent: Scop
     if isinstance(query, exp.Subquery):
         for key, value in query.args.items():
             if value and key not in ("this", "with_"):
-                raise refuse(query, f"{key.strip('_').upper()} behind a query in parentheses is not compiled",
-                             "put the whole into a derived table")  # fmt: skip
+                name = "ORDER BY" if key == "order" else key.strip("_").upper()
+                raise refuse(query, f"{name} after a query in parentheses is not supported in sql steps",
+                             f"write SELECT * FROM (…) {name} …")  # fmt: skip
         return compile_query(context, query.this, ctes, parent)
     if isinstance(query, exp.Select):
         return compile_select(context, query, ctes, parent)
@@ -107,7 +109,7 @@ def _compile_values(context: SqlContext, query: exp.Expr) -> QueryRelation:
 def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope | None) -> Ctes:
     """CTEs by name. Each sees those before it: a name inside its own definition means what it meant outside."""
     if clause.args.get("recursive"):
-        raise refuse(clause, "a recursive CTE is not compiled in an sql step")
+        raise refuse(clause, "a recursive CTE is not supported in sql steps")
     found, names = dict(ctes), set[str]()
     for cte in clause.expressions:
         name = cte.alias.lower()

@@ -84,7 +84,7 @@ def check_parts(query: exp.Expr) -> None:
         first = value[0] if isinstance(value, list) else value
         place = first if isinstance(first, exp.Expression) and _has_place(first) else query
         name = _NAMES.get(key, key.strip("_").upper())
-        raise refuse(place, f"{name} is not compiled in an sql step", _HINTS.get(key))
+        raise refuse(place, f"{name} is not supported in sql steps", _HINTS.get(key))
 
 
 def _has_place(node: exp.Expr) -> bool:

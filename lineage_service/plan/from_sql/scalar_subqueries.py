@@ -151,12 +151,14 @@ def _join_only_row(block: BlockState, place: exp.Expr, row: _KeyedRow) -> None:
 def _refuse_correlated(block: BlockState, subquery: exp.Expr, *, is_correlated: bool) -> None:
     if is_correlated and block.is_in_on:
         raise refuse(
-            subquery, "Spark takes no correlated scalar subquery in ON", "put it into WHERE, or into a derived table"
+            subquery,
+            "Spark does not allow a correlated scalar subquery in ON",
+            "put it into WHERE, or into a derived table",
         )
     if is_correlated and block.texts.readable is not None and not block.is_in_having:
         raise refuse(
             subquery,
-            "Spark takes a correlated scalar subquery of a query with GROUP BY only inside of an aggregate function or "
-            "of GROUP BY",
-            "group in a derived table, and put the subquery into the SELECT around it",
+            "in a query with GROUP BY, Spark allows a correlated scalar subquery only inside an aggregate function or "
+            "in GROUP BY",
+            "group in a derived table, and put the subquery into the SELECT that reads it",
         )

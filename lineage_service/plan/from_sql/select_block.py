@@ -19,7 +19,13 @@ from lineage_service.plan.from_sql.expression_texts import (
     window_nodes,
 )
 from lineage_service.plan.from_sql.generators import explode_rows
-from lineage_service.plan.from_sql.ordering import order_and_limit, output_column, sort_keys, text_of_result
+from lineage_service.plan.from_sql.ordering import (
+    VOLATILE_ORDER,
+    order_and_limit,
+    output_column,
+    sort_keys,
+    text_of_result,
+)
 from lineage_service.plan.from_sql.refusals import UnknownName, refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope
 from lineage_service.plan.from_sql.select_list import SelectItem, select_items
@@ -36,7 +42,7 @@ def compile_select(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Sc
     """The rows of a SELECT: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY, the select list, DISTINCT, ORDER BY."""
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise refuse(select, "DISTINCT ON is not compiled in an sql step")
+        raise refuse(select, "DISTINCT ON is not supported in sql steps")
     block = context.compile_from_and_where(context, select, ctes, parent)
     items = select_items(block, select)
     shown = [item.node for item in items if item.node is not None]
@@ -123,7 +129,8 @@ def _read_aliases(block: BlockState, node: exp.Expr, items: Sequence[SelectItem]
         if len(found) == 1 and found[0].node is not None and not any(subqueries_in(found[0].node)):
             text = block.texts.text(found[0].node)
             if block.context.expression(text, node).is_volatile:
-                raise refuse(node, f"'{node.name}' gives another value each time that it is computed")
+                raise refuse(node, f"'{node.name}' is not repeatable and cannot be referred to by its alias",
+                             "compute it in a subquery")  # fmt: skip
             block.texts.computed[id(node)] = operand(text)
         return
     for child in node.iter_expressions():
@@ -131,7 +138,7 @@ def _read_aliases(block: BlockState, node: exp.Expr, items: Sequence[SelectItem]
 
 
 def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], is_single_row: bool) -> QueryRelation:
-    """The select list as columns, in order; what only ORDER BY reads goes along until then."""
+    """The select list as columns, in order. Columns that only ORDER BY reads are added, and removed after sorting."""
     context = block.context
     texts: dict[str, str] = {}
     places: dict[str, exp.Expr] = {}
@@ -160,8 +167,7 @@ def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], is
 
 
 def _check_arrangement(block: BlockState, select: exp.Expr, relation: QueryRelation, texts: dict[str, str]) -> None:
-    """SORT BY, DISTRIBUTE BY and CLUSTER BY say where rows are computed, which changes none of them: their expressions
-    are read, and that is all."""
+    """Checks SORT BY, DISTRIBUTE BY and CLUSTER BY: they do not change the rows, but must be valid."""
     from sqlglot import exp
 
     for key in ("sort", "cluster", "distribute"):
@@ -169,7 +175,7 @@ def _check_arrangement(block: BlockState, select: exp.Expr, relation: QueryRelat
         if clause is None:
             continue
         if select.args.get("limit") is not None or select.args.get("offset") is not None:
-            raise refuse(clause, f"{key.upper()} BY with LIMIT takes rows that no order decides", "use ORDER BY")
+            raise refuse(clause, f"{key.upper()} BY does not determine which rows LIMIT keeps", "use ORDER BY")
         for each in clause.expressions:
             _ordered_text(block, each.this if isinstance(each, exp.Ordered) else each, relation, texts, {}, False)
 
@@ -196,7 +202,10 @@ def _ordered_text(
                 for each in relation.columns
                 if (each.name or "").lower() == column.name.lower()
             ):
-                raise refuse(column, f"'{column.name}' in ORDER BY is a column of the result, and of a relation")
+                raise refuse(
+                    column,
+                    f"'{column.name}' in ORDER BY is ambiguous: it is a column of the result and of a table in FROM",
+                )
     inside = {id(column) for call in aggregate_calls(block.context, node) for column in call.find_all(exp.Column)}
     inside |= {id(column) for window in window_nodes(node) for column in window.find_all(exp.Column)}
     for column in node.find_all(exp.Column):
@@ -204,7 +213,7 @@ def _ordered_text(
         if output is not None:
             computed[id(column)] = operand(texts[output])
     if any(subqueries_in(node)):
-        raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
+        raise refuse(node, "a subquery in ORDER BY is not supported in sql steps", "compute it in the select list")
     text = replace(block.texts, computed=computed).text(node)
     shown = next((name for name, each in texts.items() if each == text), None)
     if shown is not None:
@@ -212,7 +221,7 @@ def _ordered_text(
     if distinct:
         return text_of_result(block.context, node, relation)
     if block.context.expression(text, node).is_volatile:
-        raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
+        raise refuse(node, VOLATILE_ORDER)
     name = block.context.names.fresh("order", "key")
     hidden[name] = text
     return name
