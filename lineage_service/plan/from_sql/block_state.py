@@ -22,7 +22,7 @@ class BlockState:
 
     node: its rows so far · texts: how its expressions are written over that node · correlated: conditions of WHERE
     that read a column of the enclosing query, and are applied where the two are joined · carried: as in QueryRelation ·
-    is_in_having, is_in_on: while these are compiled · generator: the function of the select list that gives several
+    is_in_having, is_in_on: while these are compiled · generator: the function of the select list that returns several
     rows.
     """
 

@@ -78,7 +78,7 @@ def values_relation(context: SqlContext, values: exp.Expr) -> QueryRelation:
     for row, entry in zip(rows, values.expressions, strict=True):
         if len(row) != width:
             raise refuse(entry, f"VALUES has rows of {width} and of {len(row)} columns")
-    node, number = repeat_rows(context, values, one_row(context, values), "row", numbers_below(len(rows)))
+    node, number = repeat_rows(context, values, one_row(context, values), "rows", numbers_below(len(rows)))
     texts = ExpressionTexts(context, Scope((), ()))
     names = [f"col{index + 1}" for index in range(width)]
     columns = [BoundColumn(name, context.names.fresh("values", name)) for name in names]
@@ -118,7 +118,7 @@ def range_relation(context: SqlContext, call: exp.Expr) -> QueryRelation:
     if len(found) > _LONGEST_RANGE:
         raise refuse(call, f"range() is supported only up to {_LONGEST_RANGE:,} rows", "make it a source")
     listed = f"sequence({found[0]}L, {found[-1]}L, {step}L)" if found else "array_repeat(0L, 0)"
-    node, number = repeat_rows(context, call, one_row(context, call), "row", listed)
+    node, number = repeat_rows(context, call, one_row(context, call), "rows", listed)
     column = BoundColumn("id", context.names.fresh("range", "id"))
     return QueryRelation(context.project("range", call, node, {column.internal: number}), (column,))
 

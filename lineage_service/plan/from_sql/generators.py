@@ -1,4 +1,4 @@
-"""Functions that give several rows: explode, posexplode and inline, in LATERAL VIEW and in the select list.
+"""Functions that return several rows: explode, posexplode and inline, in LATERAL VIEW and in the select list.
 
 Each is an Explode of an array: of values, or of structs whose fields become the columns.
 """

@@ -91,11 +91,11 @@ def _aliases_as_hints(items: Sequence[SelectItem]) -> Iterator[None]:
 
 
 def _explode_select_list(block: BlockState, windows: Sequence[exp.Expr]) -> None:
-    """The rows of a function of the select list that gives several."""
+    """The rows of a function of the select list that returns several."""
     generator = block.generator
     assert generator is not None
     for window in windows:
-        raise refuse(window, "a window function beside a function that gives several rows",
+        raise refuse(window, "a window function beside a function that returns several rows",
                      "compute one of them in a subquery")  # fmt: skip
     attach_subqueries(block, generator.call)
     block.node = explode_rows(block.context, generator, block.node, block.texts.text)

@@ -31,7 +31,7 @@ class SelectItem:
     node: exp.Expr | None = None
     column: BoundColumn | None = None
     aliased: bool = False
-    generated: bool = False  # a column of a function that gives several rows
+    generated: bool = False  # a column of a function that returns several rows
 
     def text(self, block: BlockState) -> str:
         if self.generated and self.column is not None:
@@ -76,7 +76,7 @@ def _generated_items(block: BlockState, entry: exp.Expr) -> list[SelectItem]:
     elif isinstance(entry, exp.Aliases):
         names = [each.name for each in entry.expressions]
     if block.generator is not None:
-        raise refuse(entry, "two functions that give several rows in one select list", "use LATERAL VIEW")
+        raise refuse(entry, "two functions that return several rows in one select list", "use LATERAL VIEW")
     call = entry.this if names else entry
     block.generator = read_generator(
         block.context, call, lambda name: column_type(block.node.schema, name), block.texts.text, names, outer=False
