@@ -165,6 +165,11 @@ class Expression:
         return all(name in known for name in self.function_names if name not in _SYNTAX)
 
     @property
+    def is_volatile(self) -> bool:
+        """Whether it returns another value at each evaluation, also within one query, such as rand()."""
+        return any(name in functions.VOLATILE for name in self.function_names)
+
+    @property
     def is_generator(self) -> bool:
         """Whether it may return several rows for one."""
         return any(name in functions.GENERATORS for name in self.function_names)

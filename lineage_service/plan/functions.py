@@ -28,7 +28,7 @@ WINDOW_ONLY = frozenset(
     """.split()
 )
 
-# Evaluated twice over the same rows, these may give different values: chance, clocks, row order, ties.
+# Evaluated twice over the same rows, these may give different values: random numbers, clocks, row order, ties.
 NOT_REPEATABLE = frozenset(
     """
     any_value approx_count_distinct approx_percentile approx_top_k array_agg collect_list collect_set
@@ -41,8 +41,8 @@ NOT_REPEATABLE = frozenset(
     """.split()
 )
 
-# Give another value each time that they are evaluated, also within one query.
-CHANCE = frozenset(
+# Return another value at each evaluation, also within one query.
+VOLATILE = frozenset(
     "monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid".split()
 )
 
@@ -160,8 +160,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("python_worker_logs", "sql_keywords", "collations", "range"), _TABLE),
 }
 
-# What an expression may call: every other function of Spark was looked at, and computes a value from others, from
-# chance or from the clock. A function that a later Spark brings is refused until it is put on one of the two lists.
+# What an expression may call: every other function of Spark was looked at, and computes a value from others, at
+# random or from the clock. A function that a later Spark brings is refused until it is put on one of the two lists.
 ALLOWED = KNOWN - REFUSED.keys()
 
 # Words that stand before a parenthesis without being functions.

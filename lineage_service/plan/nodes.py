@@ -246,7 +246,7 @@ class Distinct(_Unary):
 
 @dataclass(frozen=True, eq=False)
 class OuterValues(Distinct):
-    """Distinct values to whose rows nothing contributes: those that a correlated subquery reads of the query around it
+    """Distinct values to whose rows nothing contributes: those that a correlated subquery reads of its enclosing query
     (the rows that they are of contribute where the subquery's result is joined with them), and rows of no table."""
 
 

@@ -136,7 +136,8 @@ def refuse_function(name: str) -> None:
     if name in _FOREIGN:
         raise Unreadable(f"unknown function '{name}'", _FOREIGN[name])
     if name not in ALLOWED:
-        hint = did_you_mean(name, ALLOWED) or "functions of Spark SQL can be called that compute a value from others"
+        hint = did_you_mean(name, ALLOWED)
+        hint = hint or "only Spark SQL functions that compute a value from their arguments are supported"
         raise Unreadable(f"unknown function '{name}'", hint)
 
 

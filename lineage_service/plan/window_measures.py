@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lineage_service.plan.expressions import Expression, ExpressionError, shorten_text
-from lineage_service.plan.functions import AGGREGATES, CHANCE, WINDOW_ONLY
+from lineage_service.plan.functions import AGGREGATES, VOLATILE, WINDOW_ONLY
 from lineage_service.plan.schema import ColumnError
 from lineage_service.plan.window_calls import WindowCall
 
@@ -67,7 +67,7 @@ def _constant_faults(what: str, call: WindowCall) -> Iterator[ColumnError]:
         return
     text = call.arguments[place]
     for expression in _parse_arguments([text]):
-        if expression.columns or CHANCE & set(expression.function_names):
+        if expression.columns or expression.is_volatile:
             which = "its number of groups" if call.name == "ntile" else "its offset"
             yield ColumnError(
                 f"{what}{call.name}() takes a constant as {which}, and '{shorten_text(text)}' is none",
@@ -94,10 +94,10 @@ def _nondeterministic_skip_faults(
 ) -> Iterator[ColumnError]:
     """A function that ignores nulls selects rows by a value, which must be repeatable."""
     passes_over = (call.ignores_nulls and call.name in ("lag", "lead")) or call.name == "counter_diff"
-    chance = sorted(CHANCE & set(arguments[0].function_names)) if passes_over and arguments else []
-    if chance:
+    volatile = sorted(VOLATILE & set(arguments[0].function_names)) if passes_over and arguments else []
+    if volatile:
         yield ColumnError(
-            f"{what}the rows that {call.name}() passes over cannot be traced, since {chance[0]}() gives another value "
-            "each time",
+            f"{what}the rows that {call.name}() passes over cannot be traced, since {volatile[0]}() gives another "
+            "value each time",
             "make the value a column first, with a step `with_columns`",
         )

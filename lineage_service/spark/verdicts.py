@@ -84,8 +84,10 @@ class Verdicts:
     ) -> DataFrame:
         return _with_verdict_columns(frame, F.lit(passed), F.lit(0 if passed else 1), place)
 
-    def _filter_verdicts(self, node: Filter, below: Relation, chance: Nondeterminism, *, witnessed: bool) -> DataFrame:
-        conditions = conditions_of(node, chance)
+    def _filter_verdicts(
+        self, node: Filter, below: Relation, nondeterminism: Nondeterminism, *, witnessed: bool
+    ) -> DataFrame:
+        conditions = conditions_of(node, nondeterminism)
         marks: Column = F.lit(0).cast("bigint")
         sound: Column = F.lit(True)  # no condition so far has failed
         for index, text in enumerate(conditions.evaluated):
@@ -122,9 +124,11 @@ class Verdicts:
         passing = self._with_constant_verdict(rows.join(others, same, "left_semi"), passed=True)
         return self._with_constant_verdict(rows).unionByName(passing)
 
-    def _order_ranks(self, edge: PathEdge, below: Relation, chance: Nondeterminism) -> Column | None:
+    def _order_ranks(self, edge: PathEdge, below: Relation, nondeterminism: Nondeterminism) -> Column | None:
         keys = limit_order(edge.node)
-        if not keys or any(not key.expression.repeatable or key.expression.words & chance.columns for key in keys):
+        if not keys or any(
+            not key.expression.repeatable or key.expression.words & nondeterminism.columns for key in keys
+        ):
             return None
         return F.rank().over(Over.orderBy(*order_columns(keys, below)))
 

@@ -58,7 +58,7 @@ def parse_query(text: str) -> exp.Expr:
     check_tokens(tokens)
     for token in tokens:
         if token.token_type.name == "PIPE_GT":  # sqlglot would write the query anew
-            raise SqlSyntaxError("pipes are not compiled in an sql step", token.start, "write it with SELECT and FROM")
+            raise SqlSyntaxError("pipes are not supported in sql steps", token.start, "write it with SELECT and FROM")
     parser = _placing_parser()()
     parser.left = _STEPS + _STEPS_PER_TOKEN * len(tokens)
     found: list[exp.Expr | None]

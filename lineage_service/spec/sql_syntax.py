@@ -83,7 +83,7 @@ def _check_template(tokens: Sequence[Token]) -> None:
     for token, after in pairwise(tokens):
         if token.text in ("{%", "{{", "{{-") or (token.text == after.text == "{" and after.start == token.start + 1):
             raise SqlSyntaxError(
-                "the text is a template: Spark knows no '{{' and '{%'",
+                "the text is a template: Spark SQL has no '{{' and '{%'",
                 token.start,
                 "use the compiled query, as in dbt's target/compiled, or `smoke-lineage import dbt`",
             )
@@ -96,7 +96,7 @@ def _check_parameters(tokens: Sequence[Token]) -> None:
         is_marker = kind == "PLACEHOLDER" or (kind == "PARAMETER" and token.text != "$")
         if is_marker or (kind == "COLON" and not is_value):
             hint = "write ${name}, and declare it under `vars:` of the workflow"
-            raise SqlSyntaxError("parameters of a query are not bound in an sql step", token.start, hint)
+            raise SqlSyntaxError("query parameters are not supported in sql steps", token.start, hint)
 
 
 def _check_brackets(tokens: Sequence[Token]) -> None:
@@ -119,7 +119,7 @@ def _check_lists(tokens: Sequence[Token]) -> None:
         if first == "COMMA" and second in _BEHIND_A_LIST:
             raise SqlSyntaxError(f"nothing stands between this comma and '{token.text}'", before.start, "leave it away")
         if first == "STAR" and token.text.lower() == "exclude":
-            raise SqlSyntaxError("Spark knows no EXCLUDE", token.start, "write * EXCEPT (…)")
+            raise SqlSyntaxError("Spark SQL has no EXCLUDE", token.start, "write * EXCEPT (…)")
         if first == "ALIAS" and second == "STRING":
             raise SqlSyntaxError(f"'{token.text}' is a text, and no name", token.start, f"write `{token.text}`")
     if tokens[-1].token_type.name == "COMMA":

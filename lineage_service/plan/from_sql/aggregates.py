@@ -1,4 +1,4 @@
-"""GROUP BY and aggregate functions: keys and measures as columns, so that everything behind them reads those."""
+"""GROUP BY and aggregate functions. Keys and measures become columns, which all later clauses read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from lineage_service.plan.from_sql.grouping_sets import (
 )
 from lineage_service.plan.from_sql.refusals import refuse
 from lineage_service.plan.from_sql.select_list import SelectItem, ordinal
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import Aggregate, NamedExpression
 from lineage_service.plan.window_measures import GROUPING
 
@@ -47,19 +46,19 @@ def group_rows(block: BlockState, select: exp.Expr, items: Sequence[SelectItem],
         context.reuse_subqueries(block, group.expressions, readers)
         multiplied = multiply_rows(block, group, sets) if sets is not None else None
     carried = block.carried
-    there = keep_empty_groups(block, select) if carried and not keys.found else None
+    has_row = keep_empty_groups(block, select) if carried and not keys.found else None
     measures: dict[str, NamedExpression] = {}
     computed = dict(block.texts.computed)
     for reader in readers:
         for call in aggregate_calls(context, reader):
             if call_name(context, call) in GROUPING:
-                computed[id(call)] = _marker(keys, call, multiplied)
+                computed[id(call)] = _grouping_expression(keys, call, multiplied)
                 continue
             if any(window_nodes(call)):
                 raise refuse(call, "a window function inside an aggregate function")
             refuse_outer_columns(block, call)
             text = block.texts.text(call)
-            text = only_where(text, there) if there is not None else text
+            text = only_where(text, has_row) if has_row is not None else text
             measure = measures.get(text)
             if measure is None:
                 expression = context.expression(text, call)
@@ -69,7 +68,7 @@ def group_rows(block: BlockState, select: exp.Expr, items: Sequence[SelectItem],
                 measures[text] = measure = NamedExpression(name, expression)
             computed[id(call)] = measure.name
     if group is None and not measures:
-        raise refuse(select, "HAVING without GROUP BY and without an aggregate function is not compiled")
+        raise refuse(select, "HAVING without GROUP BY and without an aggregate function is not supported in sql steps")
     named = (*(NamedExpression(each, context.scalar(each, place)) for each in block.carried), *keys.named(multiplied))
     if not named and not measures:  # one group of all rows, of which nothing is read
         measures[""] = NamedExpression(context.names.fresh("agg", "count"), context.expression("count(1)", place))
@@ -85,9 +84,9 @@ def _read_group_by(keys: _Keys, group: exp.Expr, items: Sequence[SelectItem]) ->
     """Notes the keys of a GROUP BY; its sets where it has any."""
     for key, value in group.args.items():
         if value and key not in ("expressions", "rollup", "cube", "grouping_sets", "all"):
-            raise refuse(group, f"GROUP BY {key.upper()} is not compiled in an sql step")
+            raise refuse(group, f"GROUP BY {key.upper()} is not supported in sql steps")
     if not any(group.args.get(key) for key in ("expressions", "grouping_sets", "all")):
-        raise refuse(group, "nothing stands behind GROUP BY", "name columns, or write ALL")
+        raise refuse(group, "GROUP BY has no expressions", "name columns, or write ALL")
     if group.args.get("all"):
         for item in items:
             if item.node is None or not any(aggregate_calls(keys.block.context, item.node)):
@@ -100,19 +99,19 @@ def _read_group_by(keys: _Keys, group: exp.Expr, items: Sequence[SelectItem]) ->
     if sets == ((),):
         return None  # as no GROUP BY: one group, also of no rows
     if not keys.found and len(sets) > 1:
-        raise refuse(group, "several grouping sets without any key are not compiled in an sql step")
+        raise refuse(group, "several grouping sets without any key are not supported in sql steps")
     return sets if any(map(is_sets, entries)) else None
 
 
-def _marker(keys: _Keys, call: exp.Expr, multiplied: MultipliedRows | None) -> str:
+def _grouping_expression(keys: _Keys, call: exp.Expr, multiplied: MultipliedRows | None) -> str:
     """grouping() or grouping_id() as an expression over the number of the set."""
     name = str(call_name(keys.block.context, call))
     if multiplied is None:
-        raise refuse(call, f"{name}() tells of grouping sets, and GROUP BY has none", "use it with ROLLUP or CUBE")
+        raise refuse(call, f"{name}() needs grouping sets, and this GROUP BY has none", "use it with ROLLUP or CUBE")
     numbers = [keys.number_of(each) for each in call.expressions]
     for number, each in zip(numbers, call.expressions, strict=True):
         if number is None:
-            raise refuse(each, f"{name}() takes the keys of GROUP BY, and this is none of them")
+            raise refuse(each, f"the argument of {name}() is not a key of GROUP BY")
     listed = [number for number in numbers if number is not None]
     if name == "grouping":
         if len(listed) != 1:
@@ -120,7 +119,7 @@ def _marker(keys: _Keys, call: exp.Expr, multiplied: MultipliedRows | None) -> s
         return f"CAST({multiplied.grouping_id(listed)} AS TINYINT)"
     every = list(range(len(keys.found)))
     if listed and listed != every:
-        raise refuse(call, "grouping_id() takes all keys of GROUP BY in their order", "leave the keys away")
+        raise refuse(call, "grouping_id() takes all keys of GROUP BY in their order", "omit the arguments")
     return f"({multiplied.grouping_id(every)})"
 
 
@@ -143,7 +142,7 @@ class _Keys:
         while isinstance(each, exp.Paren):
             each = each.this
         if is_sets(each) or isinstance(each, exp.Tuple):
-            raise refuse(each, "this grouping set is nested in a way that is not compiled in an sql step")
+            raise refuse(each, "grouping sets that are nested like this are not supported in sql steps")
         place = ordinal(each, len(self.items), "GROUP BY")
         item = self.items[place - 1] if place is not None else _alias_of(self.block, each, self.items)
         if item is not None:
@@ -152,7 +151,7 @@ class _Keys:
 
     def add_item(self, item: SelectItem, place: exp.Expr) -> int:
         if item.generated:
-            raise refuse(place, "GROUP BY has a function that gives several rows", "use LATERAL VIEW")
+            raise refuse(place, "GROUP BY cannot contain a function that returns several rows", "use LATERAL VIEW")
         if item.column is not None:
             return self._add_text(item.column.internal, place, item.name)
         assert item.node is not None
@@ -167,8 +166,12 @@ class _Keys:
         """The keys of the Aggregate; with the number of the set where there are sets."""
         context, keys = self.block.context, []
         for number, (name, (text, place)) in enumerate(self.found.items()):
-            if multiplied is not None and CHANCE & set(context.scalar(text, place).function_names):
-                raise refuse(place, "a grouping set by a value that is another one each time is not compiled")
+            if multiplied is not None and context.scalar(text, place).is_volatile:
+                raise refuse(
+                    place,
+                    "grouping sets by an expression that is not repeatable, such as rand(), are not supported in sql "
+                    "steps",
+                )
             shown = text if multiplied is None else multiplied.key_text(number, text)
             keys.append(NamedExpression(name, context.scalar(shown, place)))
         if multiplied is not None:

@@ -21,8 +21,8 @@ class BlockState:
     """A SELECT so far.
 
     node: its rows so far · texts: how its expressions are written over that node · correlated: conditions of WHERE
-    that read a column of the query around it, and are left to who joins the two · carried: as in QueryRelation ·
-    is_in_having, is_in_on: while these are compiled · generator: the function of the select list that gives several
+    that read a column of the enclosing query, and are applied where the two are joined · carried: as in QueryRelation ·
+    is_in_having, is_in_on: while these are compiled · generator: the function of the select list that returns several
     rows.
     """
 
@@ -44,33 +44,33 @@ class BlockState:
             self.node = self.context.make(Filter, "filter", place, self.node, condition)
 
 
-def refuse_folds(context: SqlContext, node: exp.Expr, clause: str) -> None:
+def refuse_aggregates_and_windows(context: SqlContext, node: exp.Expr, clause: str) -> None:
     """SqlRefusal for an aggregate or window function in a clause that is evaluated row by row."""
     for window in window_nodes(node):
         raise refuse(window, f"{clause} has a window function", "use QUALIFY, or filter around a subquery")
     for call in aggregate_calls(context, node):
-        raise refuse(call, f"{clause} has an aggregate function", "conditions on groups belong into HAVING")
+        raise refuse(call, f"{clause} has an aggregate function", "write conditions on groups in HAVING")
 
 
 def columns_read(node: exp.Expr, scope: Scope) -> tuple[frozenset[str], bool]:
-    """The columns of this query that an expression reads, and whether it reads one of a query around it."""
+    """The columns of this query that an expression reads, and whether it reads one of an enclosing query."""
     from sqlglot import exp
 
     from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of
 
-    found, outer = set(), False
+    found, reads_outer = set(), False
     for column in node.find_all(exp.Column):
         if isinstance(column.this, exp.Star):
             continue
         try:
             resolved = scope.resolve(parts_of(column), offset_of(column))
         except SqlRefusal:
-            continue  # a word that is a function; or it is refused where it is written out
-        own = scope.own_column(resolved)
-        outer = outer or own is None
-        if own is not None:
-            found.add(own)
-    return frozenset(found), outer
+            continue  # the name of a function; or the column is refused when its text is made
+        inner = scope.own_column(resolved)
+        reads_outer = reads_outer or inner is None
+        if inner is not None:
+            found.add(inner)
+    return frozenset(found), reads_outer
 
 
 def type_of(node: Node, text: str) -> str | None:

@@ -1,7 +1,7 @@
 """Rows that come from no table: VALUES, range(), and the one row of a SELECT without FROM. They have no lineage.
 
-A plan has only sources as its leaves. The one row is what an aggregate without keys gives of no rows, cut off from
-these.
+The leaves of a plan are sources. The single row is therefore an aggregate without keys over no rows of a source, and
+OuterValues removes its lineage.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import Problem
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts
 from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.repeated_rows import numbers_below, repeat_rows
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
-    Explode,
     Filter,
     Intersect,
     NamedExpression,
@@ -25,7 +24,6 @@ from lineage_service.plan.nodes import (
     OuterValues,
     PlanError,
     Source,
-    WithColumns,
 )
 from lineage_service.plan.plan_rewriting import nodes_below
 
@@ -38,7 +36,8 @@ _LONGEST_RANGE = 1_000_000
 def one_row(context: SqlContext, place: exp.Expr) -> Node:
     """One row behind which no row of any table stands."""
     if not context.tables:
-        raise refuse(place, "a query that reads no source and no step is not compiled", "its rows have no lineage")
+        raise refuse(place, "the query reads no source and no step, so its rows have no lineage",
+                     "select from a source or a step")  # fmt: skip
     sources = [node for node in context.tables.values() if isinstance(node, Source)]
     below = sources[0] if sources else next(iter(context.tables.values()))
     none = context.make(Filter, "nothing", place, below, context.scalar("false", place))
@@ -51,7 +50,9 @@ def check_set_operations(node: Node) -> None:
     """PlanError where only one side of INTERSECT or EXCEPT has rows of a table: capture groups the rows of both."""
     for each in nodes_below(node):
         if isinstance(each, Intersect | Difference) and len({reads_source(side) for side in each.inputs}) > 1:
-            message = "INTERSECT and EXCEPT of rows of a table and rows of none are not compiled"
+            message = (
+                "INTERSECT and EXCEPT between a table and constant rows (VALUES, range) are not supported in sql steps"
+            )
             raise PlanError([Problem(message, each.position, "compare with constants: IN (1, 2)")])
 
 
@@ -77,7 +78,7 @@ def values_relation(context: SqlContext, values: exp.Expr) -> QueryRelation:
     for row, entry in zip(rows, values.expressions, strict=True):
         if len(row) != width:
             raise refuse(entry, f"VALUES has rows of {width} and of {len(row)} columns")
-    number, node = _numbered_rows(context, values, f"array({', '.join(map(str, range(len(rows))))})")
+    node, number = repeat_rows(context, values, one_row(context, values), "rows", numbers_below(len(rows)))
     texts = ExpressionTexts(context, Scope((), ()))
     names = [f"col{index + 1}" for index in range(width)]
     columns = [BoundColumn(name, context.names.fresh("values", name)) for name in names]
@@ -87,8 +88,11 @@ def values_relation(context: SqlContext, values: exp.Expr) -> QueryRelation:
         _refuse_mixed_literals(cells)
         written = [texts.text(cell) for cell in cells]
         for text, cell in zip(written, cells, strict=True):
-            if CHANCE & set(context.scalar(text, cell).function_names):
-                raise refuse(cell, "VALUES with a value that is another one each time is not compiled")
+            if context.scalar(text, cell).is_volatile:
+                raise refuse(
+                    cell,
+                    "VALUES with an expression that is not repeatable, such as rand(), is not supported in sql steps",
+                )
         computed[column.internal] = f"array({', '.join(written)})[{number}]"
     return QueryRelation(context.project("values", values, node, computed), tuple(columns))
 
@@ -102,28 +106,21 @@ def range_relation(context: SqlContext, call: exp.Expr) -> QueryRelation:
         negated = isinstance(argument, exp.Neg)
         literal = argument.this if negated else argument
         if not isinstance(literal, exp.Literal) or literal.is_string or not literal.name.isdecimal():
-            raise refuse(argument, "range() is compiled only with whole numbers")
+            raise refuse(argument, "range() is supported only with literal whole numbers")
         numbers.append(-int(literal.name) if negated else int(literal.name))
     if not 1 <= len(numbers) <= 3:
-        raise refuse(call, "range() is compiled only with one to three numbers: start, end and step")
+        raise refuse(call, "range() needs one to three numbers: start, end and step")
     start, end = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(numbers) == 3 else 1
     if step == 0:
         raise refuse(call, "the step of range() cannot be 0")
     found = range(start, end, step)
     if len(found) > _LONGEST_RANGE:
-        raise refuse(call, f"range() is compiled only up to {_LONGEST_RANGE:,} rows", "make it a source")
+        raise refuse(call, f"range() is supported only up to {_LONGEST_RANGE:,} rows", "make it a source")
     listed = f"sequence({found[0]}L, {found[-1]}L, {step}L)" if found else "array_repeat(0L, 0)"
-    number, node = _numbered_rows(context, call, listed)
+    node, number = repeat_rows(context, call, one_row(context, call), "rows", listed)
     column = BoundColumn("id", context.names.fresh("range", "id"))
     return QueryRelation(context.project("range", call, node, {column.internal: number}), (column,))
-
-
-def _numbered_rows(context: SqlContext, place: exp.Expr, numbers: str) -> tuple[str, Node]:
-    listed, number = context.names.fresh("row", "numbers"), context.names.fresh("row", "number")
-    expression = context.scalar(numbers, place)
-    below = context.make(WithColumns, "numbers", place, one_row(context, place), (NamedExpression(listed, expression),))
-    return number, context.make(Explode, "rows", place, below, listed, number, False)
 
 
 def _refuse_mixed_literals(cells: list[exp.Expr]) -> None:

@@ -1,8 +1,8 @@
-"""Correlated subqueries: their rows for every row of the query around, in one relation.
+"""Correlated subqueries: their rows for every row of the enclosing query, in one relation.
 
-The FROM of such a subquery is joined with the distinct values that it reads of the query around, so that these become
-columns of its own. Every clause on top keeps them apart: they are grouping columns, partitions, columns of a set
-operation. The result is joined with the rows of the query around by these values.
+The FROM of such a subquery is joined with the distinct values that it reads of the enclosing query, which become
+columns of the subquery. Every clause on top keeps them apart: they are grouping columns, partitions, columns of a set
+operation. The result is joined with the rows of the enclosing query by these values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState, type_of
 from lineage_service.plan.from_sql.expression_texts import conjuncts, subqueries_in
-from lineage_service.plan.from_sql.from_groups import Condition, FromGroup
+from lineage_service.plan.from_sql.from_entry import Condition, FromEntry
 from lineage_service.plan.from_sql.refusals import SqlRefusal, UnknownName, offset_of, refuse
 from lineage_service.plan.from_sql.scopes import OuterColumns, QueryRelation, parts_of
 from lineage_service.plan.from_sql.sql_context import SqlContext
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubqueryRows:
-    """The rows of a subquery; `values`: which column of it holds which column of the query around, none where the
+    """The rows of a subquery; `values`: which column of it holds which column of the enclosing query, none where the
     subquery reads no such column."""
 
     relation: QueryRelation
@@ -33,25 +33,25 @@ class SubqueryRows:
 
 
 def subquery_rows(block: BlockState, query: exp.Expr) -> SubqueryRows:
-    """The rows of a subquery, once for all rows of the query around it."""
+    """The rows of a subquery, once for all rows of the enclosing query."""
     context = block.context
     alone = uncorrelated_rows(block, query)
     if alone is not None:
         return SubqueryRows(alone, {})
-    read = columns_around(block, query)
+    read = outer_columns_read(block, query)
     while True:
         offered = offer_columns(block, query, read)
-        around, context.outer_reads = context.outer_reads, set()
+        before, context.outer_reads = context.outer_reads, set()
         relation = context.compile_query(context, query, block.ctes, replace(block.scope, offered=offered))
         found = [name for name in read if name in context.outer_reads]
-        context.outer_reads |= around
+        context.outer_reads |= before
         if found == read:
             return SubqueryRows(relation, dict(zip(read, relation.carried, strict=True)))
-        read = found  # a name that means a column of the subquery itself is a finer key, and no wrong one
+        read = found  # a name that turned out to be the subquery's own is dropped from the key
 
 
 def uncorrelated_rows(block: BlockState, query: exp.Expr) -> QueryRelation | None:
-    """The rows of a subquery that reads no column of the query around it; None where it does."""
+    """The rows of a subquery that reads no column of the enclosing query; None where it does."""
     try:
         return block.context.compile_query(block.context, query, block.ctes, None)
     except UnknownName:
@@ -68,8 +68,10 @@ def offer_columns(block: BlockState, place: exp.Expr, columns: Iterable[str]) ->
 
 
 def _rows_with_values(node: Node, columns: frozenset[str]) -> Node:
-    """Rows with at least the values of a node's columns, before subqueries were joined with them: these need not be
-    computed twice. Values that the node itself has not are joined with none of its rows."""
+    """A node below this one that has at least the same values in these columns.
+
+    It is without the joins that added subqueries, which need not be computed twice. Extra values match no row.
+    """
     if isinstance(node, Join) and node.how in ("left", "semi", "anti"):
         if all(node.left.schema.find(name) is not None for name in columns):
             return _rows_with_values(node.left, columns)
@@ -81,7 +83,7 @@ def _rows_with_values(node: Node, columns: frozenset[str]) -> Node:
     return node
 
 
-def columns_around(block: BlockState, query: exp.Expr) -> list[str]:
+def outer_columns_read(block: BlockState, query: exp.Expr) -> list[str]:
     """The columns of a query that names in its subquery may mean."""
     from sqlglot import exp
 
@@ -90,61 +92,61 @@ def columns_around(block: BlockState, query: exp.Expr) -> list[str]:
         if isinstance(column.this, exp.Star):
             continue
         try:
-            own = block.scope.own_column(block.scope.resolve(parts_of(column), offset_of(column)))
+            outer = block.scope.own_column(block.scope.resolve(parts_of(column), offset_of(column)))
         except SqlRefusal:
             continue
-        if own is not None and (block.texts.readable is None or own in block.texts.readable):
-            found[own] = None
+        if outer is not None and (block.texts.readable is None or outer in block.texts.readable):
+            found[outer] = None
     return list(found)
 
 
 def carry_outer_values(
-    context: SqlContext, place: exp.Expr, groups: Sequence[FromGroup], offered: OuterColumns
-) -> tuple[list[FromGroup], tuple[str, ...], list[Condition]]:
-    """The entries of a FROM beside the values of the query around; the columns that hold these; and conditions where
+    context: SqlContext, place: exp.Expr, entries: Sequence[FromEntry], offered: OuterColumns
+) -> tuple[list[FromEntry], tuple[str, ...], list[Condition]]:
+    """The entries of a FROM beside the values of the enclosing query; the columns that hold these; and conditions where
     several entries carry them, each with the columns that it reads."""
-    carrying = [group.carried for group in groups if group.carried]
+    carrying = [entry.carried for entry in entries if entry.carried]
     if carrying:
         same = [
             (f"{one} <=> {other}", frozenset({one, other}))
             for others in carrying[1:]
             for one, other in zip(carrying[0], others, strict=True)
         ]
-        return list(groups), carrying[0], same
+        return list(entries), carrying[0], same
     copied = _copies(context, offered.names.values())
     node = context.project("outer", place, offered.node, {new: old for old, new in copied.items()})
-    return [FromGroup(node, (), ()), *groups], tuple(copied.values()), []
+    return [FromEntry(node, (), ()), *entries], tuple(copied.values()), []
 
 
 def keep_empty_groups(block: BlockState, place: exp.Expr) -> str:
-    """An aggregate over no rows has a value too: brings in the values of the query around for which there is no row.
+    """An aggregate over no rows has a value too: brings in the values of the enclosing query for which there is no row.
 
     The name of a column that is null in such rows, which no aggregate function may see.
     """
     assert block.scope.parent is not None and block.scope.parent.offered is not None
     context, offered = block.context, block.scope.parent.offered
-    there = context.names.fresh("row", "there")
-    marked = NamedExpression(there, context.scalar("true", place))
-    rows = context.make(WithColumns, "there", place, block.node, (marked,))
+    has_row = context.names.fresh("row", "exists")
+    marked = NamedExpression(has_row, context.scalar("true", place))
+    rows = context.make(WithColumns, "has_row", place, block.node, (marked,))
     copied = _copies(context, block.carried)
     values = dict(zip(offered.names.values(), copied.values(), strict=True))
     every = context.project("outer", place, offered.node, {new: old for old, new in values.items()})
     on = context.scalar(" AND ".join(f"{new} <=> {old}" for old, new in copied.items()), place)
     block.node = context.make(Join, "join", place, every, rows, "left", on, ())
     block.carried = tuple(copied.values())
-    return there
+    return has_row
 
 
 def with_renamed_outer(block: BlockState, before: tuple[str, ...]) -> None:
-    """Names of the query around mean the columns that now hold their values."""
+    """Names of the enclosing query mean the columns that now hold their values."""
     new = dict(zip(before, block.carried, strict=True))
-    outer = {around: new.get(own, own) for around, own in block.scope.outer.items()}
-    block.scope = replace(block.scope, outer=outer)
+    renamed = {outer: new.get(inner, inner) for outer, inner in block.scope.outer.items()}
+    block.scope = replace(block.scope, outer=renamed)
     block.texts = replace(block.texts, scope=block.scope)
 
 
 def refuse_outer_columns(block: BlockState, node: exp.Expr) -> None:
-    """SqlRefusal for a column of the query around in what Spark computes of groups."""
+    """SqlRefusal for a column of the enclosing query in what Spark computes of groups."""
     from sqlglot import exp
 
     for column in node.find_all(exp.Column):
@@ -157,13 +159,14 @@ def refuse_outer_columns(block: BlockState, node: exp.Expr) -> None:
         if found.level:
             raise refuse(
                 column,
-                "Spark reads a column of the query around a subquery with aggregate functions only in WHERE and HAVING",
+                "in a subquery with aggregate functions, Spark allows columns of the enclosing query only in WHERE and "
+                "HAVING",
                 "compute it outside of the subquery",
             )
 
 
 def refuse_limit_below_cast(block: BlockState, select: exp.Expr) -> None:
-    """SqlRefusal for a LIMIT that Spark 4.3 cuts once for all rows of the query around: where a column of theirs is
+    """SqlRefusal for a LIMIT that Spark 4.3 cuts once for all rows of the enclosing query: where a column of theirs is
     compared with one of another type."""
     from sqlglot import exp
 
@@ -179,7 +182,7 @@ def refuse_limit_below_cast(block: BlockState, select: exp.Expr) -> None:
         if (len(types) > 1 or None in types) and set(block.carried) & {*texts}:
             raise refuse(
                 condition,
-                "a correlated subquery with LIMIT is compiled only where columns of the same type are compared",
+                "a correlated subquery with LIMIT is supported only if it compares columns of the same type",
                 "cast one side in a derived table",
             )
 

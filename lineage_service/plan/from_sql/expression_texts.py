@@ -27,7 +27,7 @@ class ExpressionTexts:
     keys: texts of grouping expressions, normalised, and the columns they are.
     readable: the columns that may be read, None for all: behind a GROUP BY only its keys.
     aliases: columns, by their id, that mean an entry of the select list before them; and its expression.
-    outer: what a column of the query around this one becomes; None where it may not be read.
+    outer: what a column of the enclosing query becomes; None where it may not be read.
     below: as `computed`, below a GROUP BY.
     """
 
@@ -45,7 +45,7 @@ class ExpressionTexts:
         if id(node) in self.computed:
             return self.computed[id(node)]
         if SPAN not in node.meta:
-            raise refuse(node, "this part of the query cannot be compiled")
+            raise refuse(node, f"{node.key.upper()} is not supported here", "rewrite this expression")
         start, end = node.meta[SPAN]
         return self.text_between(start, end, [node])
 
@@ -75,7 +75,7 @@ class ExpressionTexts:
             yield (*node.meta[SPAN], self.computed[id(node)])
             return
         if isinstance(node, exp.Query):
-            raise refuse(node, "a subquery is not compiled here", "make it a step of its own, and join it")
+            raise refuse(node, "a subquery is not supported here", "make it a step of its own, and join it")
         if self.keys and SPAN in node.meta and not isinstance(node, exp.Literal) and id(node) not in self.aliases:
             key = self.keys.get(self._key_text(node))
             if key is not None:
@@ -85,7 +85,7 @@ class ExpressionTexts:
             yield from [self._alias(node)] if id(node) in self.aliases else self._column(node)
             return
         if isinstance(node, exp.Star) and not _is_counted(node):
-            raise refuse(node, "`*` inside an expression is not compiled in an sql step", "name the columns")
+            raise refuse(node, "`*` inside an expression is not supported in sql steps", "name the columns")
         for child in node.iter_expressions():
             yield from self._replacements(child)
 
@@ -93,7 +93,7 @@ class ExpressionTexts:
         from sqlglot import exp
 
         if isinstance(column.this, exp.Star):
-            raise refuse(column, "`*` inside an expression is not compiled in an sql step", "name the columns")
+            raise refuse(column, "`*` inside an expression is not supported in sql steps", "name the columns")
         parts, offset = parts_of(column), offset_of(column)
         variable = _variable_of_lambda(column)
         if variable is not None:
@@ -108,29 +108,30 @@ class ExpressionTexts:
         yield start, end, self.column_text(found, column)
 
     def _alias(self, column: exp.Column) -> tuple[int, int, str]:
-        """Spark computes the entry once: what is another value each time cannot be written a second time."""
+        """The expression of an alias in its place. Spark evaluates it once, so a volatile one cannot be repeated."""
         text = self.text(self.aliases[id(column)])
-        if functions.CHANCE & set(self.context.expression(text, column).function_names):
-            raise refuse(column, f"'{column.name}' gives another value each time that it is computed")
+        if self.context.expression(text, column).is_volatile:
+            raise refuse(column, f"'{column.name}' is not repeatable and cannot be referred to by its alias",
+                         "compute it in a subquery")  # fmt: skip
         start, end = column.parts[0].meta["start"], column.parts[0].meta["end"] + 1
-        return start, end, text if text.isidentifier() else f"({text})"
+        return start, end, operand(text)
 
     def column_text(self, found: ResolvedName, place: exp.Expr) -> str:
         if found.level > 1:
             raise refuse(
                 place,
                 f"'{'.'.join(parts_of(place))}' is a column of a query two levels up, which Spark does not find",
-                "a subquery reads columns of the query directly around it: join the outer table there too",
+                "a subquery reads columns of the directly enclosing query: join the outer table there too",
             )
         if found.level:
-            own = self.scope.own_column(found)
-            if own is not None:
+            inner = self.scope.own_column(found)
+            if inner is not None:
                 self.context.outer_reads.add(found.column.internal)
-                return own
+                return inner
             if self.outer is None:
                 raise refuse(
                     place,
-                    "a column of a query around this one is read where that is not compiled",
+                    "a column of an enclosing query cannot be read here",
                     "compare it with a column of the subquery, as a condition of the subquery's own WHERE",
                 )
             return self.outer(found, place)
@@ -155,17 +156,22 @@ class ExpressionTexts:
 
 
 def _variable_of_lambda(column: exp.Expr) -> str | None:
-    """The variable of a lambda around that a name means, as the lambda spells it: Spark does not tell case apart."""
+    """The variable of an enclosing lambda that a name means, as the lambda spells it: Spark ignores case."""
     from sqlglot import exp
 
     assert isinstance(column, exp.Column)
-    around = column.find_ancestor(exp.Lambda, exp.Query)
-    while isinstance(around, exp.Lambda):
-        for variable in around.expressions:
+    enclosing = column.find_ancestor(exp.Lambda, exp.Query)
+    while isinstance(enclosing, exp.Lambda):
+        for variable in enclosing.expressions:
             if variable.name.lower() == column.parts[0].name.lower():
                 return quote_identifier(variable.name) if variable.args.get("quoted") else variable.name
-        around = around.find_ancestor(exp.Lambda, exp.Query)
+        enclosing = enclosing.find_ancestor(exp.Lambda, exp.Query)
     return None
+
+
+def operand(text: str) -> str:
+    """A text as an operand: a single name as it is, all else in parentheses."""
+    return text if text.isidentifier() else f"({text})"
 
 
 def normalise(text: str) -> str:
@@ -258,7 +264,7 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
     found: list[exp.Expr] = []
     pending = [node]
-    while pending:  # a loop, since `a AND b AND c …` is as deep as it is long
+    while pending:  # not recursive: the tree of `a AND b AND c …` is as deep as the list is long
         each = pending.pop()
         if isinstance(each, exp.And):
             pending += [each.expression, each.this]

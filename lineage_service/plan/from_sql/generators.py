@@ -1,4 +1,4 @@
-"""Functions that give several rows: explode, posexplode and inline, in LATERAL VIEW and in the select list.
+"""Functions that return several rows: explode, posexplode and inline, in LATERAL VIEW and in the select list.
 
 Each is an Explode of an array: of values, or of structs whose fields become the columns.
 """
@@ -14,7 +14,7 @@ from lineage_service.plan.from_sql.expression_texts import call_name
 from lineage_service.plan.from_sql.refusals import refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE, GENERATORS
+from lineage_service.plan.functions import GENERATORS
 from lineage_service.plan.nested_types import constructor, exploded_type, field_names, field_type
 from lineage_service.plan.nodes import Explode, NamedExpression, Node, WithColumns
 
@@ -65,14 +65,14 @@ def read_generator(
     kind = name.removesuffix("_outer")
     arguments = list(call.iter_expressions())
     if kind not in ("explode", "posexplode", "inline") or len(arguments) != 1:
-        raise refuse(call, f"{name or 'this'}() is not compiled as a table function",
+        raise refuse(call, f"{name or 'this'}() is not supported as a table function",
                      "use explode(), posexplode() or inline()")  # fmt: skip
     argument = arguments[0]
-    type_, is_map = _type_of(context, argument, type_of, text_of)
+    type_, is_map = _type_of(context, name, argument, type_of, text_of)
     if kind == "inline":
         fields = field_names(exploded_type(type_)) if type_ is not None else None
         if not fields:
-            raise refuse(call, "inline() is compiled only of a column whose type is known: an array of structs",
+            raise refuse(call, "inline() is supported only for a column whose type is known: an array of structs",
                          "explode() the array, and read the fields of its elements")  # fmt: skip
         made = fields
     else:
@@ -81,8 +81,8 @@ def read_generator(
         elif is_map is None:
             raise refuse(call, f"it is not known whether {name}() has an array or a map, and so what its columns are "
                          "called", "name them: AS (…)")  # fmt: skip
-        own = ["key", "value"] if is_map else ["col"]
-        made = ["pos", *own] if kind == "posexplode" else own
+        parts = ["key", "value"] if is_map else ["col"]
+        made = ["pos", *parts] if kind == "posexplode" else parts
     if names and len(names) != len(made):
         raise refuse(call, f"{len(names)} names for the {len(made)} columns of {name}()")
     whole = kind == "explode" and not is_map
@@ -97,8 +97,11 @@ def explode_rows(context: SqlContext, generator: Generator, node: Node, text_of:
     call = generator.call
     (argument,) = call.iter_expressions()
     text = text_of(argument)
-    if CHANCE & set(context.scalar(text, argument).function_names):
-        raise refuse(argument, "a table function of a value that is another one each time is not compiled")
+    if context.scalar(text, argument).is_volatile:
+        raise refuse(
+            argument,
+            "a table function of an expression that is not repeatable, such as rand(), is not supported in sql steps",
+        )
     if generator.is_map and not generator.with_positions:
         text = f"map_entries({text})"
     elif generator.with_positions:
@@ -122,7 +125,7 @@ def explode_rows(context: SqlContext, generator: Generator, node: Node, text_of:
 
 
 def _type_of(
-    context: SqlContext, argument: exp.Expr, type_of: TypeOf, text_of: TextOf
+    context: SqlContext, name: str, argument: exp.Expr, type_of: TypeOf, text_of: TextOf
 ) -> tuple[str | None, bool | None]:
     """The type where it is known, and whether it is a map; None where that is not known."""
     from sqlglot import exp
@@ -136,7 +139,7 @@ def _type_of(
     kind = field_type(type_of(column), fields) if fields else type_of(column)
     made = constructor(kind)
     if kind is not None and made not in ("array", "map"):
-        raise refuse(argument, f"this is no array and no map, but {kind}", "split(…) makes an array of a text")
+        raise refuse(argument, f"{name}() needs an array or a map; this is {kind}", "split(…) makes an array of a text")
     return (kind, made == "map") if made is not None else (None, None)
 
 

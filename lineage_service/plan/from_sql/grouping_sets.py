@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.refusals import refuse
-from lineage_service.plan.nodes import Explode, NamedExpression, WithColumns
+from lineage_service.plan.from_sql.repeated_rows import numbers_below, repeat_rows
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,8 +32,8 @@ class MultipliedRows:
 
     def key_text(self, key: int, text: str) -> str:
         """A key, null in the sets that leave it out."""
-        having = [number for number, each in enumerate(self.sets) if key in each]
-        return text if len(having) == len(self.sets) else f"CASE WHEN {self._is_one_of(having)} THEN {text} END"
+        containing = [number for number, each in enumerate(self.sets) if key in each]
+        return text if len(containing) == len(self.sets) else f"CASE WHEN {self._is_one_of(containing)} THEN {text} END"
 
     def grouping_id(self, keys: Sequence[int]) -> str:
         """A bit for each key, the first one highest: 1 where the key is left out of the set."""
@@ -52,12 +52,8 @@ class MultipliedRows:
 
 def multiply_rows(block: BlockState, place: exp.Expr, sets: Sequence[GroupingSet]) -> MultipliedRows:
     """Every row once for each set."""
-    context = block.context
-    listed, column = context.names.fresh("grouping", "sets"), context.names.fresh("grouping", "set")
-    numbers = context.scalar(f"array({', '.join(map(str, range(len(sets))))})", place)
-    below = context.make(WithColumns, "sets", place, block.node, (NamedExpression(listed, numbers),))
-    block.node = context.make(Explode, "multiply", place, below, listed, column, False)
-    return MultipliedRows(tuple(sets), column)
+    block.node, number = repeat_rows(block.context, place, block.node, "grouping_set", numbers_below(len(sets)))
+    return MultipliedRows(tuple(sets), number)
 
 
 def grouping_entries(group: exp.Expr) -> list[exp.Expr]:
@@ -90,10 +86,10 @@ def grouping_sets(
     """The sets that the entries make together: each set of one entry with each of the others, as often as they come."""
     found: list[GroupingSet] = [()]
     for entry in entries:
-        own = list(_sets_of(entry, key_of))
-        if len(found) * len(own) > _MOST_SETS:
+        sets = list(_sets_of(entry, key_of))
+        if len(found) * len(sets) > _MOST_SETS:
             raise refuse(group, f"GROUP BY has more than {_MOST_SETS} grouping sets")
-        found = [_joined(pair) for pair in product(found, own)]
+        found = [_joined(pair) for pair in product(found, sets)]
     return tuple(found)
 
 

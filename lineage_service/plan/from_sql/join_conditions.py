@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState, columns_read
-from lineage_service.plan.from_sql.correlation import columns_around, uncorrelated_rows
+from lineage_service.plan.from_sql.correlation import outer_columns_read, uncorrelated_rows
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, conjuncts, subqueries_in
-from lineage_service.plan.from_sql.from_groups import FromGroup
+from lineage_service.plan.from_sql.from_entry import FromEntry
 from lineage_service.plan.from_sql.refusals import SqlRefusal, UnknownName, offset_of, refuse
 from lineage_service.plan.from_sql.scopes import Scope, parts_of
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
@@ -24,32 +24,32 @@ class JoinCondition:
     """An ON while its join is compiled.
 
     left, right: the sides, with the subqueries that are computed there · texts: conditions that compare the two sides ·
-    later: conditions on the joined rows · lifted: as in FromGroup
+    later: conditions on the joined rows · lifted: as in FromEntry
     """
 
     context: SqlContext
     ctes: Ctes
     how: How
     scope: Scope
-    left: FromGroup
-    right: FromGroup
+    left: FromEntry
+    right: FromEntry
     texts: list[str]
     later: list[exp.Expr]
     lifted: list[exp.Expr] = field(default_factory=list)
 
     @classmethod
     def read(
-        cls, context: SqlContext, ctes: Ctes, on: exp.Expr, how: How, scope: Scope, left: FromGroup, right: FromGroup
+        cls, context: SqlContext, ctes: Ctes, on: exp.Expr, how: How, scope: Scope, left: FromEntry, right: FromEntry
     ) -> JoinCondition:
         texts = ExpressionTexts(context, scope)
-        reads_around = how == "inner" and columns_read(on, scope)[1]
-        if not any(subqueries_in(on)) and not reads_around:
+        reads_outer = how == "inner" and columns_read(on, scope)[1]
+        if not any(subqueries_in(on)) and not reads_outer:
             return cls(context, ctes, how, scope, left, right, [texts.text(on)], [])
         found = cls(context, ctes, how, scope, left, right, [], [])
         for condition in conjuncts(on):
             if any(subqueries_in(condition)):
                 found._add(condition, texts)
-            elif reads_around and columns_read(condition, scope)[1]:
+            elif reads_outer and columns_read(condition, scope)[1]:
                 found.lifted.append(condition)
             else:
                 found.texts.append(texts.condition(condition))
@@ -77,7 +77,7 @@ class JoinCondition:
         if self.how == "full":
             raise refuse(
                 condition,
-                "a subquery in ON of a full join is not compiled in an sql step",
+                "a subquery in ON of a full join is not supported in sql steps",
                 "compute it in a derived table",
             )
         reads = self._read_outside(condition)
@@ -94,8 +94,7 @@ class JoinCondition:
                 self.texts.append(replace(texts, computed=computed).condition(condition))
         except UnknownName as error:
             raise SqlRefusal(
-                f"a subquery in ON of a {self.how} join that reads the side of which all rows are kept is not compiled "
-                "in an sql step",
+                f"a subquery in ON of a {self.how} join cannot read the side that keeps all its rows",
                 error.offset,
                 "compute it in a derived table",
             ) from None
@@ -117,8 +116,8 @@ class JoinCondition:
             if isinstance(node, exp.Query):
                 return
             if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-                own = self.scope.own_column(self.scope.resolve(parts_of(node), offset_of(node)))
-                found.update([own] if own is not None else [])
+                inner = self.scope.own_column(self.scope.resolve(parts_of(node), offset_of(node)))
+                found.update([inner] if inner is not None else [])
             for child in node.iter_expressions():
                 walk(child)
 
@@ -128,7 +127,7 @@ class JoinCondition:
     def _refuse_both_sides(self, condition: exp.Expr) -> None:
         block = self._block(self.scope)
         for query in subqueries_in(condition):
-            read = frozenset(columns_around(block, query))
+            read = frozenset(outer_columns_read(block, query))
             if read & self.left.internals and read & self.right.internals and uncorrelated_rows(block, query) is None:
-                raise refuse(query, "Spark takes no subquery in ON that reads both sides of the join",
+                raise refuse(query, "Spark does not allow a subquery in ON that reads both sides of the join",
                              "put the condition into WHERE")  # fmt: skip

@@ -1,4 +1,4 @@
-"""FROM: tables, derived tables and joins as relations whose columns have names of their own in the plan."""
+"""Joins of a FROM, and its comma list: relations whose columns have names of their own in the plan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import did_you_mean, join_names
 from lineage_service.plan.from_sql.block_state import columns_read
 from lineage_service.plan.from_sql.constant_rows import one_row
-from lineage_service.plan.from_sql.from_entries import from_entry
-from lineage_service.plan.from_sql.from_groups import FromGroup, join_entries
+from lineage_service.plan.from_sql.from_entry import FromEntry, join_entries, scope_of
+from lineage_service.plan.from_sql.from_tables import compile_entry
 from lineage_service.plan.from_sql.join_conditions import JoinCondition
 from lineage_service.plan.from_sql.lateral_joins import lateral_entry, lateral_join
 from lineage_service.plan.from_sql.pivots import pivoted
@@ -40,29 +40,29 @@ _HOW: dict[tuple[str, str], How] = {
 }
 
 
-def compile_from(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Scope | None) -> list[FromGroup]:
+def compile_from(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Scope | None) -> list[FromEntry]:
     """The entries of the comma list, each with the joins that belong to it."""
     from sqlglot import exp
 
     clause = select.args.get("from_")
     if clause is None:
-        return [FromGroup(one_row(context, select), (), ())]
+        return [FromEntry(one_row(context, select), (), ())]
     hints = _join_hints(select)
-    groups = [_with_hint(context, clause.this, _relation(context, clause.this, ctes, parent), hints)]
+    entries = [_with_hint(context, clause.this, _relation(context, clause.this, ctes, parent), hints)]
     for join in select.args.get("joins") or ():
         is_entry = context.sql.text[offset_of(join)] == ","
         if isinstance(join.this, exp.Lateral):
             if is_entry:
-                groups.append(lateral_entry(context, join.this, groups, ctes))
+                entries.append(lateral_entry(context, join.this, entries, ctes))
             else:
-                lateral_join(context, join, groups, ctes)
+                lateral_join(context, join, entries, ctes)
             continue
         right = _with_hint(context, join.this, _relation(context, join.this, ctes, parent), hints)
         if is_entry:
-            groups.append(right)
+            entries.append(right)
         else:
-            _add_join(context, join, groups, right, ctes, parent)
-    return groups
+            _add_join(context, join, entries, right, ctes, parent)
+    return entries
 
 
 _JOIN_HINTS = {"broadcast": "broadcast", "broadcastjoin": "broadcast", "mapjoin": "broadcast", "merge": "merge",
@@ -81,77 +81,75 @@ def _join_hints(select: exp.Expr) -> dict[str, str]:
     return found
 
 
-def _with_hint(context: SqlContext, place: exp.Expr, group: FromGroup, hints: dict[str, str]) -> FromGroup:
-    names = [(each.alias or "").lower() for each in group.relations]
+def _with_hint(context: SqlContext, place: exp.Expr, entry: FromEntry, hints: dict[str, str]) -> FromEntry:
+    names = [(each.alias or "").lower() for each in entry.relations]
     hint = next((hints[name] for name in names if name in hints), None)
     if hint is None:
-        return group
-    columns = tuple(NamedExpression(name, context.scalar(name, place)) for name in group.node.schema.names)
-    return replace(group, node=context.make(Project, "hint", place, group.node, columns, hint))
+        return entry
+    columns = tuple(NamedExpression(name, context.scalar(name, place)) for name in entry.node.schema.names)
+    return replace(entry, node=context.make(Project, "hint", place, entry.node, columns, hint))
 
 
-def _relation(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | None) -> FromGroup:
+def _relation(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | None) -> FromEntry:
     """An entry, or a join in parentheses, which an alias makes one relation; behind that its PIVOT clauses."""
     from sqlglot import exp
 
     joins = list(item.args.get("joins") or ())
     if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table | exp.Subquery):
-        group = _relation(context, item.this, ctes, parent)
+        entry = _relation(context, item.this, ctes, parent)
         alias = item.args.get("alias")
         if alias is not None:
-            columns = renamed_columns(QueryRelation(group.node, group.visible), alias)
-            group = replace(group, relations=(ScopedRelation(alias.name, columns),), visible=columns, merged=False)
+            columns = renamed_columns(QueryRelation(entry.node, entry.visible), alias)
+            entry = replace(entry, relations=(ScopedRelation(alias.name, columns),), visible=columns, merged=False)
     else:
-        group = from_entry(context, item, ctes, parent)
+        entry = compile_entry(context, item, ctes, parent)
     for pivot in item.args.get("pivots") or ():
-        group = pivoted(context, group, pivot)
+        entry = pivoted(context, entry, pivot)
     if joins:
-        groups = [group]
+        entries = [entry]
         for join in joins:
-            _add_join(context, join, groups, _relation(context, join.this, ctes, parent), ctes, parent)
-        (group,) = groups
-    return group
+            _add_join(context, join, entries, _relation(context, join.this, ctes, parent), ctes, parent)
+        (entry,) = entries
+    return entry
 
 
 def _add_join(
-    context: SqlContext, join: exp.Expr, groups: list[FromGroup], right: FromGroup, ctes: Ctes, parent: Scope | None
+    context: SqlContext, join: exp.Expr, entries: list[FromEntry], right: FromEntry, ctes: Ctes, parent: Scope | None
 ) -> None:
     """Joins an entry to all before it: in Spark a comma binds like CROSS JOIN.
 
     It is joined to the last one alone where that gives the same, so that conditions of WHERE can still join the others.
     """
-    relations = tuple(relation for group in (*groups, right) for relation in group.relations)
-    visible = tuple(column for group in (*groups, right) for column in group.visible)
-    scope = Scope(relations, visible, parent, any(group.merged for group in (*groups, right)))
+    scope = scope_of([*entries, right], parent)
     on = join.args.get("on")
     reads = columns_read(on, scope)[0] if on is not None else frozenset[str]()
     by_names = join.args.get("using") or str(join.args.get("method") or "").upper() == "NATURAL"
     keeps_right_rows = str(join.args.get("side") or "").upper() in ("RIGHT", "FULL")
-    if by_names or keeps_right_rows or not reads <= groups[-1].internals | right.internals:
-        join_entries(context, join, groups)
-    groups[-1] = replace(_join(context, join, groups[-1], right, ctes, scope), links=groups[-1].links)
+    if by_names or keeps_right_rows or not reads <= entries[-1].internals | right.internals:
+        join_entries(context, join, entries)
+    entries[-1] = replace(_join(context, join, entries[-1], right, ctes, scope), links=entries[-1].links)
 
 
 def _join(
-    context: SqlContext, join: exp.Expr, left: FromGroup, right: FromGroup, ctes: Ctes, scope: Scope
-) -> FromGroup:
+    context: SqlContext, join: exp.Expr, left: FromEntry, right: FromEntry, ctes: Ctes, scope: Scope
+) -> FromEntry:
     """`scope`: what names in its condition may mean."""
     if left.carried or right.carried:
         raise refuse(
             join,
-            "a join with a derived table that reads the query around is not compiled in an sql step",
+            "a join with a derived table that reads the enclosing query is not supported in sql steps",
             "compare the columns in the WHERE of the subquery",
         )
     method, side, kind = (str(join.args.get(key) or "").upper() for key in ("method", "side", "kind"))
     if right.lifted or (left.lifted and (side in ("RIGHT", "FULL") or method or join.args.get("using"))):
-        raise refuse(join, "a join behind one whose ON reads the query around is not compiled in an sql step",
-                     "compare with the query around in WHERE")  # fmt: skip
+        raise refuse(join, "a join after one whose ON reads the enclosing query is not supported in sql steps",
+                     "compare with the enclosing query in WHERE")  # fmt: skip
     how = _HOW.get((side, kind))
     if how is None or method not in ("", "NATURAL"):
-        raise refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not compiled in an sql step")
+        raise refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported in sql steps")
     for key, value in join.args.items():
         if value and key not in ("this", "method", "side", "kind", "on", "using"):
-            raise refuse(join, f"{key.strip('_').upper()} of a join is not compiled in an sql step")
+            raise refuse(join, f"{key.strip('_').upper()} of a join is not supported in sql steps")
     if method == "NATURAL" or join.args.get("using"):
         return _join_by_names(context, join, left, right, how)
     relations = left.relations + right.relations
@@ -166,17 +164,17 @@ def _join(
     elif how == "inner":
         how = "cross"
     elif how != "cross":
-        raise refuse(join, f"a {how} join without a condition is not compiled in an sql step", "write ON true")
+        raise refuse(join, f"a {how} join without a condition is not supported in sql steps", "write ON true")
     node: Node = context.make(Join, "join", join, left.node, right.node, how, condition, ())
     if read is not None:
         node = read.keep_joined(node)
     lifted = (*left.lifted, *right.lifted, *(read.lifted if read is not None else ()))
     if how in ("semi", "anti"):
-        return FromGroup(node, left.relations, left.visible, left.merged, lifted=lifted)
-    return FromGroup(node, relations, visible, merged, lifted=lifted)
+        return FromEntry(node, left.relations, left.visible, left.merged, lifted=lifted)
+    return FromEntry(node, relations, visible, merged, lifted=lifted)
 
 
-def _join_by_names(context: SqlContext, join: exp.Expr, left: FromGroup, right: FromGroup, how: How) -> FromGroup:
+def _join_by_names(context: SqlContext, join: exp.Expr, left: FromEntry, right: FromEntry, how: How) -> FromEntry:
     """USING and NATURAL: the columns are compared by name, and are there once."""
     using = [each.name for each in join.args.get("using") or ()]
     if not using:
@@ -199,30 +197,30 @@ def _join_by_names(context: SqlContext, join: exp.Expr, left: FromGroup, right: 
     used = {column.internal for pair in pairs for column in pair}
     rest = [column for column in left.visible if column.internal not in used]
     if how in ("semi", "anti"):
-        return FromGroup(node, left.relations, (*keys, *rest), True)
+        return FromEntry(node, left.relations, (*keys, *rest), True)
     rest += [column for column in right.visible if column.internal not in used]
-    return FromGroup(node, left.relations + right.relations, (*keys, *rest), True)
+    return FromEntry(node, left.relations + right.relations, (*keys, *rest), True)
 
 
-def _single(join: exp.Expr, group: FromGroup, name: str) -> BoundColumn:
-    found = [column for column in group.visible if (column.name or "").lower() == name.lower()]
+def _single(join: exp.Expr, entry: FromEntry, name: str) -> BoundColumn:
+    found = [column for column in entry.visible if (column.name or "").lower() == name.lower()]
     if len(found) != 1:
-        names = [column.name for column in group.visible if column.name]
+        names = [column.name for column in entry.visible if column.name]
         what = "ambiguous" if found else "unknown"
         raise refuse(join, f"{what} column '{name}' in USING; columns there: {join_names(names)}",
                      did_you_mean(name, names))  # fmt: skip
     return found[0]
 
 
-def linked_groups(groups: Sequence[FromGroup], reads: Sequence[frozenset[str]]) -> list[int]:
-    """The order in which the entries are joined: each with a condition to one before it, where there is one."""
-    order, waiting = [0], list(range(1, len(groups)))
+def join_order(entries: Sequence[FromEntry], reads: Sequence[frozenset[str]]) -> list[int]:
+    """The order in which the entries are joined: where possible, a condition compares each with earlier ones."""
+    order, waiting = [0], list(range(1, len(entries)))
     while waiting:
-        seen = frozenset[str]().union(*(groups[index].internals for index in order))
+        seen = frozenset[str]().union(*(entries[index].internals for index in order))
         linked = (
             index
             for index in waiting
-            if any(each & seen and each & groups[index].internals and each <= seen | groups[index].internals
+            if any(each & seen and each & entries[index].internals and each <= seen | entries[index].internals
                    for each in reads)
         )  # fmt: skip
         chosen = next(linked, waiting[0])

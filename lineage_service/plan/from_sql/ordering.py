@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from lineage_service.plan.expressions import Expression, SortKey
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, subqueries_in
-from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.refusals import offset_of, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope
 from lineage_service.plan.from_sql.select_list import ordinal
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import GroupLimit, Limit, Node, Sort
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+VOLATILE_ORDER = "ORDER BY an expression that is not repeatable, such as rand(), is not supported in sql steps"
 
 
 def sort_keys(
@@ -29,7 +30,7 @@ def sort_keys(
         return every
     for each in order.expressions if order is not None else ():
         if each.args.get("with_fill"):
-            raise refuse(each, "WITH FILL is not compiled in an sql step")
+            raise refuse(each, "WITH FILL is not supported in sql steps")
         place = ordinal(each.this, len(result.columns), "ORDER BY")
         text = result.columns[place - 1].internal if place is not None else text_of(each.this)
         descending, nulls_first = bool(each.args.get("desc")), bool(each.args.get("nulls_first"))
@@ -55,6 +56,7 @@ def order_and_limit(
 ) -> Node:
     """The rows in order, or the first of them; `carried` as in QueryRelation."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
+    _check_limit(context, limit, offset)
     if limit is not None or offset is not None:
         place = limit if limit is not None else query
         most = None if limit is None or _is_all(limit) else _count(limit, "LIMIT")
@@ -64,6 +66,31 @@ def order_and_limit(
         if most is not None or passed:
             return context.make(Limit, "limit", place, node, most, keys, passed)
     return context.make(Sort, "sort", query.args["order"], node, keys) if keys else node
+
+
+_PARTS_OF_LIMIT = {
+    "expressions": ("LIMIT BY", "number the rows of each group with row_number(), and filter by that"),
+    "limit_options": ("LIMIT with PERCENT, ROWS or WITH TIES", "write LIMIT and a number"),
+}
+
+
+def _check_limit(context: SqlContext, limit: exp.Expr | None, offset: exp.Expr | None) -> None:
+    """SqlRefusal for a form of LIMIT that the parser reads and Spark SQL does not have."""
+    from sqlglot import exp
+
+    for clause in (limit, offset):
+        if clause is None:
+            continue
+        if isinstance(clause, exp.Fetch):
+            raise refuse(clause, "Spark SQL has no FETCH", "write LIMIT")
+        for key, value in clause.args.items():
+            if value and key not in ("this", "expression"):
+                name, hint = _PARTS_OF_LIMIT.get(key, (key.strip("_").upper(), "write LIMIT and a number"))
+                raise refuse(clause, f"Spark SQL has no {name}", hint)
+    if offset is not None:
+        before = [token.text.lower() for token in context.tokens if token.start < offset_of(offset)]
+        if before[-1:] == ["limit"]:
+            raise refuse(offset, "Spark SQL has no LIMIT with two numbers", "write LIMIT count OFFSET offset")
 
 
 def _is_all(limit: exp.Expr) -> bool:
@@ -76,11 +103,9 @@ def _is_all(limit: exp.Expr) -> bool:
 def _count(limit: exp.Expr, clause: str) -> int:
     from sqlglot import exp
 
-    if isinstance(limit, exp.Fetch):
-        raise refuse(limit, "Spark knows no FETCH", "write LIMIT")
     number = limit.args.get("expression")
     if not isinstance(number, exp.Literal) or not number.name.isdecimal():
-        raise refuse(limit, f"{clause} is compiled only with a number")
+        raise refuse(limit, f"{clause} needs a literal number in sql steps")
     return int(number.name)
 
 
@@ -90,10 +115,10 @@ def text_of_result(context: SqlContext, node: exp.Expr, result: QueryRelation) -
     if whole is not None:
         return whole
     if any(subqueries_in(node)):
-        raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
+        raise refuse(node, "a subquery in ORDER BY is not supported in sql steps", "compute it in the select list")
     text = ExpressionTexts(context, Scope((), result.columns)).text(node)
-    if CHANCE & set(context.expression(text, node).function_names):
-        raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
+    if context.expression(text, node).is_volatile:
+        raise refuse(node, VOLATILE_ORDER)
     return text
 
 

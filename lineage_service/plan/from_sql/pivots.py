@@ -10,12 +10,13 @@ from lineage_service.plan.call_arguments import family
 from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.from_sql.block_state import BlockState, columns_read
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, aggregate_calls, call_name
-from lineage_service.plan.from_sql.from_groups import FromGroup
+from lineage_service.plan.from_sql.from_entry import FromEntry
 from lineage_service.plan.from_sql.refusals import refuse
+from lineage_service.plan.from_sql.repeated_rows import numbers_below, repeat_rows
 from lineage_service.plan.from_sql.scopes import BoundColumn, ScopedRelation
 from lineage_service.plan.from_sql.spark_names import name_in_spark
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.nodes import Aggregate, Explode, Filter, NamedExpression, Node, WithColumns
+from lineage_service.plan.nodes import Aggregate, Filter, NamedExpression, Node
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -23,14 +24,25 @@ if TYPE_CHECKING:
 _FUNCTIONS = frozenset({"sum", "avg", "mean", "min", "max", "count"})
 _NUMBERS = frozenset({"sum", "avg", "mean", "count"})
 
+# Parts of a PIVOT or UNPIVOT that are compiled, and what the parser derives from them; all others are refused by name.
+_PARTS_OF_PIVOT = frozenset(
+    ["expressions", "fields", "unpivot", "alias", "columns", "include_nulls", "value_columns_first",
+     "pivot_column_naming"]
+)  # fmt: skip
+_NAMES_OF_PARTS = {"group": "GROUP BY", "default_on_null": "DEFAULT ON NULL"}
 
-def pivoted(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> FromGroup:
+
+def pivoted(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> FromEntry:
     """An entry of FROM behind its PIVOT or UNPIVOT clause."""
-    if group.carried:
-        raise refuse(pivot, "PIVOT over a query that reads the query around it is not compiled in an sql step")
+    for key, value in pivot.args.items():
+        if value and key not in _PARTS_OF_PIVOT:
+            part = _NAMES_OF_PARTS.get(key, key.strip("_").upper())
+            raise refuse(pivot, f"{part} in PIVOT is not supported in sql steps")
+    if entry.carried:
+        raise refuse(pivot, "PIVOT of a derived table that reads the enclosing query is not supported in sql steps")
     if len(pivot.args.get("fields") or ()) != 1:
-        raise refuse(pivot, "this form of PIVOT is not compiled in an sql step")
-    node, bound = (_unpivot if pivot.args.get("unpivot") else _pivot)(context, group, pivot)
+        raise refuse(pivot, "this form of PIVOT is not supported in sql steps")
+    node, bound = (_unpivot if pivot.args.get("unpivot") else _pivot)(context, entry, pivot)
     alias = pivot.args.get("alias")
     given = alias.args.get("columns") if alias is not None else None
     if given:
@@ -38,88 +50,93 @@ def pivoted(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> FromGroup
             raise refuse(pivot, f"{len(given)} names for {len(bound)} columns")
         bound = [replace(column, name=name.name) for column, name in zip(bound, given, strict=True)]
     name = alias.name if alias is not None and alias.this is not None else None
-    return FromGroup(node, (ScopedRelation(name, tuple(bound)),), tuple(bound))
+    return FromEntry(node, (ScopedRelation(name, tuple(bound)),), tuple(bound))
 
 
-def _pivot(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:
+def _pivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:
     from sqlglot import exp
 
     field = pivot.args["fields"][0]
     if not isinstance(field, exp.In) or not field.expressions:
         raise refuse(pivot, "PIVOT needs the values of its column", "list them: FOR … IN (…)")
-    block = BlockState(context, {}, group.scope(None), group.node, ExpressionTexts(context, group.scope(None)))
+    block = BlockState(context, {}, entry.scope(None), entry.node, ExpressionTexts(context, entry.scope(None)))
     on = list(field.this.expressions) if isinstance(field.this, exp.Tuple) else [field.this]
-    folds = [(each.this, each.alias) if isinstance(each, exp.Alias) else (each, None) for each in pivot.expressions]
-    read = frozenset().union(*(columns_read(each, block.scope)[0] for each in (*on, *(fold for fold, _ in folds))))
-    keys = [column for column in group.visible if column.internal not in read]
+    aggregates = [
+        (each.this, each.alias) if isinstance(each, exp.Alias) else (each, None) for each in pivot.expressions
+    ]
+    inside = (*on, *(aggregate for aggregate, _ in aggregates))
+    read = frozenset().union(*(columns_read(each, block.scope)[0] for each in inside))
+    keys = [column for column in entry.visible if column.internal not in read]
     pivots = [block.texts.text(each) for each in on]
     measures: list[NamedExpression] = []
     shown: dict[str, str] = {column.internal: column.internal for column in keys}
     bound = list(keys)
-    counted = _counts_nothing_as_null(context, block, folds)
+    has_count = _check_aggregates(context, block, aggregates)
     for value in field.expressions:
         alias = value.alias if isinstance(value, exp.PivotAlias) else None
         constant = value.this if isinstance(value, exp.PivotAlias) else value
         condition = _equals(block, pivots, constant)
-        there = context.names.fresh("pivot", "rows")
-        if counted:
-            measures.append(NamedExpression(there, context.expression(f"count(1) FILTER (WHERE {condition})", value)))
-        for fold, name in folds:
+        row_count = context.names.fresh("pivot", "rows")
+        if has_count:
+            measures.append(
+                NamedExpression(row_count, context.expression(f"count(1) FILTER (WHERE {condition})", value))
+            )
+        for aggregate, name in aggregates:
             computed = {}
-            for call in aggregate_calls(context, fold):
+            for call in aggregate_calls(context, aggregate):
                 measure = context.names.fresh("pivot", call_name(context, call))
                 text = f"{block.texts.text(call)} FILTER (WHERE {condition})"
                 measures.append(NamedExpression(measure, context.expression(text, call)))
                 computed[id(call)] = measure
-            text = replace(block.texts, computed=computed, readable=frozenset()).text(fold)
-            text = f"CASE WHEN {there} > 0 THEN {text} END" if counted else text
+            text = replace(block.texts, computed=computed, readable=frozenset()).text(aggregate)
+            text = f"CASE WHEN {row_count} > 0 THEN {text} END" if has_count else text
             label = alias or _label(constant)
-            if len(folds) > 1:
-                own = name or name_in_spark(block, fold)
-                if own is None:
-                    raise refuse(fold, "this aggregate of PIVOT has no name", "give it one with AS")
-                label = f"{label}_{own}"
+            if len(aggregates) > 1:
+                shown_name = name or name_in_spark(block, aggregate)
+                if shown_name is None:
+                    raise refuse(aggregate, "this aggregate of PIVOT has no name", "give it one with AS")
+                label = f"{label}_{shown_name}"
             column = BoundColumn(label, context.names.fresh("pivot", "value"))
             shown[column.internal] = text
             bound.append(column)
     named = tuple(NamedExpression(key.internal, context.scalar(key.internal, pivot)) for key in keys)
-    node = context.make(Aggregate, "pivot", pivot, group.node, named, tuple(measures))
+    node = context.make(Aggregate, "pivot", pivot, entry.node, named, tuple(measures))
     return context.project("pivoted", pivot, node, shown), bound
 
 
-def _counts_nothing_as_null(
-    context: SqlContext, block: BlockState, folds: Sequence[tuple[exp.Expr, str | None]]
+def _check_aggregates(
+    context: SqlContext, block: BlockState, aggregates: Sequence[tuple[exp.Expr, str | None]]
 ) -> bool:
-    """Whether a count is among the aggregates: Spark gives null, and not 0, where a group has no row of a value.
+    """Whether a count is among the aggregates: if a group has no row of a value, Spark gives null for it, and not 0.
 
-    That holds where all aggregates are numbers; where that is not known it cannot be compiled.
+    SqlRefusal for functions other than `_FUNCTIONS`, and for a count beside aggregates that may not be numbers.
     """
     from sqlglot import exp
 
     names: set[str] = set()
-    for fold, _ in folds:
-        calls = list(aggregate_calls(context, fold))
+    for aggregate, _ in aggregates:
+        calls = list(aggregate_calls(context, aggregate))
         if not calls:
-            raise refuse(fold, "PIVOT needs an aggregate function")
+            raise refuse(aggregate, "PIVOT needs an aggregate function")
         for call in calls:
             name = call_name(context, call) or ""
             if name not in _FUNCTIONS:
                 hint = "use sum, avg, min, max or count"
-                raise refuse(call, f"{name}() in PIVOT is not compiled in an sql step", hint)
+                raise refuse(call, f"{name}() in PIVOT is not supported in sql steps", hint)
             names.add(name)
         inside = {id(each) for call in calls for each in call.walk()}
         plain = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Literal, exp.Neg)
-        for each in fold.walk():
+        for each in aggregate.walk():
             if id(each) not in inside and not isinstance(each, plain):
-                raise refuse(fold, "PIVOT is compiled only with aggregate functions and arithmetic of them")
+                raise refuse(aggregate, "PIVOT is supported only with aggregate functions and arithmetic of them")
     if "count" in names:
-        for fold, _ in folds:
-            for call in aggregate_calls(context, fold):
+        for aggregate, _ in aggregates:
+            for call in aggregate_calls(context, aggregate):
                 if call_name(context, call) in _NUMBERS:
                     continue
                 kind = column_type(block.node.schema, block.texts.text(call.this)) if call.this is not None else None
                 if family(kind) != "number":
-                    raise refuse(call, "min() and max() beside count() in PIVOT are compiled only of numbers")
+                    raise refuse(call, "min() and max() beside count() in PIVOT are supported only for numbers")
     return "count" in names
 
 
@@ -153,39 +170,36 @@ def _label(constant: exp.Expr) -> str:
     raise refuse(constant, "this value of PIVOT has no name", "give it one with AS")
 
 
-def _unpivot(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:
+def _unpivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:
     from sqlglot import exp
 
     field = pivot.args["fields"][0]
-    texts = ExpressionTexts(context, group.scope(None))
+    texts = ExpressionTexts(context, entry.scope(None))
     first = pivot.expressions[0]
     wanted = [each.name for each in (first.expressions if isinstance(first, exp.Tuple) else pivot.expressions)]
     labels, rows = [], []
-    for entry in field.expressions:
-        alias = entry.alias if isinstance(entry, exp.PivotAlias) else None
-        inner = entry.this if isinstance(entry, exp.PivotAlias) else entry
+    for item in field.expressions:
+        alias = item.alias if isinstance(item, exp.PivotAlias) else None
+        inner = item.this if isinstance(item, exp.PivotAlias) else item
         columns = list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner]
         columns = [each.this if isinstance(each, exp.Paren) else each for each in columns]
         if len(columns) != len(wanted):
-            raise refuse(entry, f"UNPIVOT gives {len(wanted)} columns, and this lists {len(columns)}")
+            raise refuse(item, f"UNPIVOT gives {len(wanted)} columns, and this lists {len(columns)}")
         for each in columns:
             if not isinstance(each, exp.Column):
                 raise refuse(each, "UNPIVOT takes columns")
         labels.append(alias or "_".join(each.name for each in columns))
         rows.append(columns)
     read = {texts.text(each) for columns in rows for each in columns}
-    others = [column for column in group.visible if column.internal not in read]
-    listed, number = context.names.fresh("unpivot", "numbers"), context.names.fresh("unpivot", "number")
-    numbers = context.scalar(f"array({', '.join(map(str, range(len(rows))))})", pivot)
-    below = context.make(WithColumns, "numbers", pivot, group.node, (NamedExpression(listed, numbers),))
-    node = context.make(Explode, "unpivot", pivot, below, listed, number, False)
+    others = [column for column in entry.visible if column.internal not in read]
+    node, number = repeat_rows(context, pivot, entry.node, "unpivot", numbers_below(len(rows)))
     name = BoundColumn(field.this.name, context.names.fresh("unpivot", "name"))
     quoted = ", ".join("'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'" for label in labels)
     shown = {column.internal: column.internal for column in others} | {name.internal: f"array({quoted})[{number}]"}
     values = []
     for index, label in enumerate(wanted):
         cells = [texts.text(columns[index]) for columns in rows]
-        _refuse_unlike(group, rows[0][index], cells)
+        _refuse_unlike(entry, rows[0][index], cells)
         values.append(BoundColumn(label, context.names.fresh("unpivot", label)))
         shown[values[-1].internal] = f"array({', '.join(cells)})[{number}]"
     result: Node = context.project("unpivoted", pivot, node, shown)
@@ -195,7 +209,7 @@ def _unpivot(context: SqlContext, group: FromGroup, pivot: exp.Expr) -> tuple[No
     return result, [*others, name, *values]
 
 
-def _refuse_unlike(group: FromGroup, place: exp.Expr, cells: Sequence[str]) -> None:
+def _refuse_unlike(entry: FromEntry, place: exp.Expr, cells: Sequence[str]) -> None:
     """Spark takes no texts and numbers in one column."""
-    if len({family(column_type(group.node.schema, cell)) for cell in cells}) > 1:
-        raise refuse(place, "UNPIVOT is compiled only of columns of one kind of type", "cast them in a subquery")
+    if len({family(column_type(entry.node.schema, cell)) for cell in cells}) > 1:
+        raise refuse(place, "UNPIVOT is supported only for columns of one kind of type", "cast them in a subquery")

@@ -1,6 +1,7 @@
-"""An sql step to plan nodes: the query is parsed, names are resolved, every construct becomes nodes that there are.
+"""Compiles an sql step to plan nodes: parses the query, resolves names, and compiles each construct to existing nodes.
 
-What is not compiled exactly is refused, with its place. sqlglot only reads; its rewriting passes are not used.
+A construct that cannot be compiled exactly is refused, with its position. sqlglot only parses; its rewriting passes are
+not used.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.from_sql.constant_rows import check_set_operations, values_relation
-from lineage_service.plan.from_sql.from_entries import compile_derived
-from lineage_service.plan.from_sql.refusals import SqlRefusal, refuse
+from lineage_service.plan.from_sql.from_and_where import compile_from_and_where
+from lineage_service.plan.from_sql.from_tables import compile_derived
+from lineage_service.plan.from_sql.ordering import order_and_limit, sort_keys, text_of_result
+from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
 from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
-from lineage_service.plan.from_sql.where_clause import open_block
 from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project
 from lineage_service.plan.schema import RESERVED
 from lineage_service.spec.sql_parsing import parse_query
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
 
 
 def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapping[str, Node]) -> Node:
-    """The last node of a step, called like it; PlanError with what is wrong.
+    """The last node of a step, which has the step's name; PlanError with what is wrong.
 
-    `tables` are the sources and steps that the query reads. Where the columns of one are not known yet, nothing is
-    known of the step's: it is compiled when they are, and until then stands for all that it reads.
+    `tables` are the sources and steps that the query reads. If the columns of one are not known yet, the query is not
+    compiled: the node has unknown columns, and reads all tables.
     """
-    context = SqlContext(sql, step, tables, compile_query, open_block, attach_subqueries, reuse_subqueries)
+    context = SqlContext(sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries)
     try:
         tree = parse_query(sql.text)
         if any(not table.schema.known for table in tables.values()):
@@ -82,28 +84,38 @@ def compile_query(context: SqlContext, query: exp.Expr, ctes: Ctes, parent: Scop
     if isinstance(query, exp.Subquery):
         for key, value in query.args.items():
             if value and key not in ("this", "with_"):
-                raise refuse(query, f"{key.strip('_').upper()} behind a query in parentheses is not compiled",
-                             "put the whole into a derived table")  # fmt: skip
+                name = "ORDER BY" if key == "order" else key.strip("_").upper()
+                raise refuse(query, f"{name} after a query in parentheses is not supported in sql steps",
+                             f"write SELECT * FROM (…) {name} …")  # fmt: skip
         return compile_query(context, query.this, ctes, parent)
     if isinstance(query, exp.Select):
         return compile_select(context, query, ctes, parent)
     if isinstance(query, exp.Union | exp.Intersect | exp.Except):
         return compile_set_operation(context, query, ctes, parent)
     if isinstance(query, exp.Values):
-        return values_relation(context, query)
+        return _compile_values(context, query)
     raise SqlRefusal("an sql step is one query", context.tokens[0].start, "begin it with SELECT or WITH")
+
+
+def _compile_values(context: SqlContext, query: exp.Expr) -> QueryRelation:
+    """VALUES as a query of its own, which may have an alias, ORDER BY and LIMIT."""
+    check_parts(query)
+    relation = values_relation(context, query)
+    relation = replace(relation, columns=renamed_columns(relation, query.args.get("alias")))
+    keys = sort_keys(context, query, relation, lambda each: text_of_result(context, each, relation))
+    return replace(relation, node=order_and_limit(context, query, relation.node, keys))
 
 
 def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope | None) -> Ctes:
     """CTEs by name. Each sees those before it: a name inside its own definition means what it meant outside."""
     if clause.args.get("recursive"):
-        raise refuse(clause, "a recursive CTE is not compiled in an sql step")
-    found, own = dict(ctes), set[str]()
+        raise refuse(clause, "a recursive CTE is not supported in sql steps")
+    found, names = dict(ctes), set[str]()
     for cte in clause.expressions:
         name = cte.alias.lower()
-        if name in own:
+        if name in names:
             raise refuse(cte, f"two CTEs are called '{cte.alias}'")
-        own.add(name)
+        names.add(name)
         relation = compile_derived(context, cte.this, found, parent)
         found[name] = replace(relation, columns=renamed_columns(relation, cte.args.get("alias")))
     return found

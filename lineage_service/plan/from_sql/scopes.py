@@ -30,14 +30,14 @@ class BoundColumn:
 class QueryRelation:
     """What a query, a CTE or a table gives: a node, and its columns in order. Names may occur twice.
 
-    carried: further columns, of a subquery's rows: the values of the query around that the row is for, in the order of
-    `OuterColumns.names` · single: there is one row for each of these values, or at most one row at all
+    carried: further columns, of a subquery's rows: the values of the enclosing query the row is for, in the order of
+    `OuterColumns.names` · is_single_row: there is one row for each of these values, or at most one row at all
     """
 
     node: Node
     columns: tuple[BoundColumn, ...]
     carried: tuple[str, ...] = ()
-    single: bool = False
+    is_single_row: bool = False
 
 
 def renamed_columns(relation: QueryRelation, alias: exp.Expr | None) -> tuple[BoundColumn, ...]:
@@ -62,7 +62,7 @@ class ScopedRelation:
 class ResolvedName:
     """The column that a name means; `parts` of the name are used up, what follows are fields of a struct.
 
-    level: 0 for a column of this query, 1 for one of the query around it, and so on.
+    level: 0 for a column of this query, 1 for one of the enclosing query, and so on.
     """
 
     column: BoundColumn
@@ -72,9 +72,9 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class OuterColumns:
-    """What a correlated subquery reads of the query around it, as a relation that its FROM is joined with.
+    """What a correlated subquery reads of the enclosing query, as a relation that its FROM is joined with.
 
-    node: the distinct values · names: column of the query around -> column of the node
+    node: the distinct values · names: column of the enclosing query -> column of the node
     """
 
     node: Node
@@ -87,8 +87,8 @@ class Scope:
 
     visible: the columns that `*` gives and that names without a qualifier mean; those of USING are in it once.
     merged: whether a USING or NATURAL join is among them.
-    offered: of a query around a subquery, what the subquery's rows are joined with.
-    outer: of such a subquery, which of its own columns is which column of the query around.
+    offered: of a query that encloses a subquery, what the subquery's rows are joined with.
+    outer: of such a subquery, which of its own columns is which column of the enclosing query.
     """
 
     relations: tuple[ScopedRelation, ...]
@@ -110,7 +110,7 @@ class Scope:
         raise self._unknown(parts, offset)
 
     def own_column(self, found: ResolvedName) -> str | None:
-        """The column of this query's rows that holds what a name means; None for a column of a query around it that
+        """The column of this query's rows that holds what a name means; None for a column of an enclosing query that
         the rows do not carry."""
         if not found.level:
             return found.column.internal
@@ -123,7 +123,7 @@ class Scope:
         return any(_same(relation.alias, name) for relation in self.relations)
 
     def knows(self, name: str) -> bool:
-        """Whether a name alone is a column of this query or of one around it."""
+        """Whether a name alone is a column of this query or of an enclosing one."""
         return self.has(name) or (self.parent is not None and self.parent.knows(name))
 
     def _find(self, parts: tuple[str, ...], offset: int) -> tuple[BoundColumn, int] | None:
@@ -153,14 +153,14 @@ class Scope:
         aliases = [relation.alias for relation in self.relations if relation.alias]
         columns = [column.name for column in self.visible if column.name]
         if len(parts) > 1:
-            having = [
+            with_column = [
                 relation.alias
                 for relation in self.relations
                 if relation.alias and any(_same(column.name, parts[1]) for column in relation.columns)
             ]
             hint = did_you_mean(parts[0], aliases) or did_you_mean(parts[0], columns)
-            if len(having) == 1:
-                hint = f"did you mean '{'.'.join((having[0], *parts[1:]))}'?"
+            if len(with_column) == 1:
+                hint = f"did you mean '{'.'.join((with_column[0], *parts[1:]))}'?"
             return UnknownName(f"unknown column '{name}'; tables here: {join_names(aliases)}", offset, hint)
         if not self.relations:
             return UnknownName(f"unknown column '{name}': this SELECT has no FROM", offset, "name its table with FROM")

@@ -11,16 +11,27 @@ from lineage_service.errors import did_you_mean
 from lineage_service.plan.from_sql.aggregates import group_rows
 from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.correlation import refuse_limit_below_cast, refuse_outer_columns
-from lineage_service.plan.from_sql.expression_texts import aggregate_calls, conjuncts, subqueries_in, window_nodes
+from lineage_service.plan.from_sql.expression_texts import (
+    aggregate_calls,
+    conjuncts,
+    operand,
+    subqueries_in,
+    window_nodes,
+)
 from lineage_service.plan.from_sql.generators import explode_rows
-from lineage_service.plan.from_sql.ordering import order_and_limit, output_column, sort_keys, text_of_result
+from lineage_service.plan.from_sql.ordering import (
+    VOLATILE_ORDER,
+    order_and_limit,
+    output_column,
+    sort_keys,
+    text_of_result,
+)
 from lineage_service.plan.from_sql.refusals import UnknownName, refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope
 from lineage_service.plan.from_sql.select_list import SelectItem, select_items
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.sql_windows import add_windows
 from lineage_service.plan.from_sql.subqueries import apply_subqueries, attach_subqueries
-from lineage_service.plan.functions import CHANCE
 from lineage_service.plan.nodes import Distinct
 
 if TYPE_CHECKING:
@@ -31,8 +42,8 @@ def compile_select(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Sc
     """The rows of a SELECT: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY, the select list, DISTINCT, ORDER BY."""
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise refuse(select, "DISTINCT ON is not compiled in an sql step")
-    block = context.open_block(context, select, ctes, parent)
+        raise refuse(select, "DISTINCT ON is not supported in sql steps")
+    block = context.compile_from_and_where(context, select, ctes, parent)
     items = select_items(block, select)
     shown = [item.node for item in items if item.node is not None]
     having, qualify, order = (select.args.get(key) for key in ("having", "qualify", "order"))
@@ -80,11 +91,11 @@ def _aliases_as_hints(items: Sequence[SelectItem]) -> Iterator[None]:
 
 
 def _explode_select_list(block: BlockState, windows: Sequence[exp.Expr]) -> None:
-    """The rows of a function of the select list that gives several."""
+    """The rows of a function of the select list that returns several."""
     generator = block.generator
     assert generator is not None
     for window in windows:
-        raise refuse(window, "a window function beside a function that gives several rows",
+        raise refuse(window, "a window function beside a function that returns several rows",
                      "compute one of them in a subquery")  # fmt: skip
     attach_subqueries(block, generator.call)
     block.node = explode_rows(block.context, generator, block.node, block.texts.text)
@@ -117,16 +128,17 @@ def _read_aliases(block: BlockState, node: exp.Expr, items: Sequence[SelectItem]
         found = [item for item in items if item.aliased and (item.name or "").lower() == node.name.lower()]
         if len(found) == 1 and found[0].node is not None and not any(subqueries_in(found[0].node)):
             text = block.texts.text(found[0].node)
-            if CHANCE & set(block.context.expression(text, node).function_names):
-                raise refuse(node, f"'{node.name}' gives another value each time that it is computed")
-            block.texts.computed[id(node)] = text if text.isidentifier() else f"({text})"
+            if block.context.expression(text, node).is_volatile:
+                raise refuse(node, f"'{node.name}' is not repeatable and cannot be referred to by its alias",
+                             "compute it in a subquery")  # fmt: skip
+            block.texts.computed[id(node)] = operand(text)
         return
     for child in node.iter_expressions():
         _read_aliases(block, child, items)
 
 
-def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], single: bool) -> QueryRelation:
-    """The select list as columns, in order; what only ORDER BY reads goes along until then."""
+def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], is_single_row: bool) -> QueryRelation:
+    """The select list as columns, in order. Columns that only ORDER BY reads are added, and removed after sorting."""
     context = block.context
     texts: dict[str, str] = {}
     places: dict[str, exp.Expr] = {}
@@ -151,12 +163,11 @@ def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], si
     node = order_and_limit(context, select, node, keys, block.carried)
     if hidden:
         node = context.project("select", select, node, {name: name for name in (*texts, *carried)})
-    return QueryRelation(node, relation.columns, block.carried, single)
+    return QueryRelation(node, relation.columns, block.carried, is_single_row)
 
 
 def _check_arrangement(block: BlockState, select: exp.Expr, relation: QueryRelation, texts: dict[str, str]) -> None:
-    """SORT BY, DISTRIBUTE BY and CLUSTER BY say where rows are computed, which changes none of them: their expressions
-    are read, and that is all."""
+    """Checks SORT BY, DISTRIBUTE BY and CLUSTER BY: they do not change the rows, but must be valid."""
     from sqlglot import exp
 
     for key in ("sort", "cluster", "distribute"):
@@ -164,7 +175,7 @@ def _check_arrangement(block: BlockState, select: exp.Expr, relation: QueryRelat
         if clause is None:
             continue
         if select.args.get("limit") is not None or select.args.get("offset") is not None:
-            raise refuse(clause, f"{key.upper()} BY with LIMIT takes rows that no order decides", "use ORDER BY")
+            raise refuse(clause, f"{key.upper()} BY does not determine which rows LIMIT keeps", "use ORDER BY")
         for each in clause.expressions:
             _ordered_text(block, each.this if isinstance(each, exp.Ordered) else each, relation, texts, {}, False)
 
@@ -191,23 +202,26 @@ def _ordered_text(
                 for each in relation.columns
                 if (each.name or "").lower() == column.name.lower()
             ):
-                raise refuse(column, f"'{column.name}' in ORDER BY is a column of the result, and of a relation")
+                raise refuse(
+                    column,
+                    f"'{column.name}' in ORDER BY is ambiguous: it is a column of the result and of a table in FROM",
+                )
     inside = {id(column) for call in aggregate_calls(block.context, node) for column in call.find_all(exp.Column)}
     inside |= {id(column) for window in window_nodes(node) for column in window.find_all(exp.Column)}
     for column in node.find_all(exp.Column):
         output = output_column(column, relation) if id(column) not in inside else None
         if output is not None:
-            computed[id(column)] = texts[output] if texts[output].isidentifier() else f"({texts[output]})"
+            computed[id(column)] = operand(texts[output])
     if any(subqueries_in(node)):
-        raise refuse(node, "a subquery in ORDER BY is not compiled in an sql step", "compute it in the select list")
+        raise refuse(node, "a subquery in ORDER BY is not supported in sql steps", "compute it in the select list")
     text = replace(block.texts, computed=computed).text(node)
     shown = next((name for name, each in texts.items() if each == text), None)
     if shown is not None:
         return shown
     if distinct:
         return text_of_result(block.context, node, relation)
-    if CHANCE & set(block.context.expression(text, node).function_names):
-        raise refuse(node, "ORDER BY a value that is another one each time is not compiled in an sql step")
+    if block.context.expression(text, node).is_volatile:
+        raise refuse(node, VOLATILE_ORDER)
     name = block.context.names.fresh("order", "key")
     hidden[name] = text
     return name

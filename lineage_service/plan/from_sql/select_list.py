@@ -31,7 +31,7 @@ class SelectItem:
     node: exp.Expr | None = None
     column: BoundColumn | None = None
     aliased: bool = False
-    generated: bool = False  # a column of a function that gives several rows
+    generated: bool = False  # a column of a function that returns several rows
 
     def text(self, block: BlockState) -> str:
         if self.generated and self.column is not None:
@@ -76,7 +76,7 @@ def _generated_items(block: BlockState, entry: exp.Expr) -> list[SelectItem]:
     elif isinstance(entry, exp.Aliases):
         names = [each.name for each in entry.expressions]
     if block.generator is not None:
-        raise refuse(entry, "two functions that give several rows in one select list", "use LATERAL VIEW")
+        raise refuse(entry, "two functions that return several rows in one select list", "use LATERAL VIEW")
     call = entry.this if names else entry
     block.generator = read_generator(
         block.context, call, lambda name: column_type(block.node.schema, name), block.texts.text, names, outer=False
@@ -105,7 +105,7 @@ def _without_excepted(place: exp.Expr, star: exp.Expr, columns: Sequence[BoundCo
     """The columns of a star without those behind its EXCEPT."""
     for key in ("replace", "rename"):
         if star.args.get(key):
-            raise refuse(place, f"* {key.upper()} is not compiled in an sql step", "list the columns")
+            raise refuse(place, f"* {key.upper()} is not supported in sql steps", "list the columns")
     left_out = [each.name for each in star.args.get("except_") or ()]
     names = [column.name for column in columns if column.name]
     for name in left_out:
@@ -121,7 +121,7 @@ def _qualified_star(block: BlockState, entry: exp.Expr) -> Sequence[BoundColumn]
 
     assert isinstance(entry, exp.Column)
     if block.scope.merged:
-        raise refuse(entry, "`t.*` behind a USING or NATURAL join is not compiled in an sql step", "list the columns")
+        raise refuse(entry, "`t.*` after a USING or NATURAL join is not supported in sql steps", "list the columns")
     named = [each for each in block.scope.relations if (each.alias or "").lower() == entry.table.lower()]
     aliases = [each.alias for each in block.scope.relations if each.alias]
     if not named:

@@ -43,8 +43,10 @@ def compile_set_operation(context: SqlContext, query: exp.Expr, ctes: Ctes, pare
         node = context.make(Distinct, "distinct", query, node) if is_set else node
     elif isinstance(query, exp.Intersect):
         node = context.make(Intersect, "intersect", query, *sides, not is_set)
-    else:
+    elif isinstance(query, exp.Except):
         node = context.make(Difference, "except", query, *sides, not is_set)
+    else:
+        raise AssertionError(type(query).__name__)
     result = QueryRelation(node, columns, tuple(carried))
     keys = sort_keys(context, query, result, lambda each: text_of_result(context, each, result))
     return replace(result, node=order_and_limit(context, query, node, keys, carried))

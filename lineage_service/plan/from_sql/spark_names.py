@@ -120,7 +120,7 @@ def _column_name(block: BlockState, column: exp.Column) -> str:
     try:
         used = block.scope.resolve(parts, offset_of(column)).parts
     except SqlRefusal:
-        used = 1  # an alias of the select list, or refused where it is written out
+        used = 1  # an alias of the select list, or the column is refused when its text is made
     return ".".join(parts[used - 1 :])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of
 from lineage_service.plan.from_sql.scopes import InternalNames, QueryRelation, Scope
+from lineage_service.plan.functions import GENERATORS
 from lineage_service.plan.nodes import NamedExpression, Node, Project
 from lineage_service.spec.sql_parsing import SPAN, tokenize_query
 from lineage_service.spec.sql_text import SqlText
@@ -24,20 +25,21 @@ Ctes = Mapping[str, QueryRelation]
 
 @dataclass
 class SqlContext:
-    """One sql step while it is compiled.
+    """One sql step while it is compiled. Four functions are passed as fields, because their modules import this one.
 
-    compile_query: compiles a query inside the query, given the CTEs that it sees and the scope around it.
-    open_block: compiles FROM and WHERE of a SELECT.
-    attach_subqueries: makes the subqueries of an expression columns of the rows so far.
-    reuse_subqueries: makes subqueries that are written alike the same columns.
-    outer_reads: columns of the query around that the subquery in compilation has read.
+    compile_query: compiles a query inside the query, given the CTEs that it sees and the scope that encloses it; in
+        query_compiler.py.
+    compile_from_and_where: compiles FROM and WHERE of a SELECT; in from_and_where.py.
+    attach_subqueries: makes the subqueries of an expression columns of the rows so far; in subqueries.py.
+    reuse_subqueries: makes subqueries that are written alike the same columns; in subqueries.py.
+    outer_reads: columns of the enclosing query that the subquery in compilation has read.
     """
 
     sql: SqlText
     step: str
     tables: Mapping[str, Node]
     compile_query: Callable[[SqlContext, exp.Expr, Ctes, Scope | None], QueryRelation]
-    open_block: Callable[..., Any]
+    compile_from_and_where: Callable[..., Any]  # BlockState, whose module imports this one
     attach_subqueries: Callable[..., None]
     reuse_subqueries: Callable[..., None]
     names: InternalNames = field(default_factory=InternalNames)
@@ -76,10 +78,11 @@ class SqlContext:
         if expression.has_over_clause or expression.has_aggregate:
             raise SqlRefusal(f"an aggregate or window function cannot stand here: '{text}'", offset)
         if expression.is_generator:
+            name = next(each for each in expression.function_names if each in GENERATORS)
             raise SqlRefusal(
-                f"a function that gives several rows is not compiled in an sql step: '{text}'",
+                f"{name}() returns several rows and cannot be used here: '{text}'",
                 offset,
-                "use a step with `op: explode`",
+                "make it an entry of its own in the select list, or use LATERAL VIEW",
             )
         return expression
 

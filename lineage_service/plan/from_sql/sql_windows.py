@@ -79,19 +79,19 @@ class _WindowFunction:
         expression = block.context.expression(text, window)
         calls = window_calls(expression)
         if len(calls) != 1 or expression.has_over_clause:
-            raise refuse(window, "this is no window function")
+            raise refuse(window, "this function cannot be used with OVER")
         call = calls[0]
         if call.name in NEED_AN_ORDER and not order_by:
             raise refuse(window, f"{call.name}() needs an order", "write it: OVER (ORDER BY …)")
         if frame is not None and not call.takes_a_frame:
-            if call.name not in _RANKS or frame.upper().split() != _SO_FAR:
-                raise refuse(window, f"{call.name}() has a frame of its own", "leave the frame away")
+            if call.name not in _RANKS or frame.upper().split() != _RUNNING_FRAME:
+                raise refuse(window, f"{call.name}() does not take a frame", "omit the frame")
             frame = None
         return cls(window, text, expression, call, partition_by, order_by, frame)
 
 
-# The frame that Spark gives ranks, and lets be written.
-_SO_FAR = ["ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND", "CURRENT", "ROW"]
+# Spark's frame for ranking functions; it may also be written out.
+_RUNNING_FRAME = ["ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND", "CURRENT", "ROW"]
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
 
 
@@ -118,7 +118,7 @@ def _definition(
     seen: set[str] = set()
     while (name := defined.args.get("alias")) is not None and (defined is window or name.name.lower() not in seen):
         if any(defined.args.get(key) for key in ("partition_by", "order", "spec")):
-            raise refuse(window, "a window that extends a named one is not compiled", "write it out")
+            raise refuse(window, "a window that extends a named one is not supported in sql steps", "write it out")
         if name.name.lower() not in named:
             known = [each.name for each in named.values()]
             hint = did_you_mean(name.name, known) or "define it: WINDOW w AS (…)"
@@ -154,7 +154,7 @@ def _frame_text(block: BlockState, defined: exp.Expr) -> str | None:
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
         if depth < 0:
             return block.context.sql.text[first : token.start].strip()
-    raise refuse(defined, "the frame of this window cannot be read")
+    raise refuse(defined, "cannot parse the frame of this window")
 
 
 def _frame(block: BlockState, place: exp.Expr, text: str | None) -> WindowFrame | None:
@@ -174,7 +174,7 @@ def _function_text(block: BlockState, texts: ExpressionTexts, window: exp.Window
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
         if depth == 0 and token.token_type.name == "OVER":
             return texts.text_between(start, token.start, [window.this])
-    raise refuse(window, "this is no window function")
+    raise refuse(window, "this function cannot be used with OVER")
 
 
 def _partition_columns(block: BlockState, functions: Sequence[_WindowFunction]) -> dict[str, str]:

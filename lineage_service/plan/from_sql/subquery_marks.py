@@ -1,6 +1,6 @@
 """IN and EXISTS inside of expressions, as mark joins: a column that says whether there is a matching row.
 
-The matching rows of each value are grouped, and the rows of the query around are joined with these groups: each row
+The matching rows of each value are grouped, and the rows of the enclosing query are joined with these groups: each row
 stays one row, with its group behind it. A row without one is influenced by the absence of a match.
 """
 
@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING
 from lineage_service.plan.from_sql.block_state import BlockState, columns_read, type_of
 from lineage_service.plan.from_sql.constant_rows import reads_source
 from lineage_service.plan.from_sql.correlation import SubqueryRows, offer_columns, subquery_rows
-from lineage_service.plan.from_sql.existence_joins import check_operands, check_unread_items, needles, plain_values
+from lineage_service.plan.from_sql.existence_joins import (
+    check_operands,
+    check_unread_items,
+    compared_values,
+    plain_values,
+)
 from lineage_service.plan.from_sql.subquery_shapes import (
     KeyedConditions,
-    is_alike,
+    are_equal_as_keys,
+    compile_plain_from_and_where,
+    grouping_keys,
     is_plain,
     keyed_conditions,
-    open_plain,
-    operand,
 )
 from lineage_service.plan.nodes import Aggregate, Join, NamedExpression, Node, OuterValues, WithColumns
 from lineage_service.spec.sql_parsing import SPAN
@@ -30,28 +35,28 @@ if TYPE_CHECKING:
 def attach_exists(block: BlockState, place: exp.Expr, query: exp.Expr) -> None:
     """EXISTS as a column."""
     keyed = None
-    inner = open_plain(block, query) if is_plain(block, query) else None
+    inner = compile_plain_from_and_where(block, query) if is_plain(block, query) else None
     if inner is not None:
         check_unread_items(block, inner, query)
         keyed = keyed_conditions(block, inner)
     if keyed is not None and inner is not None:
-        there = _join_groups(block, place, inner.node, keyed)
+        match_count = _join_matching_groups(block, place, inner.node, keyed)
     else:
         rows = subquery_rows(block, query)
         pairs = tuple(rows.values.items())
-        there = _join_groups(block, place, rows.relation.node, KeyedConditions(pairs, ()), null_safe=True)
-    block.texts.computed[id(place)] = _mark(block, place, f"{there} IS NOT NULL")
+        match_count = _join_matching_groups(block, place, rows.relation.node, KeyedConditions(pairs), null_safe=True)
+    block.texts.computed[id(place)] = _mark(block, place, f"{match_count} IS NOT NULL")
 
 
 def attach_in(block: BlockState, place: exp.In, query: exp.Expr) -> None:
     """IN as a column. It is never null: an unknown IN is false and, where Spark pushes a NOT inwards to it, true."""
     from sqlglot import exp
 
-    left = [block.texts.text(each) for each in needles(place)]
+    left = [block.texts.text(each) for each in compared_values(place)]
     negated = _is_negated(place)
-    there = None if negated else _keyed_in(block, place, query, left)
-    condition = f"{there} IS NOT NULL"
-    if there is None:
+    match_count = None if negated else _keyed_in(block, place, query, left)
+    condition = f"{match_count} IS NOT NULL"
+    if match_count is None:
         strict, loose = _compared_in(block, place, query, left, negated)
         condition = f"{strict} IS NOT NULL" + (f" OR {loose} IS NOT NULL" if loose is not None else "")
     mark = _mark(block, place, condition)
@@ -84,7 +89,7 @@ def _is_negated(place: exp.Expr) -> bool:
 def _keyed_in(block: BlockState, place: exp.In, query: exp.Expr, left: list[str]) -> str | None:
     """The matching rows grouped by the values that are compared; None where values may equal several groups."""
     plain = plain_values(block, query)
-    keyed: KeyedConditions | None = KeyedConditions((), ())
+    keyed: KeyedConditions | None = KeyedConditions(())
     if plain is not None:
         inner, values = plain
         if any(columns_read(value, inner.scope)[1] for value in values):
@@ -97,59 +102,59 @@ def _keyed_in(block: BlockState, place: exp.In, query: exp.Expr, left: list[str]
             return None
         node, right = rows.relation.node, [column.internal for column in rows.relation.columns]
     check_operands(place, block.node, left, node, right)
-    alike = all(is_alike(type_of(block.node, a), type_of(node, b)) for a, b in zip(left, right, strict=True))
+    alike = all(are_equal_as_keys(type_of(block.node, a), type_of(node, b)) for a, b in zip(left, right, strict=True))
     if keyed is None or not alike:
         return None
     pairs = (*zip(left, right, strict=True), *keyed.pairs)
-    return _join_groups(block, place, node, KeyedConditions(pairs, keyed.around))
+    return _join_matching_groups(block, place, node, KeyedConditions(pairs, keyed.outer_only))
 
 
 def _compared_in(
     block: BlockState, place: exp.In, query: exp.Expr, left: list[str], negated: bool
 ) -> tuple[str, str | None]:
-    """The distinct values that are looked for, compared with the rows of the subquery: groups of rows that are equal to
+    """The distinct values on the left of IN, compared with the rows of the subquery: groups of rows that are equal to
     them and, where NOT is pushed inwards, whether there is one for which that is unknown."""
     context = block.context
     rows = subquery_rows(block, query)
     right = [column.internal for column in rows.relation.columns]
     check_operands(place, block.node, left, rows.relation.node, right)
     names = [_as_column(block, place, text) for text in left]
-    looked_for = list(dict.fromkeys([*names, *rows.values]))
+    left_values = list(dict.fromkeys([*names, *rows.values]))
     equal = list(zip(names, right, strict=True))
-    matching, values = _matching_rows(block, place, rows, looked_for, equal, null_aware=False)
-    there = _join_groups(block, place, matching, KeyedConditions(tuple(values.items()), ()), null_safe=True)
+    matching, values = _matching_rows(block, place, rows, left_values, equal, null_aware=False)
+    match_count = _join_matching_groups(block, place, matching, KeyedConditions(tuple(values.items())), null_safe=True)
     if not negated:
-        return there, None
-    unknown, values = _matching_rows(block, place, rows, looked_for, equal, null_aware=True)
+        return match_count, None
+    unknown, values = _matching_rows(block, place, rows, left_values, equal, null_aware=True)
     below = context.project("values", place, unknown, {name: name for name in values.values()})
     distinct = context.make(OuterValues, "outer_values", place, below)
     maybe = context.names.fresh("mark", "unknown")
     flag = (NamedExpression(maybe, context.scalar("true", place)),)
     flagged = context.make(WithColumns, "unknown", place, distinct, flag)
-    on = context.scalar(" AND ".join(f"{one} <=> {own}" for one, own in values.items()), place)
+    on = context.scalar(" AND ".join(f"{outer} <=> {inner}" for outer, inner in values.items()), place)
     block.node = context.make(Join, "join", place, block.node, flagged, "left", on, ())
-    return there, maybe
+    return match_count, maybe
 
 
 def _matching_rows(
     block: BlockState,
     place: exp.Expr,
     rows: SubqueryRows,
-    looked_for: list[str],
+    left_values: list[str],
     equal: list[tuple[str, str]],
     *,
     null_aware: bool,
 ) -> tuple[Node, dict[str, str]]:
     """The rows of a subquery beside the values that they are equal to, and the names of these."""
     context = block.context
-    offered = offer_columns(block, place, looked_for)
-    own = offered.names
-    comparisons = [f"{own[one]} = {other}" for one, other in equal]
+    offered = offer_columns(block, place, left_values)
+    outer = offered.names
+    comparisons = [f"{outer[one]} = {other}" for one, other in equal]
     if null_aware:
         comparisons = [f"({each} OR ({each}) IS NULL)" for each in comparisons]
-    comparisons += [f"{own[around]} <=> {carried}" for around, carried in rows.values.items()]
+    comparisons += [f"{outer[name]} <=> {carried}" for name, carried in rows.values.items()]
     on = context.scalar(" AND ".join(comparisons), place)
-    return context.make(Join, "match", place, offered.node, rows.relation.node, "inner", on, ()), dict(own)
+    return context.make(Join, "match", place, offered.node, rows.relation.node, "inner", on, ()), dict(outer)
 
 
 def _as_column(block: BlockState, place: exp.Expr, text: str) -> str:
@@ -163,21 +168,16 @@ def _as_column(block: BlockState, place: exp.Expr, text: str) -> str:
     return name
 
 
-def _join_groups(
+def _join_matching_groups(
     block: BlockState, place: exp.Expr, node: Node, keyed: KeyedConditions, *, null_safe: bool = False
 ) -> str:
     """Joins each row with the group of rows that match it; the name of a column that is null where there is none."""
     context = block.context
     count = NamedExpression(context.names.fresh("mark", "rows"), context.expression("count(1)", place))
-    keys = []
-    conditions = list(keyed.around)
-    for around, own in keyed.pairs:
-        key = NamedExpression(context.names.fresh("key", context.names.shown.get(own)), context.scalar(own, place))
-        keys.append(key)
-        conditions.append(f"{operand(around)} {'<=>' if null_safe else '='} {key.name}")
+    keys, conditions = grouping_keys(block, place, keyed, null_safe=null_safe)
     if not keys:
         conditions.append(f"{count.name} > 0")
-    grouped = context.make(Aggregate, "matching", place, node, tuple(keys), (count,))
+    grouped = context.make(Aggregate, "matching", place, node, keys, (count,))
     on = context.scalar(" AND ".join(conditions), place)
     block.node = context.make(Join, "mark", place, block.node, grouped, "left", on, (), reads_source(grouped))
     return count.name

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState, columns_read, type_of
-from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, aggregate_calls
+from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, aggregate_calls, operand
 from lineage_service.plan.from_sql.refusals import UnknownName
 from lineage_service.plan.from_sql.scopes import ResolvedName
 from lineage_service.plan.from_sql.sql_context import SqlContext
+from lineage_service.plan.nodes import NamedExpression
 from lineage_service.spec.sql_parsing import SPAN
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "integer", "bigint"})
 # Clauses with which a subquery is more than rows of FROM for which WHERE holds.
-_SHAPING = ("with_", "group", "having", "qualify", "windows", "limit", "offset", "joins_lateral")
+_SHAPING = ("with_", "group", "having", "qualify", "windows", "limit", "offset")
 
 
 def without_nots(condition: exp.Expr) -> tuple[bool, exp.Expr]:
@@ -52,10 +53,13 @@ def is_plain(block: BlockState, query: exp.Expr) -> bool:
     )
 
 
-def open_plain(block: BlockState, query: exp.Expr) -> BlockState | None:
-    """FROM and WHERE of a plain subquery, its correlated conditions apart; None where FROM reads the query around."""
+def compile_plain_from_and_where(block: BlockState, query: exp.Expr) -> BlockState | None:
+    """FROM and WHERE of a plain subquery, without its correlated conditions; None if FROM reads the enclosing query."""
+    context = block.context
     try:
-        inner: BlockState = block.context.open_block(block.context, query, block.ctes, block.scope, pull=True)
+        inner: BlockState = context.compile_from_and_where(
+            context, query, block.ctes, block.scope, leave_correlated=True
+        )
     except UnknownName:
         return None
     return inner
@@ -73,10 +77,6 @@ def is_one_aggregate(block: BlockState, query: exp.Expr) -> bool:
     return any(True for _ in aggregate_calls(block.context, item)) and not any(item.find_all(exp.Window))
 
 
-def operand(text: str) -> str:
-    return text if text.isidentifier() else f"({text})"
-
-
 def spaced_text(context: SqlContext, node: exp.Expr) -> str | None:
     """The node as it was written, letters and spaces outside of literals aside."""
     from lineage_service.plan.from_sql.expression_texts import normalise
@@ -87,13 +87,13 @@ def spaced_text(context: SqlContext, node: exp.Expr) -> str | None:
     return normalise(context.sql.text[start:end])
 
 
-def is_alike(one: str | None, other: str | None) -> bool:
-    """Whether values of two types are equal where their groups are: at most one group equals each value."""
+def are_equal_as_keys(one: str | None, other: str | None) -> bool:
+    """Whether two types compare as grouping does, so that each value of one equals at most one group of the other."""
     return one is not None and (one == other or {one, other} <= _WHOLE_NUMBERS)
 
 
 def texts_of_both(block: BlockState, inner: BlockState) -> ExpressionTexts:
-    """Expressions over the columns of a subquery and of the query around it."""
+    """Expressions over the columns of a subquery and of the enclosing query."""
 
     def outer(found: ResolvedName, place: exp.Expr) -> str:
         return block.texts.column_text(replace(found, level=0), place)
@@ -103,11 +103,13 @@ def texts_of_both(block: BlockState, inner: BlockState) -> ExpressionTexts:
 
 @dataclass(frozen=True, slots=True)
 class KeyedConditions:
-    """Conditions of a subquery that read the query around: pairs of equal values, first that of the query around,
-    and conditions on the query around alone."""
+    """Conditions of a subquery that read the enclosing query.
+
+    pairs: values that must be equal, the outer one first · outer_only: conditions on the enclosing query alone
+    """
 
     pairs: tuple[tuple[str, str], ...]
-    around: tuple[str, ...]
+    outer_only: tuple[str, ...] = ()
 
 
 def keyed_conditions(block: BlockState, inner: BlockState) -> KeyedConditions | None:
@@ -116,20 +118,32 @@ def keyed_conditions(block: BlockState, inner: BlockState) -> KeyedConditions | 
     from sqlglot import exp
 
     both = texts_of_both(block, inner)
-    pairs, around = [], []
+    pairs, outer_only = [], []
     for condition in inner.correlated:
         if not columns_read(condition, inner.scope)[0]:
-            around.append(both.condition(condition))
+            outer_only.append(both.condition(condition))
             continue
         if not isinstance(condition, exp.EQ):
             return None
         sides = [(columns_read(each, inner.scope), each) for each in (condition.this, condition.expression)]
-        pure = [(bool(columns), outer) for (columns, outer), _ in sides]
+        pure = [(bool(columns), reads_outer) for (columns, reads_outer), _ in sides]
         if pure not in ([(True, False), (False, True)], [(False, True), (True, False)]):
             return None
-        (_, own), (_, theirs) = sides if pure[0] == (True, False) else sides[::-1]
-        pair = both.text(theirs), inner.texts.text(own)
-        if not is_alike(type_of(block.node, pair[0]), type_of(inner.node, pair[1])):
+        (_, inner_value), (_, outer_value) = sides if pure[0] == (True, False) else sides[::-1]
+        pair = both.text(outer_value), inner.texts.text(inner_value)
+        if not are_equal_as_keys(type_of(block.node, pair[0]), type_of(inner.node, pair[1])):
             return None
         pairs.append(pair)
-    return KeyedConditions(tuple(pairs), tuple(around))
+    return KeyedConditions(tuple(pairs), tuple(outer_only))
+
+
+def grouping_keys(
+    block: BlockState, place: exp.Expr, keyed: KeyedConditions, *, null_safe: bool = False
+) -> tuple[tuple[NamedExpression, ...], list[str]]:
+    """The inner values of the pairs as keys to group a subquery by, and conditions that join a row with its group."""
+    names, keys, conditions = block.context.names, [], list(keyed.outer_only)
+    for outer, inner in keyed.pairs:
+        key = names.fresh("key", names.shown.get(inner, inner))
+        keys.append(NamedExpression(key, block.context.scalar(inner, place)))
+        conditions.append(f"{operand(outer)} {'<=>' if null_safe else '='} {key}")
+    return tuple(keys), conditions

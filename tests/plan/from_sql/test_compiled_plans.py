@@ -59,6 +59,12 @@ def test_names_in_the_plan_are_shared_by_no_columns_of_the_user():
     assert compiled(query).schema.names == ("o__id", "out__id")
 
 
+def test_values_as_the_whole_query_keep_their_alias_order_and_limit():
+    node = compiled("VALUES (1), (2), (3) AS v(k) ORDER BY k DESC LIMIT 1 OFFSET 1")
+    assert node.schema.names == ("k",)
+    assert "limit 1 from 2 on by values__col1 desc" in printed(node)
+
+
 def test_tables_of_unknown_columns_leave_the_step_unknown():
     tables = {**TABLES, "raw": Source("raw", "raw", None, Schema(known=False))}
     node = compile_sql(whole_file("SELECT x.y FROM raw x", "q.sql"), "out", None, tables)

@@ -65,3 +65,29 @@ SELECT cust FROM orders GROUP BY
 SELECT grouping_id() AS g FROM orders GROUP BY cust, ROLLUP()
 
 SELECT id FROM orders EXCEPT VALUES (1)
+
+SELECT id FROM orders LIMIT 1 BY id
+
+SELECT id FROM orders ORDER BY id LIMIT 2 WITH TIES
+
+SELECT id FROM orders LIMIT 10 PERCENT
+
+SELECT id FROM orders LIMIT 5, 10
+
+SELECT id FROM orders LIMIT 5, 10 BY id
+
+SELECT id FROM orders UNION SELECT id FROM customer LIMIT 5, 10
+
+VALUES (1), (2) LIMIT 5, 10
+
+VALUES (1), (2) AS t(a) WHERE a > 1
+
+SELECT id FROM orders UNION SELECT id FROM customer SORT BY id
+
+SELECT id FROM orders UNION BY NAME SELECT id FROM customer
+
+SELECT * FROM orders PIVOT (count(id) FOR cust IN (1, 2) GROUP BY cust)
+
+SELECT * FROM orders PIVOT (count(id) FOR cust IN (1, 2) DEFAULT ON NULL (0))
+
+SELECT id FROM orders WHERE explode(array(1)) = 1

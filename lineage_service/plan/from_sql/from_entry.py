@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,12 @@ Condition = tuple[str, frozenset[str]]  # a condition's text, and the columns th
 
 
 @dataclass(frozen=True, slots=True)
-class FromGroup:
+class FromEntry:
     """One entry of a FROM's comma list, with its joins: a node, and what names in it mean.
 
-    carried: as in QueryRelation, where a derived table in it reads the query around · links: conditions that join it
-    with the entries before it, of a LATERAL subquery · lifted: conditions of ON that read the query around, and hold as
-    conditions of WHERE do
+    carried: as in QueryRelation, where a derived table in it reads the enclosing query · links: conditions that join it
+    with the entries before it, of a LATERAL subquery · lifted: conditions of ON that read the enclosing query; they are
+    applied like conditions of WHERE
     """
 
     node: Node
@@ -37,16 +38,26 @@ class FromGroup:
         return frozenset(self.node.schema.names)
 
     def scope(self, parent: Scope | None) -> Scope:
-        return Scope(self.relations, self.visible, parent, self.merged)
+        return scope_of([self], parent)
 
 
-def join_entries(context: SqlContext, place: exp.Expr, groups: list[FromGroup]) -> None:
+def scope_of(entries: Sequence[FromEntry], parent: Scope | None) -> Scope:
+    """What names mean over several entries of a FROM."""
+    return Scope(
+        tuple(relation for entry in entries for relation in entry.relations),
+        tuple(column for entry in entries for column in entry.visible),
+        parent,
+        any(entry.merged for entry in entries),
+    )
+
+
+def join_entries(context: SqlContext, place: exp.Expr, entries: list[FromEntry]) -> None:
     """Makes one entry of all."""
-    while len(groups) > 1:
-        groups[:2] = [cross_join(context, place, groups[0], groups[1], None)]
+    while len(entries) > 1:
+        entries[:2] = [cross_join(context, place, entries[0], entries[1], None)]
 
 
-def cross_join(context: SqlContext, place: exp.Expr, left: FromGroup, right: FromGroup, on: str | None) -> FromGroup:
+def cross_join(context: SqlContext, place: exp.Expr, left: FromEntry, right: FromEntry, on: str | None) -> FromEntry:
     """Two entries of the comma list; `on` holds the conditions of WHERE that compare them."""
     both, links = left.internals | right.internals, (*left.links, *right.links)
     linking = [text for text, reads in links if reads <= both]
@@ -55,7 +66,7 @@ def cross_join(context: SqlContext, place: exp.Expr, left: FromGroup, right: Fro
     how: How = "cross" if on is None else "inner"
     node = context.make(Join, "join", place, left.node, right.node, how, condition, ())
     carried = left.carried or right.carried
-    return FromGroup(
+    return FromEntry(
         node,
         left.relations + right.relations,
         left.visible + right.visible,

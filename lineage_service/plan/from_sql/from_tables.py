@@ -1,4 +1,4 @@
-"""The entries of a FROM: tables, derived tables, VALUES and range(), under names of their own in the plan."""
+"""Single entries of a FROM: tables, derived tables, VALUES and range(), under names of their own in the plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lineage_service.errors import did_you_mean, join_names
 from lineage_service.plan.expressions import quote_identifier
 from lineage_service.plan.from_sql.constant_rows import range_relation, values_relation
-from lineage_service.plan.from_sql.from_groups import FromGroup
+from lineage_service.plan.from_sql.from_entry import FromEntry
 from lineage_service.plan.from_sql.refusals import UnknownName, refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope, ScopedRelation, renamed_columns
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
@@ -23,7 +23,7 @@ _HINTS = {
 }
 
 
-def from_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | None) -> FromGroup:
+def compile_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | None) -> FromEntry:
     """One entry without its joins and its PIVOT."""
     from sqlglot import exp
 
@@ -31,7 +31,7 @@ def from_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | 
     for key, value in item.args.items():
         if value and key not in ("this", "alias", "pivots", "joins") and not isinstance(item, exp.Values):
             what = _PARTS_OF_A_TABLE.get(key, key.strip("_").upper())
-            raise refuse(item, f"{what} is not compiled in an sql step", _HINTS.get(key))
+            raise refuse(item, f"{what} is not supported in sql steps", _HINTS.get(key))
     name = alias.name if alias is not None and alias.this is not None else None
     if isinstance(item, exp.Values):
         relation = values_relation(context, item)
@@ -46,13 +46,13 @@ def from_entry(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | 
         what = named.get(type(item).__name__, "this in a FROM")
         what = "a table function" if isinstance(item, exp.Table) else what
         hint = "use LATERAL VIEW" if isinstance(item, exp.Table) else None
-        raise refuse(item, f"{what} is not compiled in an sql step", hint)
+        raise refuse(item, f"{what} is not supported in sql steps", hint)
     columns = renamed_columns(relation, alias)
-    return FromGroup(relation.node, (ScopedRelation(name, columns),), columns, carried=relation.carried)
+    return FromEntry(relation.node, (ScopedRelation(name, columns),), columns, carried=relation.carried)
 
 
 def compile_derived(context: SqlContext, query: exp.Expr, ctes: Ctes, parent: Scope | None) -> QueryRelation:
-    """A derived table or CTE. Inside a correlated subquery it may read the query around that."""
+    """A derived table or CTE. Inside a correlated subquery it may read columns of the subquery's enclosing query."""
     try:
         return context.compile_query(context, query, ctes, None)
     except UnknownName:

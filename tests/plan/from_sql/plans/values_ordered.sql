@@ -1,0 +1,2 @@
+(VALUES (1, 10), (2, 20), (3, NULL) AS v(k, n) ORDER BY n DESC, 1 LIMIT 2 OFFSET 1)
+UNION ALL SELECT id, cust FROM orders
