@@ -95,8 +95,8 @@ class _Reader:
         for values in zip(*(branch.columns for branch in branches), strict=True):
             reads = _unique(ref for _, value in values for ref in value.reads)
             touched = _unique(ref for _, value in values for ref in value.touched)
-            marks = (any(getattr(value, of) for _, value in values) for of in ("marked", "null_marked"))
-            columns.append((values[0][0], Value(reads, touched, *marks)))
+            marked, null_marked = (any(getattr(value, of) for _, value in values) for of in ("marked", "null_marked"))
+            columns.append((values[0][0], Value(reads, touched, marked, null_marked)))
         rows, grain = (_unique(ref for branch in branches for ref in getattr(branch, of)) for of in ("rows", "grain"))
         return _SelectLineage(columns, rows, grain)
 
