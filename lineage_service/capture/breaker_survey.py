@@ -70,7 +70,17 @@ def survey_breakers(
                 raise AssertionError(f"members of '{node.id}' are not rows of just these sources")
             unstable = unstable_members_reason(node, [stable[each] for each in inputs])
             reads = _estimate_reads(node, [rows[each] for each in inputs], sizes)
-            breaker = Breaker(node, unstable, direct is not None, len(rule.tables[0].handles), reads, joins[node.id])
+            by_key = isinstance(node, Join) and node.how == "semi" and node.equi_condition is not None
+            breaker = Breaker(
+                node,
+                unstable,
+                direct is not None,
+                len(rule.tables[0].handles),
+                reads,
+                joins[inputs[1]] if isinstance(node, Join) else joins[node.id],
+                rows[inputs[0]] if by_key else None,
+                chain is not None or (isinstance(node, Join) and node.how == "anti"),
+            )
             found[node.id] = BreakerSurvey(breaker, chain[-1].step if chain else None, direct)
         stable[node.id] = stability(node, [stable[each] for each in inputs])
         is_dataset = node.id in datasets and not isinstance(node, Source)

@@ -7,12 +7,12 @@ between strategies that are all correct.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, assert_never
 
-from lineage_service.plan.expressions import Expression
+from lineage_service.plan.expressions import ColumnRef, Expression
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PER_ARRAY = 3.0  # elements that an array is taken to have
 OF_GROUPS = 0.3  # groups per row
+SHARE_OF_EQUAL = 0.1  # of rows, where a column is compared with a value
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,45 @@ def _guess_rows(node: Node, below: list[Estimate], scanned: float, sizes: Sizes)
 def _guess_join_rows(node: Join, left: Estimate, right: Estimate, scanned: float) -> Estimate:
     if node.how in ("semi", "anti"):
         return Estimate(left.base, left.share * 0.5, scanned)
+    # Along a foreign key: each row of the larger side finds its one partner, unless that was filtered away.
+    along_key = Estimate(max(left.base, right.base), left.share * right.share, scanned)
+    share = selectivity(node.on) if node.on is not None else 1.0
     if node.equi_condition is not None and node.equi_condition.keys:
-        # Along a foreign key: each row of the larger side finds its one partner, unless that was filtered away.
-        matched = Estimate(max(left.base, right.base), left.share * right.share, scanned)
+        matched = along_key
+    elif node.on is not None and _compares_keys(node):
+        matched = replace(along_key, share=along_key.share * min(1.0, share / SHARE_OF_EQUAL))
     else:
-        share = selectivity(node.on) if node.on is not None else 1.0
         matched = Estimate(left.rows * right.rows, share, scanned)
     least = {"left": left.rows, "right": right.rows, "full": left.rows + right.rows}.get(node.how, 0.0)
     return matched if matched.rows >= least else Estimate(least, 1.0, scanned)
+
+
+def _compares_keys(node: Join) -> bool:
+    """Whether `on` compares a column of each side wherever it is true: in one conjunct, or in every branch of an OR."""
+    assert node.on is not None
+    return _holds_everywhere(node.on.tree, lambda each: _is_key(each, node))
+
+
+def _holds_everywhere(tree: exp.Expr, is_wanted: Callable[[exp.Expr], bool]) -> bool:
+    from sqlglot import exp
+
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.And):
+        return any(_holds_everywhere(each, is_wanted) for each in tree.flatten(unnest=False))
+    if isinstance(tree, exp.Or):
+        return all(_holds_everywhere(each, is_wanted) for each in tree.flatten(unnest=False))
+    return is_wanted(tree)
+
+
+def _is_key(tree: exp.Expr, node: Join) -> bool:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.EQ):
+        return False
+    columns = [each for each in (tree.this, tree.expression) if isinstance(each, exp.Column)]
+    sides = {node.side_of(ColumnRef(tuple(part.name for part in each.parts))) for each in columns}
+    return sides == {"left", "right"}
 
 
 def selectivity(expression: Expression) -> float:
@@ -144,7 +176,7 @@ def _share(tree: exp.Expr) -> float:
     if isinstance(tree, exp.In):
         return min(0.5, 0.1 * max(1, len(tree.expressions)))
     for kinds, share in (
-        ((exp.EQ, exp.NullSafeEQ, exp.Is, exp.Like, exp.ILike, exp.RegexpLike), 0.1),
+        ((exp.EQ, exp.NullSafeEQ, exp.Is, exp.Like, exp.ILike, exp.RegexpLike), SHARE_OF_EQUAL),
         ((exp.NEQ,), 0.9),
         ((exp.Between,), 0.25),
         ((exp.LT, exp.LTE, exp.GT, exp.GTE), 0.33),

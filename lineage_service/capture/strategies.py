@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from lineage_service.capture.estimate import Estimate
 from lineage_service.errors import WorkflowError
-from lineage_service.plan.nodes import Join, Node, Window
+from lineage_service.plan.nodes import Aggregate, Join, Node, Window
 
 CAPTURES = ("auto", "inject", "defer", "stage", "lazy", "off")
 LATER = ("defer", "lazy")
@@ -22,6 +22,8 @@ ROW_LIMIT = 1 << 31  # bytes of a Spark row
 
 # Seconds per row on two cores, and per job; measured, see benchmarks/README.md. Only their order of magnitude matters.
 INJECTED, INJECTED_HANDLE = 0.45e-6, 0.07e-6
+INJECTED_DISTINCT = 7e-6  # beside a measure over distinct values, for which Spark groups twice and merges the lists
+LISTED, LISTED_JOB = 1.5e-6, 0.2  # where groups are written with their lists, and read again
 STAGED, STAGED_JOB = 0.65e-6, 0.3
 SCANNED, JOINED = 0.12e-6, 0.3e-6
 REREAD, REREAD_JOB = 0.35e-6, 0.25
@@ -29,6 +31,7 @@ INDEXED_DIRECTLY = 0.09e-6
 MOST_INJECTED = 2_000_000  # rows: a list costs some 80 bytes of memory per row while it is built
 MOST_GUESSED = 1_000_000  # rows, if they are only estimated
 PRUNED = "no declared question passes it"
+REDUCED = "the left rows are written first, and then only the right rows that match them"
 BYTES_A_MEMBER = 16  # of a list, and 8 more per handle
 
 
@@ -45,6 +48,16 @@ class Choice:
         """Whether nothing is captured, because no declared question needs it."""
         return self.reason == PRUNED
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether only those right rows of a semi join are written that match a left row."""
+        return is_reduced(self.reason)
+
+
+def is_reduced(reason: str | None) -> bool:
+    """Whether a choice was made for this reason: then the rows that were read are not known."""
+    return reason is not None and reason.startswith(REDUCED)
+
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
@@ -54,7 +67,9 @@ class Breaker:
     direct: whether it is indexed from the sources' files
     handles: the number of handles of each member
     reads: the estimated rows that it reads; None if unknown
-    joins: the number of joins below it
+    joins: the number of joins below what it reads
+    looked_for: the estimated left rows of a semi join by keys
+    carried: whether its groups are rows of a dataset; otherwise injected groups are written on their own
     """
 
     node: Node
@@ -63,6 +78,8 @@ class Breaker:
     handles: int
     reads: Estimate | None
     joins: int
+    looked_for: Estimate | None = None
+    carried: bool = True
 
     @property
     def rows(self) -> int | None:
@@ -104,8 +121,6 @@ def _largest_group_bytes(breaker: Breaker) -> float | None:
     """The size in bytes of the list of a group that surely contains all rows; None if the size is unknown before the
     run.
     """
-    from lineage_service.plan.nodes import Aggregate
-
     if breaker.rows is None or not (isinstance(breaker.node, Aggregate) and not breaker.node.keys):
         return None
     return breaker.rows * (BYTES_A_MEMBER + 8.0 * breaker.handles)
@@ -128,23 +143,39 @@ def _cheapest(breaker: Breaker) -> Choice:
     reads = breaker.reads
     if reads is None:
         return Choice("stage", "always sound; the number of rows that it reads is not known yet")
-    # A guess may be far too low, so the rows before predicates count too.
-    rows = reads.rows if reads.remembered else (reads.rows * reads.base) ** 0.5
+    rows = _cautious_rows(reads)
     known = "as many as last time" if reads.remembered else "by the sources' sizes"
     costs = {"stage": STAGED_JOB + STAGED * rows}
     if refusal(breaker, "inject") is None and rows <= (MOST_INJECTED if reads.remembered else MOST_GUESSED):
-        costs["inject"] = (INJECTED + INJECTED_HANDLE * breaker.handles) * rows
+        each = INJECTED_DISTINCT if _has_distinct_measure(breaker.node) else INJECTED
+        costs["inject"] = (each + INJECTED_HANDLE * breaker.handles) * rows
+        if not breaker.carried:
+            costs["inject"] += LISTED_JOB + LISTED * rows
     if refusal(breaker, "defer") is None:
         again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
         costs["defer"] = REREAD_JOB + again + REREAD * rows
+    left = breaker.looked_for
+    if left is not None:
+        matched = rows * min(1.0, _cautious_rows(left) / max(left.base, 1.0 if not left.remembered else rows))
+        costs["reduced"] = 2 * STAGED_JOB + STAGED * (_cautious_rows(left) + matched)
     pick = min(costs, key=lambda strategy: costs[strategy])
     about = f"about {reads.rows:,.0f} rows, {known}"
     why = {
         "inject": f"few enough to be collected with the result ({about})",
-        "defer": f"many rows ({about}) that are cheap to read again",
+        "defer": f"cheap to read again ({about})",
         "stage": f"{about}: written once" + ("" if "defer" in costs else f"; {refusal(breaker, 'defer')}"),
+        "reduced": f"{REDUCED} ({about})",
     }
-    return Choice(pick, why[pick])
+    return Choice("stage" if pick == "reduced" else pick, why[pick])
+
+
+def _has_distinct_measure(node: Node) -> bool:
+    return isinstance(node, Aggregate) and any("distinct" in each.expression.words for each in node.measures)
+
+
+def _cautious_rows(estimate: Estimate) -> float:
+    """The rows by which costs are compared. A guess may be far too low, so the rows before predicates count too."""
+    return estimate.rows if estimate.remembered else (estimate.rows * estimate.base) ** 0.5
 
 
 def refusals(breakers: Sequence[Breaker], capture: str) -> list[tuple[Node, str]]:

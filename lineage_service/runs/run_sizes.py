@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.capture.estimate import Sizes
 from lineage_service.capture.handles import source_space, step_space
-from lineage_service.capture.strategies import Choice
+from lineage_service.capture.strategies import Choice, is_reduced
 
 if TYPE_CHECKING:
     from lineage_catalog.reader import CatalogReader
@@ -128,5 +128,5 @@ def last_sizes(reader: CatalogReader, workflow: str) -> Sizes:
     return Sizes(
         {},
         {step.node: step.rows for step in steps if step.rows is not None},
-        {step.node: step.members for step in steps if step.members is not None},
+        {step.node: step.members for step in steps if step.members is not None and not is_reduced(step.reason)},
     )

@@ -1,6 +1,7 @@
 """Semi join under capture: the left row keeps its handles and gets a handle to the right rows that match it.
 
-If `on` compares keys, the right rows are stored once per key. Otherwise the matching pairs are stored.
+If `on` compares keys, the right rows are stored once per key; where few left rows look for many right ones, only those
+that match (`Choice.is_reduced`). Otherwise the matching pairs are stored.
 """
 
 from __future__ import annotations
@@ -59,11 +60,15 @@ def _semi_join_by_key(
     matchable = rights.select(*right_keys, *cols(names.handles(right.handles)))
     for name in keys:
         matchable = matchable.filter(col(name).isNotNull())  # not dropna, which drops NaN too
-    groups = capture_groups(each, matchable, keys, Members.all(right.handles), stage, names)
-    groups.leave()
     lefts = _apply_filters(left.frame.alias("left"), keyed.left_only)
     left_keys = [F.expr(key).cast(kind) for (key, _), kind in zip(keyed.keys, types, strict=True)]
     columns = node.schema.names
+    if each.choice is not None and each.choice.is_reduced:
+        if each.inputs[0].materialised is None or keyed.left_only:
+            lefts = stage.write_once(f"{node.id}:left", lefts, node.position).alias("left")
+        matchable = matchable.alias("found").join(lefts, _keys_match(left_keys, keys), "left_semi")
+    groups = capture_groups(each, matchable, keys, Members.all(right.handles), stage, names)
+    groups.leave()
     kept = [*cols(columns, "left"), *cols(names.handles(left.handles), "left")]
     if isinstance(groups, HashedGroups):
         found = groups.rows.alias("found")

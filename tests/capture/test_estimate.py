@@ -44,6 +44,9 @@ ROWS = {
     "{op: join, left: a, right: b, using: [k], how: semi}": 500,
     "{op: join, left: a, right: c, how: cross}": 100_000,
     "{op: join, left: b, right: c, on: k < j, how: full}": 3300,
+    "{op: join, left: a, right: c, on: k = j OR k < j}": 39_700,
+    "{op: join, left: a, right: c, on: (k = j AND k > 1) OR (j = k AND j > 2)}": 1000 * (1 - (1 - 0.033) ** 2) / 0.1,
+    "{op: join, left: a, right: c, on: k = j AND (k = 1 OR j = 2)}": 190,
 }
 
 
