@@ -70,7 +70,7 @@ PLACES = {
     ("capture/instrument.py", "_is_cheap_to_recompute"): "return _is_cheap_to_recompute(node.input)",
     ("capture/breaker_survey.py", "_keeps_rows_single"): "return True",
     ("runs/explanation.py", "_row_upper_bound"): "return known[0]",
-    ("runs/explanation.py", "_columns_needed"): "return (own | read) & there",
+    ("plan/column_demand.py", "columns_needed"): "return (own | read) & there",
     ("spark/lowering.py", "_lower_node"): (
         "(below,) = inputs\n"
         "return Relation(below.frame.filter(expression_column(node.where, below)), below.columns, below.handles)"

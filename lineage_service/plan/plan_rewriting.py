@@ -37,6 +37,22 @@ def nodes_below(node: Node) -> list[Node]:
     return list(found.values())
 
 
+def nodes_inputs_first(last: Node) -> list[Node]:
+    """The node and all nodes below it, inputs before their readers."""
+    found: dict[str, Node] = {}
+    stack = [(last, False)]
+    while stack:
+        node, entered = stack.pop()
+        if node.id in found:
+            continue
+        if entered:
+            found[node.id] = node
+            continue
+        stack.append((node, True))
+        stack += [(below, False) for below in reversed(node.inputs)]
+    return list(found.values())
+
+
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same operator over other inputs. Raises PlanError if their columns do not fit."""
     match node:

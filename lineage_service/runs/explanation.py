@@ -13,6 +13,7 @@ from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPla
 from lineage_service.capture.workload_cost import workload_facts
 from lineage_service.errors import LineageError, Problem, QuestionError
 from lineage_service.plan.build import Plan
+from lineage_service.plan.column_demand import columns_needed
 from lineage_service.plan.column_lineage import column_lineage
 from lineage_service.plan.node_description import describe_node
 from lineage_service.plan.nodes import (
@@ -309,42 +310,11 @@ def _columns_read(plan: Plan) -> dict[str, tuple[str, ...]]:
     for node in reversed(nodes):
         own = wanted[node.id]
         for below in node.inputs:
-            wanted[below.id] |= _columns_needed(node, own, below)
+            wanted[below.id] |= columns_needed(node, own, below)
     return {
         name: tuple(column for column in source.schema.names if column.lower() in wanted[source.id])
         for name, source in plan.sources.items()
     }
-
-
-def _columns_needed(node: Node, own: set[str], below: Node) -> set[str]:
-    there = {name.lower() for name in below.schema.names}
-    read = {ref.parts[0].lower() for expression, _ in node.expressions_with_schemas() for ref in expression.columns}
-    match node:
-        case Project():
-            read = {
-                ref.parts[0].lower()
-                for named in node.columns
-                if named.name.lower() in own
-                for ref in named.expression.columns
-            }
-            return read & there
-        case Aggregate():
-            return read & there
-        case Distinct():
-            return there
-        case Join():
-            on = {part.lower() for ref in (node.on.columns if node.on else ()) for part in ref.parts[:2]}
-            return (own | on | {name.lower() for name in node.using}) & there
-        case Intersect() | Difference():
-            return there
-        case Window():
-            return (own | read | {name.lower() for name in node.partition_by}) & there
-        case Explode():
-            return (own | {node.column.lower()}) & there
-        case Source() | Filter() | WithColumns() | Union() | Sort() | Limit():
-            return (own | read) & there
-        case _:
-            assert_never(node)
 
 
 def _pushed_down(plan: Plan) -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lineage_service.errors import Position, Problem
+from lineage_service.plan.column_demand import prune_columns
 from lineage_service.plan.expressions import Expression
 from lineage_service.plan.from_sql.constant_rows import check_set_operations, values_relation
 from lineage_service.plan.from_sql.from_and_where import compile_from_and_where
@@ -22,7 +23,7 @@ from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
-from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project
+from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project, Source
 from lineage_service.plan.schema import RESERVED
 from lineage_service.spec.sql_parsing import parse_query
 from lineage_service.spec.sql_syntax import SqlSyntaxError
@@ -45,7 +46,8 @@ def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapp
             return _unknown_result(context, list(tables.values()), position)
         relation = compile_query(context, tree, {}, None)
         check_set_operations(relation.node)
-        return _named_result(context, tree, relation, position)
+        result = _named_result(context, tree, relation, position)
+        return prune_columns(result, lambda node: node.step == step and not isinstance(node, Source))
     except PlanError as error:
         raise PlanError([_in_words_of_the_query(context, each) for each in error.problems]) from None
     except RecursionError:

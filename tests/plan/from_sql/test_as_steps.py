@@ -136,7 +136,7 @@ def no_output(name):
          ["transform(spec.tags, qty -> qty || sku)"]),
         ("SELECT date(day) AS date, left(name, 2) AS `left`, sum(amount) AS sum FROM orders, customer GROUP BY 1, 2",
          ["date(day)", "left(name, 2)"]),
-        ("SELECT a.id, b.id AS id_2 FROM orders a JOIN orders b ON a.id = b.cust", ["on: id = b_cust", "columns: {id: id, id_2: b_id}"]),
+        ("SELECT a.id, b.id AS id_2 FROM orders a JOIN orders b ON a.id = b.cust", ["on: id = cust", "columns: {id: id, id_2: b_id}"]),
         ("SELECT 1 AS `a__b`, `a__b` + 1 AS c FROM (SELECT id AS a__b FROM orders)", []),
     ],
 )  # fmt: skip
