@@ -147,7 +147,7 @@ def test_names_of_several_parts(imported):
     assert found["c"] == "SELECT a FROM a\n"
     assert found["d"] == "SELECT a.a FROM other_a AS a\n"
     assert found["grosse_1"] == "SELECT a FROM a\n"
-    assert found["e"] == "WITH a AS (SELECT 1 AS b FROM c) SELECT a.a FROM a_table AS a, a\n"
+    assert found["e"] == "WITH a AS (SELECT 1 AS b FROM c) SELECT a_2.a FROM a_table AS a_2, a\n"
     assert {"grosse_1", "d"} <= set(made.workflow.outputs)
 
 

@@ -129,7 +129,7 @@ class _Models:
         last = (self.relations.parts_of(key) or (text(node, "name"),))[-1]
         if last.lower() not in code.lower():
             return False
-        return any(not each.qualifies and self.relations.resolve(each.parts) == key for each in table_mentions(code))
+        return any(self.relations.resolve(each.parts) == key for each in table_mentions(code))
 
     def _add_missing_inlines(self, inline: list[tuple[str, Node]]) -> None:
         """Ephemeral models are in the compiled code of the models that read them. One that is only named there, under
@@ -184,7 +184,6 @@ def _query(key: str, node: Node, owner: str | None, models: _Models) -> ForeignQ
         query=models.code[key],
         comments=tuple(comments),
         stored=kind in _STORED,
-        alias=(models.relations.parts_of(key) or (name,))[-1],
     )
 
 

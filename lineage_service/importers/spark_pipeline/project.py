@@ -181,12 +181,11 @@ class _Reading:
             query=query,
             comments=tuple(comments),
             stored=is_stored,
-            alias=name,
         )
 
     def _add_table(self, name: Parts, what: str, place: _Place) -> None:
         key = f"{'.'.join(place.full(name))} (table)"
-        table = ForeignTable(key, name[-1], "_".join(name[-2:]), name_suffixes(name), what, alias=name[-1])
+        table = ForeignTable(key, name[-1], "_".join(name[-2:]), name_suffixes(name), what)
         self.tables.setdefault(key, table)
 
     def _omit(self, what: str, name: str, reason: str) -> None:
@@ -205,13 +204,21 @@ class _Reading:
         if len(parts) == 2 and parts[0].lower() in FILE_FORMATS:
             return self._files(parts[0].lower(), parts[1])
         full = f"{'.'.join(self.places[key].full(parts))} (table)"
-        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table", alias=parts[-1])
+        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table")
 
     def _files(self, kind: str, path: str) -> ForeignTable:
         shown = f"{kind}.`{path}`"
         name = PurePosixPath(path.rstrip("/*")).name.split(".")[0] or "files"
         return ForeignTable(
-            shown, name, f"{name}_{kind}", (shown, path), "files", path.removeprefix("file:"), self.spec.folder, kind
+            shown,
+            name,
+            f"{name}_{kind}",
+            (shown, path),
+            "files",
+            path.removeprefix("file:"),
+            self.spec.folder,
+            kind,
+            is_files=True,
         )
 
 
