@@ -18,6 +18,7 @@ from lineage_service.importers.foreign_project import (
     Parts,
 )
 from lineage_service.importers.name_list import NameList
+from lineage_service.importers.named_files import is_complete
 from lineage_service.importers.source_paths import SourcePaths
 from lineage_service.importers.spark_spelling import quoted
 from lineage_service.importers.table_aliases import NamedTable, TableAliases, qualifies, table_aliases
@@ -99,9 +100,8 @@ class _Assembly:
         self.reads = {key: self._keys_read(key) for key in self.queries}
         used = {key for keys in self.reads.values() for key in keys if key not in self.queries}
         self.used_tables = [table for key, table in self.tables.items() if key in used]
-        self.paths = SourcePaths(
-            tuple(self.tables.values()), given_sources(given, folder), {query.name.lower() for query in project.queries}
-        )
+        built = {name.lower() for query in project.queries for name in (query.name, *query.table_names)}
+        self.paths = SourcePaths(tuple(self.tables.values()), given_sources(given, folder), built)
         self.names: dict[str, str] = {}
         self.taken = NameList()
         self.renamed: list[Renaming] = []
@@ -257,8 +257,8 @@ class _Assembly:
 
 
 def relative_path(path: str, base: Path, folder: Path) -> str:
-    """A path that is relative to `base`, relative to `folder`; absolute paths stay."""
-    if Path(path).is_absolute():
+    """A path that is relative to `base`, relative to `folder`; absolute paths stay, and addresses such as s3://b/x."""
+    if is_complete(path):
         return path
     whole = os.path.relpath(base.absolute() / path, folder.absolute())
     return Path(whole).as_posix() + ("/" if path.endswith("/") else "")

@@ -37,6 +37,7 @@ class ForeignQuery:
     query: Spark SQL, with tables named as in the project.
     comments: lines that are shown above the step.
     stored: whether the tool stores its rows as a table.
+    table_names: names under which the project declares the query's table as a source.
     """
 
     key: str
@@ -49,6 +50,7 @@ class ForeignQuery:
     comments: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     stored: bool = False
+    table_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

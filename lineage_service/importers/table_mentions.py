@@ -17,9 +17,6 @@ from lineage_service.spec.sql_syntax import SqlSyntaxError
 if TYPE_CHECKING:
     from sqlglot import exp
 
-FILE_FORMATS = ("parquet", "csv", "json", "orc", "avro", "text", "delta", "iceberg")
-"""First parts of names such as csv.`path`, which mean files."""
-
 
 @dataclass(frozen=True, slots=True)
 class Mention:

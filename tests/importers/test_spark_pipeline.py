@@ -65,6 +65,22 @@ def test_the_projects(tmp_path):
     assert ("Python materialized view", "visits") in omitted(web)
 
 
+@pytest.mark.parametrize(
+    ("files", "name", "path"),
+    [
+        ("csv.`data/*.csv`", "data", "p/data/*.csv"),
+        ("parquet.`s3a://bucket/2024/*`", "table_2024", "s3a://bucket/2024/*"),
+        ("parquet.`s3a://bucket`", "bucket", "s3a://bucket"),
+        ("json.`*.json`", "files", "p/*.json"),
+        ("json.`file:///x/{a,b}.json`", "x", "/x/{a,b}.json"),
+        ("json.`file:/x/a.json`", "a", "/x/a.json"),
+    ],
+)
+def test_files_named_in_a_query(imported, files, name, path):
+    made = imported(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {files}", sources=())
+    assert [(each.name, each.path) for each in made.workflow.sources] == [(name, path)]
+
+
 def test_statements_keep_their_texts():
     text = """-- one
 CREATE /* two */ MATERIALIZED VIEW IF NOT EXISTS `a b`.c -- three

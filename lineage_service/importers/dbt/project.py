@@ -18,6 +18,7 @@ from lineage_service.importers.foreign_project import (
     Parts,
     name_suffixes,
 )
+from lineage_service.importers.named_files import named_files
 from lineage_service.importers.source_paths import CSV_OPTIONS
 from lineage_service.importers.spark_spelling import SPARK_ADAPTERS, dialect_of, in_spark_spelling
 from lineage_service.importers.table_mentions import table_mentions
@@ -56,10 +57,17 @@ def dbt_project(path: Path) -> ForeignProject:
     imported = {key for key, _ in models.imported}
     checks, tests = imported_checks(manifest, imported, dialect)
     owner = models.owner()
+    named = tuple(_tables(manifest, models))
+    built = {key: _names_of_table(key, named, models) for key in imported}
     queries = tuple(
-        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ()))) for key, node in models.imported
+        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ())), table_names=built.get(key, ()))
+        for key, node in models.imported
     )
-    tables = tuple(_tables(manifest, models))
+    tables = [
+        replace(table, names=_names_of_table(table.key, named, models))
+        for table in named
+        if models.relations.same_table(table.key)[0] == table.key
+    ]
     version = text(manifest.metadata, "dbt_version")
     return ForeignProject(
         tool=f"the dbt project '{manifest.project}' (dbt {version or 'unknown'}, compiled for {manifest.adapter})",
@@ -67,7 +75,7 @@ def dbt_project(path: Path) -> ForeignProject:
         description=None,
         owner=owner,
         queries=queries,
-        tables=tables,
+        tables=tuple(tables),
         omissions=(*models.omitted, *_omissions(manifest), *tests, *models.parts_left),
         warnings=tuple(_warnings(manifest, models)),
         resolve=lambda _, parts: models.relations.resolve(parts),
@@ -225,6 +233,13 @@ def _tables(manifest: Manifest, models: _Models) -> Iterator[ForeignTable]:
         yield ForeignTable(key, name, f"{text(node, 'package_name')}_{name}", (name, *_written(models, key)), kind)
 
 
+def _names_of_table(key: str, tables: tuple[ForeignTable, ...], models: _Models) -> tuple[str, ...]:
+    """The names of all nodes that have the table of a node; its own first."""
+    nodes = models.relations.same_table(key)
+    named = sorted((table for table in tables if table.key in nodes), key=lambda table: nodes.index(table.key))
+    return tuple(dict.fromkeys(name for table in named for name in table.names))
+
+
 def _written(models: _Models, key: str) -> tuple[str, ...]:
     return name_suffixes(models.relations.parts_of(key) or ())
 
@@ -245,8 +260,8 @@ def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
 
 
 def _unknown_table(_: str, parts: Parts) -> ForeignTable:
-    """A table that a model names without ref() and source()."""
-    return ForeignTable(
+    """A table that a model names without ref() and source(), or files."""
+    return named_files(parts, None) or ForeignTable(
         f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table"
     )
 
