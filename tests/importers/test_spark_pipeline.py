@@ -110,6 +110,17 @@ CREATE OR REPLACE TEMP VIEW v AS SELECT 1; SET k = v w;
         ("CREATE STREAMING TABLE s AS SELECT * FROM STREAM t", ("streaming table", "s"), "rows of earlier runs"),
         ("CREATE OR REFRESH STREAMING TABLE s", ("streaming table", "s"), "rows of earlier runs"),
         ("CREATE FLOW f AS INSERT INTO s BY NAME SELECT * FROM t", ("flow", "f"), "streaming table"),
+        ("CREATE TEMPORARY VIEW s AS SELECT * FROM STREAM t", ("temporary view", "s"), "it reads a stream"),
+        (
+            "CREATE TEMPORARY VIEW s AS SELECT * FROM t JOIN stream(x.`t`) USING (a)",
+            ("temporary view", "s"),
+            "it reads a stream",
+        ),
+        (
+            "CREATE TEMPORARY VIEW s AS WITH c AS (SELECT 1 FROM t, STREAM x.t) SELECT * FROM c",
+            ("temporary view", "s"),
+            "it reads a stream",
+        ),
         ("CREATE VIEW s", ("view", "s"), "no query"),
         ("CREATE MATERIALIZED VIEW s", ("materialized view", "s"), "no query"),
         ("CREATE MATERIALIZED VIEW IDENTIFIER('s') AS SELECT * FROM t", ("materialized view", ""), "name is computed"),
@@ -167,6 +178,33 @@ def test_names_of_several_parts(imported):
     assert {"grosse_1", "d"} <= set(made.workflow.outputs)
 
 
+def test_a_table_called_stream(imported):
+    made = imported(
+        "CREATE MATERIALIZED VIEW v AS SELECT stream.a, a stream FROM stream WHERE a = 1;"
+        "CREATE MATERIALIZED VIEW w AS SELECT s.a FROM `stream` s, stream AS x",
+        sources=[("stream", "t.csv")],
+    )
+    assert made.problems == () and list(queries(made)) == ["v", "w"]
+
+
+def test_settings_with_settings_in_them(imported):
+    spec = (
+        SPEC + "configuration: {root: main, day: '${root}-${spark:n}', n: 3, x: '${y}', y: '${x}', z: '${day}${no}'}\n"
+    )
+    made = imported(
+        """CREATE MATERIALIZED VIEW v AS SELECT a, '${day}' AS day FROM t;
+        CREATE MATERIALIZED VIEW w AS SELECT a, '${x}' AS day FROM t;
+        CREATE MATERIALIZED VIEW x AS SELECT a, '${z}' AS day FROM t""",
+        spec,
+    )
+    assert parse_tree(made.text, "x").value["vars"] == {"day": "main-3"}
+    assert list(queries(made)) == ["v"]
+    reasons = [each.reason for each in made.workflow.omissions if each.what == "materialized view"]
+    assert reasons == [
+        f"it uses ${{{key}}}, which the configuration of the pipeline does not set" for key in ("x", "no")
+    ]
+
+
 def test_settings(imported):
     spec = SPEC + 'configuration:\n  my.k: "x\'${y}"\n  my.n: 3\n  my_n: "4"\n  spark.sql.ansi.enabled: "false"\n'
     made = imported(
@@ -186,7 +224,7 @@ def test_settings(imported):
         "--conf" in told["setting", "spark.sql.ansi.enabled"]
         and "--conf" in told["setting", "none (transformations/x.sql:3)"]
     )
-    for line, name, reference in ((4, "w", "${none}"), (5, "x", "${my.k}"), (6, "y", "${env:HOME}")):
+    for line, name, reference in ((4, "w", "${none}"), (5, "x", "${y}"), (6, "y", "${env:HOME}")):
         assert f"it uses {reference}," in told["materialized view", f"{name} (transformations/x.sql:{line})"]
 
 

@@ -21,6 +21,7 @@ from lineage_service.importers.foreign_project import (
 from lineage_service.importers.named_files import named_files
 from lineage_service.importers.source_paths import CSV_OPTIONS
 from lineage_service.importers.spark_spelling import SPARK_ADAPTERS, dialect_of, in_spark_spelling
+from lineage_service.importers.streams import reads_stream
 from lineage_service.importers.table_mentions import table_mentions
 from lineage_service.importers.text_lines import with_line_feeds
 
@@ -83,6 +84,7 @@ def dbt_project(path: Path) -> ForeignProject:
     )
 
 
+_READS_STREAM = "it reads a stream"
 _NOT_COMPILED = "it is not compiled: run `dbt compile`"
 
 
@@ -117,7 +119,7 @@ class _Models:
             return f"it is written in {text(node, 'language').capitalize()}; only SQL is traced"
         kind = text(node, "config", "materialized")
         if kind == "streaming_table":
-            return "it reads a stream"
+            return _READS_STREAM
         code = text(node, "compiled_code")
         if not code.strip():
             return _NOT_COMPILED
@@ -125,6 +127,8 @@ class _Models:
         if any(token in ("{{", "{%") for token in tokens):
             return "Jinja is left in its compiled code: run `dbt compile`"
         self.code[key] = code = self._in_spark_sql(code)
+        if self.manifest.adapter in SPARK_ADAPTERS and reads_stream(code):
+            return _READS_STREAM
         if kind == "incremental" and self._reads_itself(key, node, code):
             return "it is compiled for an incremental run, and reads its own rows: run `dbt compile --full-refresh`"
         return None

@@ -21,6 +21,7 @@ from lineage_service.importers.spark_pipeline.pipeline_spec import PipelineSpec,
 from lineage_service.importers.spark_pipeline.python_definitions import python_definitions
 from lineage_service.importers.spark_pipeline.references import with_settings
 from lineage_service.importers.spark_pipeline.statements import Statement, statements_of
+from lineage_service.importers.streams import reads_stream
 from lineage_service.importers.text_lines import with_line_feeds
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 
@@ -155,6 +156,10 @@ class _Reading:
         label = f"{statement.kind} '{'.'.join(statement.name)}'"
         if key in self.queries:
             self._omit(statement.kind, f"{name} ({at})", f"{self.queries[key].file} defines it already")
+            return
+        if reads_stream(statement.query):
+            self._omit(statement.kind, f"{name} ({at})", "it reads a stream")
+            self._add_table(statement.name, statement.kind, place)
             return
         query, unknown = with_settings(statement.query, self.spec.configuration, self.variables)
         if unknown:
