@@ -25,6 +25,7 @@ from lineage_service.importers.table_aliases import NamedTable, TableAliases, qu
 from lineage_service.importers.table_mentions import Mention, replace_spans, table_mentions
 from lineage_service.spec.given_sources import GivenSources, given_sources
 from lineage_service.spec.legal_names import legal_name, unused_name
+from lineage_service.spec.sql_parsing import words_of_sql
 
 PLACEHOLDER = "path/to"
 
@@ -189,8 +190,10 @@ class _Assembly:
                 yield from self._reading_step(target)
                 name = self.extra[target]
             alias = None if mention.has_alias else self._alias(target, name, mention, query, aliases)
-            words = name if alias is None else f"{name} AS {quoted_if_needed(alias)}"
-            if len(mention.parts) > 1 or mention.parts[0].lower() != name or words != name:
+            words = quoted_if_needed(name)
+            if alias is not None:
+                words = f"{words} AS {quoted_if_needed(alias)}"
+            if len(mention.parts) > 1 or mention.parts[0].lower() != name or alias is not None:
                 spans.append((mention.begin, mention.end, words))
         text = replace_spans(query.query, spans).rstrip("\n") + "\n"
         yield ImportedStep(self.names[query.key], text, query.label, query.comments, query.checks)
@@ -231,7 +234,7 @@ class _Assembly:
         name = self.names[target]
         self.extra[target] = other = self.taken.add(f"{name}_table")
         reason = f"'{name}' under another name, for queries that have a part called {name}"
-        yield ImportedStep(other, f"SELECT * FROM {name}\n", reason, (reason,))
+        yield ImportedStep(other, f"SELECT * FROM {quoted_if_needed(name)}\n", reason, (reason,))
 
     def _source(self, table: ForeignTable) -> ImportedSource:
         name = self.names[table.key]
@@ -265,5 +268,6 @@ def relative_path(path: str, base: Path, folder: Path) -> str:
 
 
 def quoted_if_needed(name: str) -> str:
-    """A name as it is written in Spark SQL."""
-    return name if name.isascii() and name.isidentifier() else quoted(name)
+    """A name as it is written in Spark SQL: words of SQL are in backticks too."""
+    is_plain = name.isascii() and name.isidentifier() and name.upper() not in words_of_sql()
+    return name if is_plain else quoted(name)

@@ -284,6 +284,28 @@ def test_a_source_that_is_the_table_of_a_model(imported, manifest):
         imported(manifest, [("mart.orders", "data/orders.csv")])
 
 
+@pytest.mark.parametrize("word", ["values", "cross", "select", "where", "lateral", "using", "on"])
+def test_models_called_like_words_of_sql(imported, manifest, word):
+    manifest["nodes"] = {
+        MODEL + word: model(word, f"select 1 as k from {next(iter(manifest['sources'].values()))['relation_name']}"),
+        MODEL + "m": model("m", f'select "{word}".k from "shop"."main"."{word}"'),
+        MODEL + "n": model("n", f'with "{word}" as (select * from "shop"."main"."{word}") select k from "{word}"'),
+    }
+    made = imported(manifest)
+    assert made.problems == ()
+    assert query_of(made, "m") == f"select `{word}`.k from `{word}`\n"
+
+
+def test_code_for_some_rows_is_told(imported, manifest):
+    manifest["nodes"] = {
+        MODEL + "m": model("m", 'select k from (select * from "shop"."main"."n" where false limit 0) as x'),
+        MODEL + "n": model("n", "select 1 as k", kind="incremental", config={"incremental_strategy": "microbatch"}),
+    }
+    warnings = imported(manifest).workflow.warnings
+    assert any("model 'm' is compiled with --empty, and reads no rows" in each for each in warnings)
+    assert any("model 'n' may be compiled for one batch" in each for each in warnings)
+
+
 def test_files_named_in_a_query(imported, manifest, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("k\n1\n", encoding="utf-8")

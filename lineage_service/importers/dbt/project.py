@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from lineage_service.importers.text_lines import with_line_feeds
 
 _COMPILE_AND_IMPORT = "in the dbt project, run `dbt compile`, and import again"
 _MISSING_BRANCH = "; if it was compiled for a full run, the is_incremental() branch is missing from the compiled code"
+_EMPTY = re.compile(r"\(\s*select\s+\*\s+from\s+[^()]+\swhere\s+false\s+limit\s+0\s*\)", re.IGNORECASE)
 _STORED = ("table", "incremental", "materialized_view", "dynamic_table", "external")
 _SECTIONS = (
     ("exposures", "exposure", "it says who uses the data, and a workflow has no place for that"),
@@ -306,7 +308,11 @@ def _warnings(manifest: Manifest, models: _Models) -> Iterator[str]:
             f"the models are compiled for {adapter}, and are read as Spark SQL here{unknown}: functions, types and "
             "divisions that mean something else to Spark give other rows"
         )
-    for _, node in models.imported:
+    for key, node in models.imported:
+        if _EMPTY.search(models.code[key]):
+            yield f"model '{_model_name(node)}' is compiled with --empty, and reads no rows: {_COMPILE_AND_IMPORT}"
+        if text(node, "config", "incremental_strategy") == "microbatch":
+            yield f"model '{_model_name(node)}' may be compiled for one batch of rows: look at its query"
         kind, name = text(node, "config", "materialized"), _model_name(node)
         if kind == "incremental":
             branch = _MISSING_BRANCH if "is_incremental" in text(node, "raw_code") else ""
