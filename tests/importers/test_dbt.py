@@ -441,6 +441,10 @@ def test_models_that_read_each_other(imported, manifest):
     manifest["nodes"][MODEL + "c"] = model("c", 'select * from "shop"."main"."c"')
     made = imported(manifest)
     assert sum("cycle" in each.message for each in made.errors) == 2
+    manifest["nodes"][MODEL + "d"] = model("d", "select * from range(3) as r")
+    manifest["nodes"][MODEL + "e"] = model("e", 'select nope from "shop"."main"."a"')
+    made = imported(manifest)
+    assert len(made.errors) == 3, "all problems are told at once; what reads the cycle has unknown columns"
 
 
 def test_line_breaks_tabs_and_marks(imported, manifest):
