@@ -15,13 +15,17 @@ from lineage_service.importers.foreign_project import (
     ForeignQuery,
     ForeignTable,
     Omission,
+    Parts,
 )
 from lineage_service.importers.name_list import NameList
+from lineage_service.importers.named_files import is_complete
 from lineage_service.importers.source_paths import SourcePaths
 from lineage_service.importers.spark_spelling import quoted
-from lineage_service.importers.table_mentions import FILE_FORMATS, Mention, replace_spans, table_mentions
+from lineage_service.importers.table_aliases import NamedTable, TableAliases, qualifies, table_aliases
+from lineage_service.importers.table_mentions import Mention, replace_spans, table_mentions
 from lineage_service.spec.given_sources import GivenSources, given_sources
-from lineage_service.spec.legal_names import legal_name
+from lineage_service.spec.legal_names import legal_name, unused_name
+from lineage_service.spec.sql_parsing import words_of_sql
 
 PLACEHOLDER = "path/to"
 
@@ -97,9 +101,8 @@ class _Assembly:
         self.reads = {key: self._keys_read(key) for key in self.queries}
         used = {key for keys in self.reads.values() for key in keys if key not in self.queries}
         self.used_tables = [table for key, table in self.tables.items() if key in used]
-        self.paths = SourcePaths(
-            tuple(self.tables.values()), given_sources(given, folder), {query.name.lower() for query in project.queries}
-        )
+        built = {name.lower() for query in project.queries for name in (query.name, *query.table_names)}
+        self.paths = SourcePaths(tuple(self.tables.values()), given_sources(given, folder), built)
         self.names: dict[str, str] = {}
         self.taken = NameList()
         self.renamed: list[Renaming] = []
@@ -132,8 +135,6 @@ class _Assembly:
         """The queries and tables that a query reads; a name that the project does not know becomes a table."""
         found: dict[str, None] = {}
         for mention in self.mentions[key]:
-            if mention.qualifies:
-                continue
             target = self.project.resolve(key, mention.parts)
             if target is None or (target not in self.queries and target not in self.tables):
                 table = self.project.unknown_table(key, mention.parts)
@@ -142,11 +143,12 @@ class _Assembly:
             found[target] = None
         return tuple(found)
 
-    def _target(self, key: str, mention: Mention) -> str | None:
-        target = self.project.resolve(key, mention.parts)
-        if target is not None and (target in self.queries or target in self.tables):
-            return target
-        return None if mention.qualifies else self.project.unknown_table(key, mention.parts).key
+    def _known(self, key: str, parts: Parts) -> str | None:
+        target = self.project.resolve(key, parts)
+        return target if target is not None and (target in self.queries or target in self.tables) else None
+
+    def _target(self, key: str, mention: Mention) -> str:
+        return self._known(key, mention.parts) or self.project.unknown_table(key, mention.parts).key
 
     def _give_names(self) -> None:
         """Names queries before tables, because users ask for the rows of queries. If a name is taken, `other_name` is
@@ -179,32 +181,51 @@ class _Assembly:
         return [self.queries[key] for key in done]
 
     def _steps_of(self, query: ForeignQuery) -> Iterator[ImportedStep]:
-        spans = []
+        aliases = self._aliases(query)
+        spans = [(begin, end, quoted_if_needed(word)) for begin, end, word in aliases.qualifiers]
         for mention in self.mentions[query.key]:
             target = self._target(query.key, mention)
-            if target is None:
-                continue
-            alias = self._alias(target, mention)
-            if mention.qualifies:
-                if len(mention.parts) > 1:
-                    spans.append((mention.begin, mention.end, quoted_if_needed(alias)))
-                continue
             name = self.names[target]
             if name in mention.ctes:
                 yield from self._reading_step(target)
                 name = self.extra[target]
-            words = name
-            if alias.lower() != name and not mention.has_alias and _qualifies(alias, query.query):
-                words = f"{name} AS {quoted_if_needed(alias)}"
-            if len(mention.parts) > 1 or mention.parts[0].lower() != name or words != name:
+            alias = None if mention.has_alias else self._alias(target, name, mention, query, aliases)
+            words = quoted_if_needed(name)
+            if alias is not None:
+                words = f"{words} AS {quoted_if_needed(alias)}"
+            if len(mention.parts) > 1 or mention.parts[0].lower() != name or alias is not None:
                 spans.append((mention.begin, mention.end, words))
         text = replace_spans(query.query, spans).rstrip("\n") + "\n"
         yield ImportedStep(self.names[query.key], text, query.label, query.comments, query.checks)
 
-    def _alias(self, target: str, mention: Mention) -> str:
-        if len(mention.parts) == 2 and mention.parts[0].lower() in FILE_FORMATS and target in self.tables:
-            return self.tables[target].alias
-        return mention.parts[-1]
+    def _aliases(self, query: ForeignQuery) -> TableAliases:
+        named = {}
+        for mention in self.mentions[query.key]:
+            if not mention.has_alias:
+                target = self._target(query.key, mention)
+                named[mention.begin] = NamedTable(target, self._own_word(target, mention))
+        found = table_aliases(query.query, named, lambda parts: self._known(query.key, parts), self.taken)
+        for each in dict.fromkeys(found.unclear):
+            self.warnings.append(
+                f"{query.label}: '{each}' qualifies a column, and the query has another '{each.rpartition('.')[2]}': "
+                "give the tables aliases in the project, qualify the columns by them, and import again"
+            )
+        return found
+
+    def _alias(
+        self, target: str, name: str, mention: Mention, query: ForeignQuery, aliases: TableAliases
+    ) -> str | None:
+        """The alias that a table without one needs: it qualifies its columns as before, and by no new name."""
+        word = self._own_word(target, mention)
+        if target in aliases.new:
+            return aliases.new[target]
+        if word.lower() == name or not (qualifies(word, query.query) or qualifies(name, query.query)):
+            return None
+        return word or unused_name(f"{name}_files", {each.lower() for each in re.findall(r"\w+", query.query)})
+
+    def _own_word(self, target: str, mention: Mention) -> str:
+        """What qualifies the columns of a table without alias: nothing, if the table is files."""
+        return "" if target in self.tables and self.tables[target].is_files else mention.parts[-1]
 
     def _reading_step(self, target: str) -> Iterator[ImportedStep]:
         """A step that reads a table under another name, for queries in which a part of the query has its name."""
@@ -213,7 +234,7 @@ class _Assembly:
         name = self.names[target]
         self.extra[target] = other = self.taken.add(f"{name}_table")
         reason = f"'{name}' under another name, for queries that have a part called {name}"
-        yield ImportedStep(other, f"SELECT * FROM {name}\n", reason, (reason,))
+        yield ImportedStep(other, f"SELECT * FROM {quoted_if_needed(name)}\n", reason, (reason,))
 
     def _source(self, table: ForeignTable) -> ImportedSource:
         name = self.names[table.key]
@@ -239,18 +260,14 @@ class _Assembly:
 
 
 def relative_path(path: str, base: Path, folder: Path) -> str:
-    """A path that is relative to `base`, relative to `folder`; absolute paths stay."""
-    if Path(path).is_absolute():
+    """A path that is relative to `base`, relative to `folder`; absolute paths stay, and addresses such as s3://b/x."""
+    if is_complete(path):
         return path
     whole = os.path.relpath(base.absolute() / path, folder.absolute())
     return Path(whole).as_posix() + ("/" if path.endswith("/") else "")
 
 
-def _qualifies(name: str, query: str) -> bool:
-    """Whether columns of a query may be qualified by a name: it stands there with a dot behind it."""
-    return bool(name) and re.search(rf"(?<!\w){re.escape(name)}`?\s*\.", query, re.IGNORECASE) is not None
-
-
 def quoted_if_needed(name: str) -> str:
-    """A name as it is written in Spark SQL."""
-    return name if name.isascii() and name.isidentifier() else quoted(name)
+    """A name as it is written in Spark SQL: words of SQL are in backticks too."""
+    is_plain = name.isascii() and name.isidentifier() and name.upper() not in words_of_sql()
+    return name if is_plain else quoted(name)

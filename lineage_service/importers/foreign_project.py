@@ -37,7 +37,7 @@ class ForeignQuery:
     query: Spark SQL, with tables named as in the project.
     comments: lines that are shown above the step.
     stored: whether the tool stores its rows as a table.
-    alias: the name by which a query can qualify its columns without giving an alias.
+    table_names: names under which the project declares the query's table as a source.
     """
 
     key: str
@@ -50,7 +50,7 @@ class ForeignQuery:
     comments: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     stored: bool = False
-    alias: str = ""
+    table_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class ForeignTable:
     path: where its files are, if the project says so; relative to `folder`.
     format: `parquet`, `csv`, …; None: by the path's suffix.
     options: reader options of the path that the project gives.
+    is_files: whether queries name its files, as in csv.`path`: such a name qualifies no column.
     """
 
     key: str
@@ -74,7 +75,7 @@ class ForeignTable:
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
-    alias: str = ""
+    is_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

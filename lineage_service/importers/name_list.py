@@ -14,6 +14,9 @@ class NameList:
     def __init__(self) -> None:
         self._taken = {RESERVED}
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._taken
+
     def avoid(self, names: Iterable[str]) -> None:
         """From now on gives out none of these names either."""
         self._taken.update(names)

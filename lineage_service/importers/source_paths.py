@@ -25,7 +25,10 @@ class SourcePaths:
             meant = [table for table in tables if name in map(_plain, table.names)]
             exact = [table for table in meant if name == _plain(table.names[0])]
             meant = exact if len(exact) == 1 else meant
-            if len(meant) == 1:
+            if len(meant) == 1 and meant[0].key in self._paths:
+                other = self._names[meant[0].key]
+                problems.append(Problem(f"--source {name}: '{other}' is the same table, and its path is given too"))
+            elif len(meant) == 1:
                 self._paths[meant[0].key], self._names[meant[0].key] = path, name
             elif meant:
                 written = join_names([table.names[0] for table in meant])

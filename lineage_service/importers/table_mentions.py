@@ -17,16 +17,12 @@ from lineage_service.spec.sql_syntax import SqlSyntaxError
 if TYPE_CHECKING:
     from sqlglot import exp
 
-FILE_FORMATS = ("parquet", "csv", "json", "orc", "avro", "text", "delta", "iceberg")
-"""First parts of names such as csv.`path`, which mean files."""
-
 
 @dataclass(frozen=True, slots=True)
 class Mention:
     """A table's name in a query.
 
     begin, end: its place in the text.
-    qualifies: whether it qualifies a column, and is not a table to be read.
     has_alias: whether an alias follows.
     ctes: the names, in lower case, that mean parts of the query at this place.
     """
@@ -34,7 +30,6 @@ class Mention:
     begin: int
     end: int
     parts: Parts
-    qualifies: bool = False
     has_alias: bool = False
     ctes: frozenset[str] = field(default=frozenset())
 
@@ -45,7 +40,7 @@ def table_mentions(text: str) -> tuple[Mention, ...]:
         tree = parse_query(text)
     except SqlSyntaxError:
         return tuple(_mentions_by_token(text))
-    found = {mention.begin: mention for mention in (*_tables(tree, frozenset()), *_qualifiers(tree))}
+    found = {mention.begin: mention for mention in _tables(tree, frozenset())}
     return tuple(found[begin] for begin in sorted(found))
 
 
@@ -56,6 +51,16 @@ def replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
         parts += [text[done:begin], words]
         done = end
     return "".join([*parts, text[done:]])
+
+
+def place_of(parts: Iterable[Any]) -> tuple[int, int, Parts] | None:
+    """Begin, end and the words of a dotted name; None for a function in the place of a table."""
+    from sqlglot import exp
+
+    found = list(parts)
+    if not found or not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in found):
+        return None
+    return found[0].meta["start"], found[-1].meta["end"] + 1, tuple(part.name for part in found)
 
 
 def _tables(tree: exp.Expr, ctes: frozenset[str]) -> Iterator[Mention]:
@@ -69,33 +74,13 @@ def _tables(tree: exp.Expr, ctes: frozenset[str]) -> Iterator[Mention]:
         yield from _tables(cte.this, ctes | own)
         ctes = ctes | {cte.alias.lower()}
     if isinstance(tree, exp.Table):
-        place = _place(tree.parts)
+        place = place_of(tree.parts)
         if place is not None and not (len(tree.parts) == 1 and tree.name.lower() in ctes):
             yield Mention(*place, has_alias=bool(tree.alias), ctes=ctes)
     for key, value in tree.args.items():
         for child in value if isinstance(value, list) else [value]:
             if key != "with_" and isinstance(child, exp.Expression):
                 yield from _tables(child, ctes)
-
-
-def _qualifiers(tree: exp.Expr) -> Iterator[Mention]:
-    from sqlglot import exp
-
-    for column in tree.find_all(exp.Column):
-        if column.args.get("db") is not None:
-            place = _place(column.parts[:-1])
-            if place is not None:
-                yield Mention(*place, qualifies=True)
-
-
-def _place(parts: Iterable[Any]) -> tuple[int, int, Parts] | None:
-    """Begin, end and the words of a dotted name; None for a function in the place of a table."""
-    from sqlglot import exp
-
-    found = list(parts)
-    if not found or not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in found):
-        return None
-    return found[0].meta["start"], found[-1].meta["end"] + 1, tuple(part.name for part in found)
 
 
 def _mentions_by_token(text: str) -> Iterator[Mention]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.call_arguments import bare_dates, sums_of_text, week_based_patterns
@@ -156,7 +157,9 @@ class _PlanBuilder:
             return Source(name, name, position, Schema(known=False))
 
     def _step_order(self) -> Iterable[int]:
-        """Indexes of steps, inputs first. Steps of a cycle, which the loader reported, are left out."""
+        """Indexes of steps, inputs first. Without steps of a cycle, which the loader reported, and those that read
+        them.
+        """
         steps = self.loaded.spec.steps
         index_of = {step.name: index for index, step in enumerate(steps) if step.name}
         reads = {
@@ -164,10 +167,11 @@ class _PlanBuilder:
             for index, step in enumerate(steps)
         }
         sorter = TopologicalSorter(reads)
-        try:
-            return list(sorter.static_order())
-        except ValueError:
-            return []
+        with suppress(CycleError):
+            sorter.prepare()
+        while ready := sorter.get_ready():
+            yield from ready
+            sorter.done(*ready)
 
     def _step(self, index: int) -> None:
         step = self.loaded.spec.steps[index]

@@ -221,7 +221,8 @@ def _load_tree(
     spec = _assemble_spec(whole, parts, marks, found)
     check_names(whole, marks, found)
     if not found.has_errors:
-        warn_of_unused(tree.value, values, marks, found)
+        files = read.files if isinstance(read, SqlSources) else ()
+        warn_of_unused([*(tree.value.get(key) for key in SUBSTITUTED), *files], values, marks, found)
     return LoadedWorkflow(
         spec=spec,
         path=path.absolute(),

@@ -20,10 +20,14 @@ MOST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SqlSources:
-    """A tree in which `file` of sql steps is replaced by `query`, and the text of each query by the step's index."""
+    """A tree in which `file` of sql steps is replaced by `query`, and the text of each query by the step's index.
+
+    files: what was written as `file`, with its variables.
+    """
 
     tree: Tree
     texts: dict[int, SqlText]
+    files: tuple[str, ...] = ()
 
 
 def read_sql_files(tree: Tree, path: Path, variables: Mapping[str, str]) -> SqlSources:
@@ -36,7 +40,7 @@ def read_sql_files(tree: Tree, path: Path, variables: Mapping[str, str]) -> SqlS
         return SqlSources(tree, {})
     texts: dict[int, SqlText] = {}
     problems: list[Problem] = []
-    read = []
+    read, files = [], []
     for index, step in enumerate(steps):
         new = step
         if _is_sql(step) and "inputs" in step:
@@ -44,6 +48,7 @@ def read_sql_files(tree: Tree, path: Path, variables: Mapping[str, str]) -> SqlS
             problems.append(Problem(message, tree.marks.key("steps", index, "inputs")))
             new = {key: value for key, value in step.items() if key != "inputs"}
         if _is_sql(step) and isinstance(step.get("file"), str) and "query" not in step:
+            files.append(step["file"])
             name = substitute_declared(step["file"], tree.value.get("vars"), variables)
             place = tree.marks.at("steps", index, "file")
             text = _read(path.parent / name)
@@ -57,7 +62,7 @@ def read_sql_files(tree: Tree, path: Path, variables: Mapping[str, str]) -> SqlS
             texts[index] = _scalar_text(step["query"], tree.marks, index)
         read.append(new)
     value = {**tree.value, "steps": read}
-    return SqlSources(replace(tree, value=value, problems=(*tree.problems, *problems)), texts)
+    return SqlSources(replace(tree, value=value, problems=(*tree.problems, *problems)), texts, tuple(files))
 
 
 def files_of_steps(tree: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:

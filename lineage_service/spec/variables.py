@@ -143,10 +143,10 @@ def replaced_ranges(
     return tuple(ranges)
 
 
-def warn_of_unused(tree: Mapping[str, Any], values: Iterable[str], marks: YamlPositions, collector: Collector) -> None:
-    """A warning for each variable that no string mentions."""
+def warn_of_unused(parts: Iterable[Any], values: Iterable[str], marks: YamlPositions, collector: Collector) -> None:
+    """A warning for each variable that no string in these parts of a workflow mentions."""
     used: set[str] = set()
-    pending = [tree.get(key) for key in SUBSTITUTED]
+    pending = list(parts)
     while pending:
         node = pending.pop()
         if isinstance(node, str):

@@ -248,6 +248,81 @@ def test_a_table_without_ref_is_a_source(imported, manifest):
     assert [each.flag for each in made.workflow.missing] == ["--source lake.rates=PATH"]
 
 
+def source_node(package: str, name: str, relation: str) -> dict:
+    return {
+        "resource_type": "source", "source_name": package, "name": name, "identifier": name, "package_name": package,
+        "relation_name": relation,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["raw_copy.orders", "raw.orders", "raw.orders_2024", "orders"])
+@pytest.mark.parametrize("relation", ['"shop"."raw"."orders_2024"', "read_csv('orders.csv')"])
+def test_sources_with_one_table(imported, manifest, name, relation):
+    if "2024" in name and "(" in relation:
+        pytest.skip("the relation has no name")
+    manifest["sources"] = {
+        f"source.{package}.orders": source_node(package, "orders", relation) for package in ("raw", "raw_copy")
+    }
+    manifest["nodes"] = {MODEL + "m": model("m", f"select id from {relation}")}
+    made = imported(manifest, [(name, "data/orders.csv")])
+    assert made.problems == () and not any("--source" in each for each in made.workflow.warnings)
+    assert [each.name for each in made.workflow.sources] == ["orders"]
+    with pytest.raises(LineageError, match=r"'raw.orders' is the same table, and its path is given too"):
+        imported(manifest, [("raw.orders", "data/orders.csv"), ("raw_copy.orders", "data/x.csv")])
+
+
+def test_a_source_that_is_the_table_of_a_model(imported, manifest):
+    manifest["sources"] = {"source.mart.orders": source_node("mart", "orders", '"shop"."main"."a"')}
+    manifest["nodes"] = {
+        MODEL + "b": model("b", 'select a.k from "shop"."main"."a"'),
+        MODEL + "a": model("a", "select 1 as k"),
+    }
+    made = imported(manifest, [])
+    assert [each.name for each in made.workflow.steps] == ["a", "b"]
+    assert made.workflow.sources == ()
+    with pytest.raises(LineageError, match=r"'mart.orders' is built by the project"):
+        imported(manifest, [("mart.orders", "data/orders.csv")])
+
+
+@pytest.mark.parametrize("word", ["values", "cross", "select", "where", "lateral", "using", "on"])
+def test_models_called_like_words_of_sql(imported, manifest, word):
+    manifest["nodes"] = {
+        MODEL + word: model(word, f"select 1 as k from {next(iter(manifest['sources'].values()))['relation_name']}"),
+        MODEL + "m": model("m", f'select "{word}".k from "shop"."main"."{word}"'),
+        MODEL + "n": model("n", f'with "{word}" as (select * from "shop"."main"."{word}") select k from "{word}"'),
+    }
+    made = imported(manifest)
+    assert made.problems == ()
+    assert query_of(made, "m") == f"select `{word}`.k from `{word}`\n"
+
+
+def test_code_for_some_rows_is_told(imported, manifest):
+    manifest["nodes"] = {
+        MODEL + "m": model("m", 'select k from (select * from "shop"."main"."n" where false limit 0) as x'),
+        MODEL + "n": model("n", "select 1 as k", kind="incremental", config={"incremental_strategy": "microbatch"}),
+    }
+    warnings = imported(manifest).workflow.warnings
+    assert any("model 'm' is compiled with --empty, and reads no rows" in each for each in warnings)
+    assert any("model 'n' may be compiled for one batch" in each for each in warnings)
+
+
+def test_files_named_in_a_query(imported, manifest, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("k\n1\n", encoding="utf-8")
+    manifest["sources"] = {"source.json.t": source_node("json", "t", "json.t")}
+    manifest["nodes"] = {
+        MODEL + "m": model("m", f"select _c0 from csv.`{tmp_path}/in/*.csv`"),
+        MODEL + "n": model("n", "select t.id from json.t"),
+        MODEL + "o": model("o", "select _c0 from csv.`in/a.csv`"),
+    }
+    manifest["metadata"]["adapter_type"] = "spark"
+    made = imported(manifest, [("json.t", "data/orders.csv")])
+    found = {each.name: (each.path, each.format, each.missing) for each in made.workflow.sources}
+    assert found["in"] == (f"{tmp_path}/in/*.csv", "csv", False)
+    assert [each[2] for name, each in found.items() if name not in ("in", "t")] == [True]
+    assert query_of(made, "n") == "select t.id from t\n"
+
+
 def test_an_incremental_model_compiled_for_an_incremental_run(imported, manifest):
     node = manifest["nodes"][MODEL + "orders"]
     node["compiled_code"] += '\nwhere order_date > (select max(order_date) from "shop"."main"."orders")'
@@ -366,6 +441,10 @@ def test_models_that_read_each_other(imported, manifest):
     manifest["nodes"][MODEL + "c"] = model("c", 'select * from "shop"."main"."c"')
     made = imported(manifest)
     assert sum("cycle" in each.message for each in made.errors) == 2
+    manifest["nodes"][MODEL + "d"] = model("d", "select * from range(3) as r")
+    manifest["nodes"][MODEL + "e"] = model("e", 'select nope from "shop"."main"."a"')
+    made = imported(manifest)
+    assert len(made.errors) == 3, "all problems are told at once; what reads the cycle has unknown columns"
 
 
 def test_line_breaks_tabs_and_marks(imported, manifest):

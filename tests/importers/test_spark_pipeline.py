@@ -65,6 +65,22 @@ def test_the_projects(tmp_path):
     assert ("Python materialized view", "visits") in omitted(web)
 
 
+@pytest.mark.parametrize(
+    ("files", "name", "path"),
+    [
+        ("csv.`data/*.csv`", "data", "p/data/*.csv"),
+        ("parquet.`s3a://bucket/2024/*`", "table_2024", "s3a://bucket/2024/*"),
+        ("parquet.`s3a://bucket`", "bucket", "s3a://bucket"),
+        ("json.`*.json`", "files", "p/*.json"),
+        ("json.`file:///x/{a,b}.json`", "x", "/x/{a,b}.json"),
+        ("json.`file:/x/a.json`", "a", "/x/a.json"),
+    ],
+)
+def test_files_named_in_a_query(imported, files, name, path):
+    made = imported(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {files}", sources=())
+    assert [(each.name, each.path) for each in made.workflow.sources] == [(name, path)]
+
+
 def test_statements_keep_their_texts():
     text = """-- one
 CREATE /* two */ MATERIALIZED VIEW IF NOT EXISTS `a b`.c -- three
@@ -94,6 +110,17 @@ CREATE OR REPLACE TEMP VIEW v AS SELECT 1; SET k = v w;
         ("CREATE STREAMING TABLE s AS SELECT * FROM STREAM t", ("streaming table", "s"), "rows of earlier runs"),
         ("CREATE OR REFRESH STREAMING TABLE s", ("streaming table", "s"), "rows of earlier runs"),
         ("CREATE FLOW f AS INSERT INTO s BY NAME SELECT * FROM t", ("flow", "f"), "streaming table"),
+        ("CREATE TEMPORARY VIEW s AS SELECT * FROM STREAM t", ("temporary view", "s"), "it reads a stream"),
+        (
+            "CREATE TEMPORARY VIEW s AS SELECT * FROM t JOIN stream(x.`t`) USING (a)",
+            ("temporary view", "s"),
+            "it reads a stream",
+        ),
+        (
+            "CREATE TEMPORARY VIEW s AS WITH c AS (SELECT 1 FROM t, STREAM x.t) SELECT * FROM c",
+            ("temporary view", "s"),
+            "it reads a stream",
+        ),
         ("CREATE VIEW s", ("view", "s"), "no query"),
         ("CREATE MATERIALIZED VIEW s", ("materialized view", "s"), "no query"),
         ("CREATE MATERIALIZED VIEW IDENTIFIER('s') AS SELECT * FROM t", ("materialized view", ""), "name is computed"),
@@ -147,8 +174,35 @@ def test_names_of_several_parts(imported):
     assert found["c"] == "SELECT a FROM a\n"
     assert found["d"] == "SELECT a.a FROM other_a AS a\n"
     assert found["grosse_1"] == "SELECT a FROM a\n"
-    assert found["e"] == "WITH a AS (SELECT 1 AS b FROM c) SELECT a.a FROM a_table AS a, a\n"
+    assert found["e"] == "WITH a AS (SELECT 1 AS b FROM c) SELECT a_2.a FROM a_table AS a_2, a\n"
     assert {"grosse_1", "d"} <= set(made.workflow.outputs)
+
+
+def test_a_table_called_stream(imported):
+    made = imported(
+        "CREATE MATERIALIZED VIEW v AS SELECT stream.a, a stream FROM stream WHERE a = 1;"
+        "CREATE MATERIALIZED VIEW w AS SELECT s.a FROM `stream` s, stream AS x",
+        sources=[("stream", "t.csv")],
+    )
+    assert made.problems == () and list(queries(made)) == ["v", "w"]
+
+
+def test_settings_with_settings_in_them(imported):
+    spec = (
+        SPEC + "configuration: {root: main, day: '${root}-${spark:n}', n: 3, x: '${y}', y: '${x}', z: '${day}${no}'}\n"
+    )
+    made = imported(
+        """CREATE MATERIALIZED VIEW v AS SELECT a, '${day}' AS day FROM t;
+        CREATE MATERIALIZED VIEW w AS SELECT a, '${x}' AS day FROM t;
+        CREATE MATERIALIZED VIEW x AS SELECT a, '${z}' AS day FROM t""",
+        spec,
+    )
+    assert parse_tree(made.text, "x").value["vars"] == {"day": "main-3"}
+    assert list(queries(made)) == ["v"]
+    reasons = [each.reason for each in made.workflow.omissions if each.what == "materialized view"]
+    assert reasons == [
+        f"it uses ${{{key}}}, which the configuration of the pipeline does not set" for key in ("x", "no")
+    ]
 
 
 def test_settings(imported):
@@ -170,7 +224,7 @@ def test_settings(imported):
         "--conf" in told["setting", "spark.sql.ansi.enabled"]
         and "--conf" in told["setting", "none (transformations/x.sql:3)"]
     )
-    for line, name, reference in ((4, "w", "${none}"), (5, "x", "${my.k}"), (6, "y", "${env:HOME}")):
+    for line, name, reference in ((4, "w", "${none}"), (5, "x", "${y}"), (6, "y", "${env:HOME}")):
         assert f"it uses {reference}," in told["materialized view", f"{name} (transformations/x.sql:{line})"]
 
 

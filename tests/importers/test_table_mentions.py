@@ -7,20 +7,17 @@ from lineage_service.importers.table_mentions import replace_spans, table_mentio
 
 
 def mentions(query: str) -> list[tuple]:
-    return [
-        (query[each.begin : each.end], each.parts, each.qualifies, each.has_alias) for each in table_mentions(query)
-    ]
+    return [(query[each.begin : each.end], each.parts, each.has_alias) for each in table_mentions(query)]
 
 
 def test_every_mention_has_its_place():
     query = """with a as (select * from `db`.`s`.`or d`), b as (select x.y.id from x.y -- from c.d
     ) select 'from e.f', g.* from a join b using (id), db.s.g, (select 1 from h as i)"""
     assert mentions(query) == [
-        ("`db`.`s`.`or d`", ("db", "s", "or d"), False, False),
-        ("x.y", ("x", "y"), True, False),
-        ("x.y", ("x", "y"), False, False),
-        ("db.s.g", ("db", "s", "g"), False, False),
-        ("h", ("h",), False, True),
+        ("`db`.`s`.`or d`", ("db", "s", "or d"), False),
+        ("x.y", ("x", "y"), False),
+        ("db.s.g", ("db", "s", "g"), False),
+        ("h", ("h",), True),
     ]
 
 

@@ -133,3 +133,15 @@ def test_a_query_may_end_with_several_semicolons_and_comments():
 def test_tables_of_a_query_with_thousands_of_terms():
     terms = " OR ".join(f"v = {number}" for number in range(3000))
     assert tables_of(parse_query(f"SELECT v FROM a WHERE {terms}")) == ("a",)
+
+
+def test_a_variable_in_the_path_of_a_query_is_used(tmp_path):
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "q.sql").write_text("SELECT 1 AS k FROM s", encoding="utf-8")
+    file = tmp_path / "w.yml"
+    file.write_text(
+        "version: 1\nname: w\nvars: {folder: queries}\nsources: {s: {path: s.parquet}}\n"
+        "steps: [{name: x, op: sql, file: '${folder}/q.sql'}]\noutputs: {x: }\n",
+        encoding="utf-8",
+    )
+    assert load_workflow(file).problems == ()

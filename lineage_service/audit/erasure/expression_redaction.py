@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from lineage_service.audit.erasure.identifying_values import IdentifyingValues, is_searchable
+from lineage_service.audit.erasure.names_in_queries import EVERY_NAME
 from lineage_service.spec.redaction_markers import NUMBER, SAFE, UNSAFE, YEARS
 
 
@@ -65,7 +67,7 @@ def redact_expression(
     text: str, identifying: IdentifyingValues, also_called: frozenset[str] = frozenset(), *, is_duckdb: bool = False
 ) -> str:
     """The expression without values of the persons. `also_called`: further names that columns have in this text which
-    may not be personal.
+    may not be personal; `EVERY_NAME` for all.
     """
     changes = {
         match.span(): _without_values(match[0], identifying)
@@ -73,7 +75,8 @@ def redact_expression(
         if match.lastgroup == "comment"
     }
     parts = _all_parts(text, is_duckdb)
-    unclear = identifying.ambiguous | also_called
+    unclear = identifying.columns if EVERY_NAME in also_called else identifying.ambiguous | also_called
+    unclear = unclear | set(_parameters(parts))
     for index, part in enumerate(parts):
         if part.kind != "literal":
             continue
@@ -102,6 +105,15 @@ def _keeps_its_name(parts: Sequence[_Part], index: int) -> bool:
     column = index - 2 if parts[index - 1].text.upper() == "AS" else index - 1
     is_whole = column > 0 and parts[column - 1].text.upper() in (",", "SELECT", "DISTINCT")
     return is_whole and parts[column].kind == "column" and parts[column].value == parts[index].value
+
+
+def _parameters(parts: Sequence[_Part]) -> Iterator[str]:
+    """The parameters of lambda functions."""
+    for index in range(1, len(parts) - 1):
+        if (parts[index].text, parts[index + 1].text) == ("-", ">"):
+            for place in range(_group_before(parts, index - 1), index):
+                if parts[place].kind == "column":
+                    yield parts[place].value
 
 
 def digest(value: str) -> str:
@@ -185,7 +197,7 @@ def _column_compared(parts: Sequence[_Part], index: int, columns: set[str]) -> _
         if at(sign) in _COMPARISON and (name := personal(column)):
             is_whole = at(first - 1) in _BEFORE and at(last + 1) in _BEHIND
             return _Comparison(name, is_whole and at(sign) in _EQUALITY)
-    if found := _listed(parts, index, at, personal):
+    if found := _listed(parts, index, at, personal) or _in_group(parts, index, at, personal):
         return found
     if at(index - 1) == "WHEN" and (case := _case_before(parts, index - 1)) is not None:
         is_simple = at(case + 2) == "WHEN"
@@ -223,6 +235,50 @@ def _listed(
     name = personal(column)
     is_whole = at(last + 1) == ")" and at(last + 2) in _BEHIND and at(column - 1) in _BEFORE
     return None if name is None else _Comparison(name, is_whole)
+
+
+def _in_group(
+    parts: Sequence[_Part], index: int, at: Callable[[int], str], personal: Callable[[int], str | None]
+) -> _Comparison | None:
+    """A personal column within a call, or within a tuple, that the literal or its own tuple is compared with."""
+    first = last = index
+    if at(first - 1) in ("(", ",") and at(last + 1) in (")", ","):  # perhaps in a tuple
+        while first >= 0 and not (at(first) == "(" and _group_behind(parts, first) > index):
+            first -= 1
+        last = _group_behind(parts, first) if first >= 0 else index
+    for sign, begin, end in (
+        (first - 1, _group_before(parts, first - 2), first - 2),
+        (last + 1, last + 2, _group_behind(parts, last + 2)),
+    ):
+        if at(sign) not in _COMPARISON:
+            continue
+        if at(begin - 1) == "COUNT" or at(begin) == "COUNT":
+            continue  # it tells nothing of a value
+        name = next(filter(None, map(personal, range(begin, end + 1))), None)
+        if name is not None:
+            return _Comparison(name, False)
+    return None
+
+
+def _group_before(parts: Sequence[_Part], last: int) -> int:
+    """The parenthesis that is closed at a place; the place itself if none is."""
+    depth = 0
+    for place in range(last, -1, -1):
+        depth += {")": 1, "(": -1}.get(parts[place].text, 0)
+        if not depth:
+            return place
+    return max(last, 0)
+
+
+def _group_behind(parts: Sequence[_Part], first: int) -> int:
+    """The end of a parenthesis, or of a call, that begins at a place; the place itself if none does."""
+    depth = 0
+    called = first + 1 < len(parts) and parts[first].kind == "other" and parts[first + 1].text == "("
+    for place in range(first + called, len(parts)):
+        depth += {"(": 1, ")": -1}.get(parts[place].text, 0)
+        if not depth:
+            return place
+    return first
 
 
 def _case_before(parts: Sequence[_Part], index: int) -> int | None:
@@ -272,6 +328,8 @@ def _part_at(lexemes: Sequence[re.Match[str]], first: int, before: str, is_duckd
         return "literal", first, str(lexemes[first]["number"])
     if text == "-" and kind_at(first + 1) == "number" and (before in _BEFORE_SIGN or before in _COMPARISON):
         return "literal", first + 1, f"-{lexemes[first + 1]['number']}"
+    if text == "+" and kind_at(first + 1) == "number" and (before in _BEFORE_SIGN or before in _COMPARISON):
+        return "literal", first + 1, str(lexemes[first + 1]["number"])
     is_typed = text.upper() == "DATE" and kind_at(first + 1) == "text"
     if kind == "text" or is_typed:
         last += is_typed
@@ -296,4 +354,19 @@ def _name(lexeme: re.Match[str]) -> str:
 def _decoded(literal: str, is_duckdb: bool) -> str:
     is_raw, quote = literal[0] in "rR", literal[-1]
     inside = (literal[2:-1] if is_raw else literal[1:-1]).replace(quote * 2, quote)
-    return inside if is_raw or is_duckdb else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)
+    return inside if is_raw or is_duckdb else _ESCAPE.sub(_unescaped, inside)
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<octal>[01][0-7]{2})|(?P<other>.))", re.DOTALL
+)
+_CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """The character that Spark reads for an escape."""
+    number = match["short"] or match["long"]
+    if number or match["octal"]:
+        code = int(number, 16) if number else int(match["octal"], 8)
+        return chr(code) if code <= sys.maxunicode else match[0]
+    return _CONTROLS.get(match["other"], match["other"])

@@ -16,12 +16,14 @@ from sqlalchemy import Connection
 
 from lineage_service.audit.erasure.expression_redaction import digest, names_given, redact_expression
 from lineage_service.audit.erasure.identifying_values import IdentifyingValues, is_searchable
+from lineage_service.audit.erasure.names_in_queries import names_in_query
 from lineage_service.spec.redaction_markers import SAFE
 
 # Keys of names and locations of workflow parts, which do not describe persons.
 STRUCTURE = frozenset(
     {
         *("name", "op", "input", "inputs", "left", "right", "using", "how", "as", "column", "step", "path", "output"),
+        "file",
         *("format", "options", "schema", "rename", "subject", "pii", "keep", "capture", "to", "backward", "forward"),
         *("semantics", "partition_by", "distinct", "severity", "not_null", "unique", "parameters", "run_id", "folder"),
         *("workflow", "status", "strategy", "on_erased", "on_erasure", "snapshot", "n", "version"),
@@ -84,6 +86,7 @@ def _names_given(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
             yield value.lower()
         else:
             yield from names_given(value, is_duckdb=path == SAVED_QUERY)
+            yield from names_in_query(value, is_duckdb=path == SAVED_QUERY)
 
 
 def _is_structure(path: Sequence[str]) -> bool:

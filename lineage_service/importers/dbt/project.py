@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,16 @@ from lineage_service.importers.foreign_project import (
     Parts,
     name_suffixes,
 )
+from lineage_service.importers.named_files import named_files
 from lineage_service.importers.source_paths import CSV_OPTIONS
 from lineage_service.importers.spark_spelling import SPARK_ADAPTERS, dialect_of, in_spark_spelling
+from lineage_service.importers.streams import reads_stream
 from lineage_service.importers.table_mentions import table_mentions
 from lineage_service.importers.text_lines import with_line_feeds
 
 _COMPILE_AND_IMPORT = "in the dbt project, run `dbt compile`, and import again"
 _MISSING_BRANCH = "; if it was compiled for a full run, the is_incremental() branch is missing from the compiled code"
+_EMPTY = re.compile(r"\(\s*select\s+\*\s+from\s+[^()]+\swhere\s+false\s+limit\s+0\s*\)", re.IGNORECASE)
 _STORED = ("table", "incremental", "materialized_view", "dynamic_table", "external")
 _SECTIONS = (
     ("exposures", "exposure", "it says who uses the data, and a workflow has no place for that"),
@@ -56,10 +60,17 @@ def dbt_project(path: Path) -> ForeignProject:
     imported = {key for key, _ in models.imported}
     checks, tests = imported_checks(manifest, imported, dialect)
     owner = models.owner()
+    named = tuple(_tables(manifest, models))
+    built = {key: _names_of_table(key, named, models) for key in imported}
     queries = tuple(
-        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ()))) for key, node in models.imported
+        replace(_query(key, node, owner, models), checks=tuple(checks.get(key, ())), table_names=built.get(key, ()))
+        for key, node in models.imported
     )
-    tables = tuple(_tables(manifest, models))
+    tables = [
+        replace(table, names=_names_of_table(table.key, named, models))
+        for table in named
+        if models.relations.same_table(table.key)[0] == table.key
+    ]
     version = text(manifest.metadata, "dbt_version")
     return ForeignProject(
         tool=f"the dbt project '{manifest.project}' (dbt {version or 'unknown'}, compiled for {manifest.adapter})",
@@ -67,7 +78,7 @@ def dbt_project(path: Path) -> ForeignProject:
         description=None,
         owner=owner,
         queries=queries,
-        tables=tables,
+        tables=tuple(tables),
         omissions=(*models.omitted, *_omissions(manifest), *tests, *models.parts_left),
         warnings=tuple(_warnings(manifest, models)),
         resolve=lambda _, parts: models.relations.resolve(parts),
@@ -75,6 +86,7 @@ def dbt_project(path: Path) -> ForeignProject:
     )
 
 
+_READS_STREAM = "it reads a stream"
 _NOT_COMPILED = "it is not compiled: run `dbt compile`"
 
 
@@ -109,7 +121,7 @@ class _Models:
             return f"it is written in {text(node, 'language').capitalize()}; only SQL is traced"
         kind = text(node, "config", "materialized")
         if kind == "streaming_table":
-            return "it reads a stream"
+            return _READS_STREAM
         code = text(node, "compiled_code")
         if not code.strip():
             return _NOT_COMPILED
@@ -117,6 +129,8 @@ class _Models:
         if any(token in ("{{", "{%") for token in tokens):
             return "Jinja is left in its compiled code: run `dbt compile`"
         self.code[key] = code = self._in_spark_sql(code)
+        if self.manifest.adapter in SPARK_ADAPTERS and reads_stream(code):
+            return _READS_STREAM
         if kind == "incremental" and self._reads_itself(key, node, code):
             return "it is compiled for an incremental run, and reads its own rows: run `dbt compile --full-refresh`"
         return None
@@ -129,7 +143,7 @@ class _Models:
         last = (self.relations.parts_of(key) or (text(node, "name"),))[-1]
         if last.lower() not in code.lower():
             return False
-        return any(not each.qualifies and self.relations.resolve(each.parts) == key for each in table_mentions(code))
+        return any(self.relations.resolve(each.parts) == key for each in table_mentions(code))
 
     def _add_missing_inlines(self, inline: list[tuple[str, Node]]) -> None:
         """Ephemeral models are in the compiled code of the models that read them. One that is only named there, under
@@ -184,7 +198,6 @@ def _query(key: str, node: Node, owner: str | None, models: _Models) -> ForeignQ
         query=models.code[key],
         comments=tuple(comments),
         stored=kind in _STORED,
-        alias=(models.relations.parts_of(key) or (name,))[-1],
     )
 
 
@@ -226,6 +239,13 @@ def _tables(manifest: Manifest, models: _Models) -> Iterator[ForeignTable]:
         yield ForeignTable(key, name, f"{text(node, 'package_name')}_{name}", (name, *_written(models, key)), kind)
 
 
+def _names_of_table(key: str, tables: tuple[ForeignTable, ...], models: _Models) -> tuple[str, ...]:
+    """The names of all nodes that have the table of a node; its own first."""
+    nodes = models.relations.same_table(key)
+    named = sorted((table for table in tables if table.key in nodes), key=lambda table: nodes.index(table.key))
+    return tuple(dict.fromkeys(name for table in named for name in table.names))
+
+
 def _written(models: _Models, key: str) -> tuple[str, ...]:
     return name_suffixes(models.relations.parts_of(key) or ())
 
@@ -246,8 +266,8 @@ def _seed_folder(manifest: Manifest, node: Node) -> Path | None:
 
 
 def _unknown_table(_: str, parts: Parts) -> ForeignTable:
-    """A table that a model names without ref() and source()."""
-    return ForeignTable(
+    """A table that a model names without ref() and source(), or files."""
+    return named_files(parts, None) or ForeignTable(
         f"table.{'.'.join(parts).lower()}", parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table"
     )
 
@@ -288,7 +308,11 @@ def _warnings(manifest: Manifest, models: _Models) -> Iterator[str]:
             f"the models are compiled for {adapter}, and are read as Spark SQL here{unknown}: functions, types and "
             "divisions that mean something else to Spark give other rows"
         )
-    for _, node in models.imported:
+    for key, node in models.imported:
+        if _EMPTY.search(models.code[key]):
+            yield f"model '{_model_name(node)}' is compiled with --empty, and reads no rows: {_COMPILE_AND_IMPORT}"
+        if text(node, "config", "incremental_strategy") == "microbatch":
+            yield f"model '{_model_name(node)}' may be compiled for one batch of rows: look at its query"
         kind, name = text(node, "config", "materialized"), _model_name(node)
         if kind == "incremental":
             branch = _MISSING_BRANCH if "is_incremental" in text(node, "raw_code") else ""

@@ -9,7 +9,10 @@ from lineage_service.importers.foreign_project import Parts
 
 
 class Relations:
-    """Names are compared as Spark does: small and capital letters are the same."""
+    """Names are compared as Spark does: small and capital letters are the same. Several nodes can have one table: two
+    packages that declare the same source, or a source that another package builds. The table is that of the first of
+    them; what the project builds comes before sources.
+    """
 
     def __init__(self, manifest: Manifest, dialect: str | None) -> None:
         self._parts: dict[str, Parts] = {}
@@ -23,8 +26,7 @@ class Relations:
             written = text(node, "relation_name")
             parts = _dotted(written, dialect) if written else None
             if written and parts is None:  # files, or a function that reads them
-                parts = (f"__relation_{len(self._expressions)}",)
-                self._expressions[written] = parts[0]
+                parts = (self._expressions.setdefault(written, f"__relation_{len(self._expressions)}"),)
             if parts is None:
                 parts = tuple(filter(None, (text(node, "database"), text(node, "schema"), name)))
             if parts:
@@ -38,16 +40,20 @@ class Relations:
         """The name of a node's table."""
         return self._parts.get(key)
 
+    def same_table(self, key: str) -> tuple[str, ...]:
+        """The nodes that have the table of a node; the first stands for all of them."""
+        parts = self._parts.get(key)
+        return (key,) if parts is None else tuple(self._by_parts[_lower(parts)])
+
     def resolve(self, parts: Parts) -> str | None:
-        """The node whose table a name means. A name with fewer parts, or more, means the table that ends with the same
-        parts, if there is only one.
+        """The node that has the table that a name means. A name with fewer parts, or more, means the table that ends
+        with the same parts, if there is only one.
         """
         wanted = _lower(parts)
         if wanted in self._by_parts:
-            found = self._by_parts[wanted]
-        else:
-            found = [key for each, keys in self._by_parts.items() if _same_end(each, wanted) for key in keys]
-        return found[0] if len(found) == 1 else None
+            return self._by_parts[wanted][0]
+        found = [keys for each, keys in self._by_parts.items() if _same_end(each, wanted)]
+        return found[0][0] if len(found) == 1 else None
 
     def with_names(self, code: str) -> str:
         """The code with a name in the place of each relation that is an expression, such as read_csv('…')."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal, assert_never
 
 from lineage_service.errors import WorkflowError
@@ -16,11 +16,12 @@ from lineage_service.importers.foreign_project import (
     Parts,
     name_suffixes,
 )
+from lineage_service.importers.named_files import named_files
 from lineage_service.importers.spark_pipeline.pipeline_spec import PipelineSpec, read_pipeline_spec
 from lineage_service.importers.spark_pipeline.python_definitions import python_definitions
 from lineage_service.importers.spark_pipeline.references import with_settings
 from lineage_service.importers.spark_pipeline.statements import Statement, statements_of
-from lineage_service.importers.table_mentions import FILE_FORMATS
+from lineage_service.importers.streams import reads_stream
 from lineage_service.importers.text_lines import with_line_feeds
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 
@@ -156,6 +157,10 @@ class _Reading:
         if key in self.queries:
             self._omit(statement.kind, f"{name} ({at})", f"{self.queries[key].file} defines it already")
             return
+        if reads_stream(statement.query):
+            self._omit(statement.kind, f"{name} ({at})", "it reads a stream")
+            self._add_table(statement.name, statement.kind, place)
+            return
         query, unknown = with_settings(statement.query, self.spec.configuration, self.variables)
         if unknown:
             reason = f"it uses {', '.join(unknown)}, which the configuration of the pipeline does not set"
@@ -181,12 +186,11 @@ class _Reading:
             query=query,
             comments=tuple(comments),
             stored=is_stored,
-            alias=name,
         )
 
     def _add_table(self, name: Parts, what: str, place: _Place) -> None:
         key = f"{'.'.join(place.full(name))} (table)"
-        table = ForeignTable(key, name[-1], "_".join(name[-2:]), name_suffixes(name), what, alias=name[-1])
+        table = ForeignTable(key, name[-1], "_".join(name[-2:]), name_suffixes(name), what)
         self.tables.setdefault(key, table)
 
     def _omit(self, what: str, name: str, reason: str) -> None:
@@ -202,17 +206,11 @@ class _Reading:
 
     def unknown_table(self, key: str, parts: Parts) -> ForeignTable:
         """A table that the pipeline does not make, or files that the query names."""
-        if len(parts) == 2 and parts[0].lower() in FILE_FORMATS:
-            return self._files(parts[0].lower(), parts[1])
+        files = named_files(parts, self.spec.folder)
+        if files is not None:
+            return files
         full = f"{'.'.join(self.places[key].full(parts))} (table)"
-        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table", alias=parts[-1])
-
-    def _files(self, kind: str, path: str) -> ForeignTable:
-        shown = f"{kind}.`{path}`"
-        name = PurePosixPath(path.rstrip("/*")).name.split(".")[0] or "files"
-        return ForeignTable(
-            shown, name, f"{name}_{kind}", (shown, path), "files", path.removeprefix("file:"), self.spec.folder, kind
-        )
+        return ForeignTable(full, parts[-1], "_".join(parts[-2:]), name_suffixes(parts), "table")
 
 
 def _shown(file: Path, folder: Path) -> str:

@@ -13,6 +13,8 @@ from lineage_service.spec.sql_syntax import SqlSyntaxError
 
 _REFERENCE = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?(?P<key>[^{}]*)\}")
 
+_DEPTH, _LENGTH = 40, 100_000  # of settings in settings; the depth is Spark's
+
 
 def with_settings(query: str, settings: Mapping[str, str], variables: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     """Returns the query with its references replaced, and the references that the settings do not define. Comments are
@@ -25,14 +27,15 @@ def with_settings(query: str, settings: Mapping[str, str], variables: dict[str, 
         return query, ()
     words, texts = _places(query)
     unknown: list[str] = []
+    known: dict[str, tuple[str, list[str]]] = {}
 
     def replaced(match: re.Match[str]) -> str:
         key, at = match["key"].strip(), match.start()
         if not any(begin <= at < end for begin, end in words):
             return match[0]
-        value = settings.get(key)
-        if value is None or "${" in value:
-            unknown.append(match[0])
+        value, missing = _value(key, settings, known)
+        if missing:
+            unknown.extend(missing)
             return match[0]
         if not any(begin <= at < end for begin, end in texts):
             return value
@@ -40,7 +43,29 @@ def with_settings(query: str, settings: Mapping[str, str], variables: dict[str, 
         name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
         return value if variables.setdefault(name, value) != value else f"${{{name}}}"
 
-    return _REFERENCE.sub(replaced, query), tuple(unknown)
+    return _REFERENCE.sub(replaced, query), tuple(dict.fromkeys(unknown))
+
+
+def _value(
+    key: str, settings: Mapping[str, str], known: dict[str, tuple[str, list[str]]], above: tuple[str, ...] = ()
+) -> tuple[str, list[str]]:
+    """The value of a setting with the values of other settings in it, and the references that have none. As in Spark,
+    settings that refer to each other have none. `known`: values found before.
+    """
+    if key in known:
+        return known[key]
+    value, missing = settings.get(key), list[str]()
+    if value is None or key in above or len(above) >= _DEPTH:
+        return "", [f"${{{key}}}"]
+
+    def replaced(match: re.Match[str]) -> str:
+        inner, unknown = _value(match["key"].strip(), settings, known, (*above, key))
+        missing.extend(each for each in unknown if each not in missing)
+        return inner
+
+    whole = _REFERENCE.sub(replaced, value)
+    known[key] = (whole, missing) if len(whole) <= _LENGTH else ("", [f"${{{key}}}"])
+    return known[key]
 
 
 def _places(query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -79,7 +79,7 @@ def run_chain(
     chosen = chain.select(select) if select else chain
     store.prepare()
     with store.reader.snapshot():
-        planned = list(_planned(chain, chosen, store, all=all))
+        planned = list(_planned(chain, chosen, store, options.capture, all=all))
     for each in planned:
         report_result(each)
     results: list[ChainResult] = []
@@ -102,12 +102,13 @@ def _is_dataset(store: HomeStore, name: str) -> bool:
     return True
 
 
-def _planned(chain: Chain, chosen: Chain, store: HomeStore, *, all: bool) -> Iterator[ChainResult]:
+def _planned(chain: Chain, chosen: Chain, store: HomeStore, capture: str | None, *, all: bool) -> Iterator[ChainResult]:
     """Those that will run, and why; those that are up to date. What is not chosen does not run, and may be stale."""
     running: set[str] = set()
     for name, item in chosen.workflows.items():
         before = [read for read in item.reads if read in running]
-        reason = f"{' and '.join(map(repr, before))} will run before it" if before else reason_to_run(item, store)
+        reason = f"{' and '.join(map(repr, before))} will run before it" if before else None
+        reason = reason or reason_to_run(item, store, capture)
         if reason is None and all:
             reason = "all workflows were requested"
         if reason is not None:
@@ -115,14 +116,17 @@ def _planned(chain: Chain, chosen: Chain, store: HomeStore, *, all: bool) -> Ite
             yield ChainResult(name, "to run", reason)
             continue
         run = store.reader.latest_run(name)
-        stale = [read for read in item.reads if read not in chosen.workflows and _is_stale(chain, read, store)]
+        stale = [read for read in item.reads if read not in chosen.workflows and _is_stale(chain, read, store, capture)]
         but = f"; but '{stale[0]}', which it reads, is out of date and not selected" if stale else ""
+        if run is not None and capture not in (None, "auto", "off", run.capture):
+            but = f"; its lineage was captured with --capture {run.capture}{but}"
         yield ChainResult(name, "up to date", f"run {run.id if run else '-'}{but}")
 
 
-def _is_stale(chain: Chain, name: str, store: HomeStore) -> bool:
+def _is_stale(chain: Chain, name: str, store: HomeStore, capture: str | None) -> bool:
     item = chain.workflows[name]
-    return reason_to_run(item, store) is not None or any(_is_stale(chain, each, store) for each in item.reads)
+    is_stale = reason_to_run(item, store, capture) is not None
+    return is_stale or any(_is_stale(chain, each, store, capture) for each in item.reads)
 
 
 def _run(

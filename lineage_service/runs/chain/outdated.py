@@ -17,8 +17,10 @@ from lineage_service.store.home_store import HomeStore
 from lineage_service.store.versions import FileState, OriginalFile, VersionFile, file_state, recorded_state
 
 
-def reason_to_run(item: ChainedWorkflow, store: HomeStore) -> str | None:
-    """Why the workflow is out of date; None where a new run would read and do what its latest run did."""
+def reason_to_run(item: ChainedWorkflow, store: HomeStore, capture: str | None = None) -> str | None:
+    """Why the workflow is out of date; None where a new run would read and do what its latest run did. `capture` is
+    how lineage is to be captured, if it is not as in the workflow file.
+    """
     loaded = item.loaded
     run = store.reader.latest_run(item.name)
     if run is None:
@@ -34,6 +36,8 @@ def reason_to_run(item: ChainedWorkflow, store: HomeStore) -> str | None:
         load_run_workflow(store.layout, store.reader.content(run.id), run.id)
     except LineageError:
         return "an environment variable has changed"
+    if run.capture == "off" and (capture or loaded.spec.lineage.capture) != "off":
+        return "its latest run has no lineage: capture was off"
     datasets = {each.name: each for each in store.reader.datasets(run.id) if each.role == "source"}
     for name, source in loaded.spec.sources.items():
         if isinstance(source, SourceSpec):

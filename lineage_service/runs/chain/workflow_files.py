@@ -13,7 +13,10 @@ from lineage_service.spec.sql_steps import files_of_steps
 from lineage_service.spec.yaml_tree import MAX_BYTES, read_tree
 
 _YAML = (".yml", ".yaml")
-_STEPS = re.compile(rb"""^[\s{]*["']?steps["']?\s*:|,\s*"steps"\s*:""", re.MULTILINE)
+_STEPS = re.compile(rb"""\bsteps["']?\s*:""")
+# In files that cannot be parsed: keys of the top level, and of any level where all is in braces.
+_TOP_KEYS = re.compile(rb"""^["']?(steps|sources|outputs|version)["']?\s*:""", re.MULTILINE)
+_KEYS = re.compile(rb"""\b(steps|sources|outputs)["']?\s*:""")
 
 
 def workflow_files(paths: Sequence[str | Path]) -> list[Path]:
@@ -36,11 +39,11 @@ def workflow_files(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """Workflows below a folder, in order of their paths: YAML files that have steps, and .sql files that are not the
-    text of one of these steps. Folders and files whose name begins with a dot are left out.
+    """Workflows below a folder, in order of their paths: YAML files with a workflow's keys, and .sql files that are not
+    the text of one of these steps. Folders and files whose name begins with a dot are left out.
     """
     files = list(_visible_files(folder))
-    workflows = [file for file in files if file.suffix.lower() in _YAML and _has_steps(file)]
+    workflows = [file for file in files if file.suffix.lower() in _YAML and _is_workflow(file)]
     texts = {os.path.realpath(text) for file in workflows for text in _texts_of_steps(file)}
     queries = [file for file in files if is_query_file(file) and os.path.realpath(file) not in texts]
     return sorted([*workflows, *queries])
@@ -52,13 +55,25 @@ def _visible_files(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in names if not name.startswith("."))
 
 
-def _has_steps(file: Path) -> bool:
-    """Whether a YAML file is a workflow. Others are not parsed: a project has YAML files of many programs."""
+def _is_workflow(file: Path) -> bool:
+    """Whether a YAML file is a workflow: its top level has `steps`, and `sources` or `outputs`, or a step has `op`.
+    Files of other programs, which may have steps too, are left out; those without any steps are not parsed.
+    """
     try:
         with file.open("rb") as stream:
-            return _STEPS.search(stream.read(MAX_BYTES + 1)) is not None
+            text = stream.read(MAX_BYTES + 1)
     except OSError:
         return True  # loading it tells what is wrong
+    if _STEPS.search(text) is None:
+        return False
+    try:
+        tree = read_tree(file, str(file)).value
+    except LineageError:  # loading it tells what is wrong, if it is a workflow
+        keys = (_KEYS if text.lstrip().startswith(b"{") else _TOP_KEYS).findall(text)
+        return b"steps" in keys and len(set(keys)) > 1
+    steps = tree.get("steps")
+    has_op = isinstance(steps, list) and any(isinstance(step, dict) and "op" in step for step in steps)
+    return "steps" in tree and ("sources" in tree or "outputs" in tree or has_op)
 
 
 def _texts_of_steps(file: Path) -> Iterable[Path]:

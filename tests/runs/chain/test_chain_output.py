@@ -21,7 +21,7 @@ def run(tmp_path, monkeypatch, capsys):
     text(tmp_path / "second.sql", "SELECT * FROM first.out JOIN t ON true")
     text(tmp_path / "apart.sql", "SELECT * FROM u")
     asked = []
-    monkeypatch.setattr(chain_run, "reason_to_run", lambda item, _: REASONS[item.name])
+    monkeypatch.setattr(chain_run, "reason_to_run", lambda item, *_: REASONS[item.name])
 
     def call(*arguments: str, failing: str = ""):
         def run_workflow(file, options, store, tell):

@@ -106,3 +106,19 @@ def test_a_chain(project, spark):
         result = failed.value.results[-1]
         assert result.workflow == "report"
         assert isinstance(result.error, LineageError)
+
+
+def test_a_run_without_lineage_is_out_of_date_where_lineage_is_wanted(project, spark):
+    (project / "by_customer.sql").unlink()
+    with Home.open(project / "home") as home:
+
+        def run(capture):
+            found = home.run_all("sales.yml", capture=capture)
+            return states(found)["sales"]
+
+        assert run("off")[0] == "committed"
+        assert run("off")[0] == "up to date"
+        assert run(None) == ("committed", "its latest run has no lineage: capture was off")
+        assert run("off")[0] == "up to date", "it has more than is asked for"
+        assert run("inject")[1].endswith("; its lineage was captured with --capture auto")
+        assert len(home.backward("sales.big", to="sales.orders", all=True, pairs=True)) == 3

@@ -50,6 +50,10 @@ def test_a_folder_means_the_workflows_in_it_and_below(tmp_path):
     text(tmp_path / "queries/own.SQL", "SELECT 1")
     text(tmp_path / "docker-compose.yml", "services: {steps: {image: x}}")
     text(tmp_path / "broken_but_no_workflow.yml", "{{ template }}")
+    text(tmp_path / "azure-pipelines.yml", "name: x\nsteps:\n- script: make\n- task: Docker@2\n")
+    text(tmp_path / "build.yml", "jobs:\n  b:\n    steps:\n    - run: make\n    outputs: {a: 1}\n")
+    text(tmp_path / "template.yml", "jobs:\n  {{ x }}\n  b:\n    steps: []\n    outputs: {}\n")
+    text(tmp_path / "note.yml", "text: |\n  steps:\n  sources:\n")
     text(tmp_path / "notes.txt", "steps: none")
     workflow(tmp_path, "hidden", file=".git/hidden.yml")
     workflow(tmp_path, "dot", file=".dot.yml")
@@ -61,8 +65,12 @@ def test_a_folder_means_the_workflows_in_it_and_below(tmp_path):
 
 def test_a_workflow_that_is_broken_is_no_other_file(tmp_path):
     text(tmp_path / "a.yml", "version: 1\nname: a\nsteps: [\n")
-    (path,) = workflow_files([tmp_path])
+    text(tmp_path / "b.yml", '{"version": 1, "sources": {}, "steps": [')
+    text(tmp_path / "c.yml", "  version: 1\n  steps: []\n  outputs: {}\n")
+    text(tmp_path / "d.yml", "steps:\n- {name: a, op: filter}\n")
+    path, *others = workflow_files([tmp_path])
     assert messages(path)[0].startswith("a.yml: not valid YAML")
+    assert [each.name for each in others] == ["b.yml", "c.yml", "d.yml"]
 
 
 def test_a_folder_without_workflows_and_a_file_that_is_not_there(tmp_path):
