@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import DatasetRecord
@@ -15,7 +17,11 @@ from lineage_service.query.staleness_notes import stale_reader_notes
 from lineage_service.query.unkept_lineage import UnkeptLineage
 from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, without_readers
 
+if TYPE_CHECKING:
+    from lineage_service.store.shared_rows import SharedRows
+
 Ranges = tuple[tuple[float, float], ...]  # of rids, each without its end
+EVERY_RID: Ranges = ((0, math.inf),)
 
 
 class LineageTargets:
@@ -216,7 +222,18 @@ class LineageTargets:
         """The rids of each place whose rows are in the dataset."""
         here = Place(dataset.run_id, dataset.space)
         shared = {place: self.graph.shared_rows(place, here) for place in places}
-        return {place: rows.held_ranges for place, rows in shared.items() if rows is not None}
+        return {
+            place: EVERY_RID if self._is_whole(place, rows) else rows.held_ranges
+            for place, rows in shared.items()
+            if rows is not None
+        }
+
+    def _is_whole(self, place: Place, shared: SharedRows) -> bool:
+        """Whether every row of a place is shared, by a version with the same rows or by one with more."""
+        if shared.all:
+            return True
+        version = self.graph.version(self.graph.datasets_at(place)[0].version_id)
+        return version is not None and len(shared.runs) == version.rows
 
 
 def refuse_several(name: str, datasets: Sequence[DatasetRecord]) -> None:
