@@ -102,12 +102,46 @@ class LineageTargets:
         found: dict[tuple[str, str], DatasetRecord] = {}
         for each in datasets:
             key = each.full_name, each.version_id
-            if key not in found or self._is_later(each, found[key]):
+            if key not in found or self._precedence(each) > self._precedence(found[key]):
                 found[key] = each
         return [each for each in datasets if found[each.full_name, each.version_id] is each]
 
-    def _is_later(self, one: DatasetRecord, other: DatasetRecord) -> bool:
-        return self.graph.held_since(one.run_id) > self.graph.held_since(other.run_id)
+    def _precedence(self, dataset: DatasetRecord) -> tuple[bool, bool, str]:
+        """Of several datasets of one version, the greatest names it: the one that made it, otherwise the latest of its
+        own workflow. A saved query reads datasets under the names of their workflows.
+        """
+        return dataset.role != "source", self._is_own(dataset), self.graph.held_since(dataset.run_id)
+
+    def _is_own(self, dataset: DatasetRecord) -> bool:
+        """Whether a dataset is of a run of its own workflow, and not what a saved query read."""
+        run = self.reader.run(dataset.run_id)
+        return run is not None and run.workflow == dataset.workflow
+
+    def qualified_name(self, dataset: DatasetRecord) -> str:
+        """The name with a run of the dataset's own workflow that has the same rows, so that it can be asked for."""
+        if self._is_own(dataset):
+            return dataset.qualified_name
+        runs = [run.id for run in self.reader.runs(dataset.workflow)]
+        same = [
+            each
+            for run_id in runs
+            for each in self.graph.datasets(run_id)
+            if (each.full_name, each.version_id) == (dataset.full_name, dataset.version_id)
+        ]
+        return max(same, key=self._precedence, default=dataset).qualified_name
+
+    def labels(self, datasets: Sequence[DatasetRecord]) -> dict[DatasetRecord, str]:
+        """The names of datasets in an answer, with their runs where several versions of one name are in it."""
+        names = [each.full_name for each in datasets]
+        return {
+            each: self.qualified_name(each) if names.count(each.full_name) > 1 else each.full_name for each in datasets
+        }
+
+    def refuse_several(self, name: str, datasets: Sequence[DatasetRecord]) -> None:
+        """QuestionError if a name means more than one dataset."""
+        if len({(each.run_id, each.space) for each in datasets}) > 1:
+            names = list(dict.fromkeys(self.qualified_name(each) for each in datasets))
+            raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
 
     def _target(
         self,
@@ -128,7 +162,7 @@ class LineageTargets:
         if direction == "backward" and not own and matches:
             matches = self.versions_meant(asked, matches, walked.order)
         matches = self.latest_of_same_rows(matches)
-        refuse_several(name, matches)
+        self.refuse_several(name, matches)
         if matches:
             return matches[0]
         complete = self.unkept.walk_with_pruned(walked, direction)
@@ -167,7 +201,7 @@ class LineageTargets:
             sharing = self._sharing([named], walked.order)
         else:
             sharing = self.versions_meant(dataset_name, [], walked.order, named.workflow)
-        refuse_several(named.full_name, sharing)
+        self.refuse_several(named.full_name, sharing)
         return sharing[0] if sharing else None
 
     def versions_meant(
@@ -198,14 +232,13 @@ class LineageTargets:
         return complete[:1] or versions
 
     def _each_version(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
-        """One dataset of each version: the one that made it, otherwise the latest that read it."""
+        """One dataset of each version: the one that made it, otherwise the latest that read it, of its own workflow if
+        there is one.
+        """
         found: dict[str, DatasetRecord] = {}
         for each in datasets:
             known = found.get(each.version_id)
-            if known is None or (each.role != "source", self.graph.held_since(each.run_id)) > (
-                known.role != "source",
-                self.graph.held_since(known.run_id),
-            ):
+            if known is None or self._precedence(each) > self._precedence(known):
                 found[each.version_id] = each
         return list(found.values())
 
@@ -234,19 +267,6 @@ class LineageTargets:
             return True
         version = self.graph.version(self.graph.datasets_at(place)[0].version_id)
         return version is not None and len(shared.runs) == version.rows
-
-
-def refuse_several(name: str, datasets: Sequence[DatasetRecord]) -> None:
-    """QuestionError if a name means more than one dataset."""
-    if len({(each.run_id, each.space) for each in datasets}) > 1:
-        names = list(dict.fromkeys(each.qualified_name for each in datasets))
-        raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
-
-
-def labels(datasets: Sequence[DatasetRecord]) -> dict[DatasetRecord, str]:
-    """The names of datasets in an answer, with their runs where several versions of one name are in it."""
-    names = [each.full_name for each in datasets]
-    return {each: each.qualified_name if names.count(each.full_name) > 1 else each.full_name for each in datasets}
 
 
 def _merge_ranges(held: Iterable[tuple[Place, Ranges]]) -> dict[Place, Ranges]:

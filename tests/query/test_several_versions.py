@@ -193,3 +193,41 @@ def test_a_version_with_all_rows_is_meant_where_another_was_made_from_it_by_remo
     assert home.query("SELECT _rid FROM backward('b.j', 'a.s') ORDER BY _rid").to_pylist() == [
         {"_rid": 0}, {"_rid": 1}, {"_rid": 2}
     ]  # fmt: skip
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saved queries read both versions of `a.tot`, and one of them the older version of `a.s`."""
+    made, same = MadeHome(tmp_path / "home"), [(0, 0), (1, 1)]
+    runs = []
+    for number in (1, 5):
+        source = Made(pa.table({"k": [number, number + 1]}), "source")
+        tot = Made(pa.table({"k": [number, number + 1]}), hops={"s": same})
+        runs.append(made.run("a", {"s": source, "tot": tot}))
+    old, new = runs
+    made.run("b", {"t": Made(made.versions[new, "tot"], "source", {"output": "a.tot"}),
+                   "j": Made(pa.table({"k": [5, 6]}), hops={"t": same})})  # fmt: skip
+    with made.home as home:
+        home.query(f'SELECT j.k FROM b.j JOIN "a.tot@{old}" o ON o.k = j.k - 4', save="q1")
+        home.query("SELECT k FROM q1", save="q2")
+        home.query(f'SELECT j.k FROM b.j JOIN "a.s@{old}" o ON o.k = j.k - 4', save="q3")
+        yield home, old, new
+
+
+def test_versions_have_the_names_of_their_own_runs_behind_saved_queries(saved):
+    home, old, new = saved
+    for query, versions in (("q1", ["a.tot", "a.s"]), ("q2", ["a.tot", "a.s"]), ("q3", ["a.s"])):
+        counted = {each["dataset"]: each["rows"] for each in home.backward(query, rid=0).to_pylist()}
+        expected = {f"{name}@{run}" for name in versions for run in (old, new)}
+        assert {name for name in counted if "@" in name} == expected and set(counted.values()) == {1}, query
+        listed = home.backward(query, rid=0, to="all", rids=True).to_pylist()
+        assert {each["dataset"] for each in listed} == counted.keys()
+        told = home.query(f"SELECT dataset, count(*) AS n FROM backward('{query}', 'all', '_rid = 0') GROUP BY ALL")
+        assert {each["dataset"]: each["n"] for each in told.to_pylist()} == counted
+        for name in expected:
+            assert len(home.rows(name).to_pylist()) == 2
+            assert home.backward(query, rid=0, to=name, count=True).to_pylist() == [{"count": 1}]
+            assert home.forward(name, rid=0, to=query, count=True).to_pylist() == [{"count": 1}]
+        with pytest.raises(QuestionError, match="means several datasets here") as refused:
+            home.backward(query, rid=0, to="a.s")
+        assert f"a.s@{old}" in str(refused.value) and f"a.s@{new}" in str(refused.value)

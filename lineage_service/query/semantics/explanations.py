@@ -14,7 +14,6 @@ from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.query.answer_shape import EvaluationRequest, Removed
 from lineage_service.query.changed_files import files_holding, refuse_changed
 from lineage_service.query.lineage_graph import Place
-from lineage_service.query.lineage_targets import refuse_several
 from lineage_service.query.masks import Masked
 from lineage_service.query.predicate_gate import checked_predicate
 from lineage_service.query.selection import Selection
@@ -251,7 +250,7 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
     start = derivations.start
     own = [each for each in matches if (each.run_id, each.workflow) == (start.run_id, start.workflow)]
     matches = derivations.ask.targets.latest_of_same_rows(own or without_readers(matches))
-    refuse_several(name, matches)
+    derivations.ask.targets.refuse_several(name, matches)
     if matches:
         return next(place for place, each in records.items() if each is matches[0])
     raise QuestionError(
