@@ -7,7 +7,7 @@ one variable, named after the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -153,6 +153,16 @@ class Derivations:
             if there is not None:
                 return Row(name, there)
         return None
+
+    def variables_at(self, place: Place, rows: Collection[Row]) -> dict[int, Row]:
+        """The rids of a place whose rows are among these variables, and the variables."""
+        found: dict[int, Row] = {}
+        for name, shared in self.known_as.get(place, ()):
+            for row in rows:
+                rid = row.rid if shared is None else shared.inverse.rid(row.rid)
+                if row.dataset == name and rid is not None and self.variable(place, rid) == row:
+                    found[rid] = row
+        return found
 
     def _has_upstream(self, place: Place) -> bool:
         return self.steps[place].same is not None

@@ -232,16 +232,20 @@ def _evaluate_polynomials(
 
 
 def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
-    """The place of a dataset by name: one that contributes, or one that influences only by absence."""
+    """The place of a dataset by name: one with rows that contribute, under whatever name they were read. With
+    `influencing`, also one that influences only by absence.
+    """
     known = dict(derivations.wanted)
+    for place in derivations.known_as:
+        known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
     if influencing:
-        for place in derivations.known_as:
-            known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
         known |= {
             place: datasets[0].name
             for place in derivations.influencing()
             if (datasets := derivations.ask.graph.datasets_at(place))
         }
+    elif name in derivations.wanted.values():  # the name in the polynomials
+        known = dict(derivations.wanted)
     records = {place: derivations.ask.graph.datasets_at(place)[0] for place in known}
     called, _, run = name.partition("@")
     matches = [each for place, each in records.items() if known[place] == name] or [
@@ -253,9 +257,10 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
     derivations.ask.targets.refuse_several(name, matches)
     if matches:
         return next(place for place, each in records.items() if each is matches[0])
+    reached = list(dict.fromkeys(known.values()))
     raise QuestionError(
-        f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(known.values())}",
-        hint=did_you_mean(name, known.values()),
+        f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(reached)}",
+        hint=did_you_mean(name, reached),
     )
 
 
@@ -299,16 +304,25 @@ def _weights(
     default: float,
     what: str,
 ) -> dict[Row, float]:
-    """A number per row: the value of its dataset's expression, otherwise the default."""
+    """A number per row: the value of its dataset's expression, otherwise the default. The dataset may be any that has
+    read the row.
+    """
     weights = dict.fromkeys(rows, default)
+    given: dict[Row, str] = {}
     for name, expression in (evaluating.cost if what == "cost" else evaluating.trust).items():
         place = _place(derivations, name, what)
-        shown = derivations.wanted[place]
-        rids = sorted(row.rid for row in rows if row.dataset == shown)
         dataset = ask.graph.datasets_at(place)[0]
+        shown = derivations.wanted.get(place, dataset.full_name)
+        at = derivations.variables_at(place, rows)
         masked = ask.masks.over(dataset, reveal=evaluating.reveal)
-        for rid, value in _evaluate_expression(ask, dataset, rids, str(expression), what, masked):
-            weights[Row(shown, rid)] = _require_valid_weight(value, what, shown)
+        for rid, value in _evaluate_expression(ask, dataset, sorted(at), str(expression), what, masked):
+            row, weight = at[rid], _require_valid_weight(value, what, shown)
+            if row in given and weights[row] != weight:
+                raise QuestionError(
+                    f"'{given[row]}' and '{name}' give the row {row} a different {what}: both have read it",
+                    hint=f"give a {what} for one of them",
+                )
+            weights[row], given[row] = weight, name
     return weights
 
 
