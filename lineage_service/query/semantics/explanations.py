@@ -348,8 +348,8 @@ def _evaluate_expression(
     refuse_changed(dataset, scan, held, held)
     names = [each.name for each in scan.version.columns]
     value = checked_predicate(expression, [*names, RID], what, masked)
-    ask.session.allow(scan.paths)
-    positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+    ask.session.allow(scan.read)
+    positions = [position for rid in rids if (position := scan.position(rid)) is not None]
     rows = scan.select_positions(positions)
     found = ask.session.values(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked")
     return [(rid, number) for rid, number in found]
