@@ -33,6 +33,7 @@ class LineageTargets:
         self.home, self.reader, self.graph, self.unkept, self.cuts = home, reader, graph, unkept, cuts
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: Stamp | None = None
+        self._workflows: dict[str, str] = {}  # by run
 
     def find(self, dataset: str) -> DatasetRecord:
         """The dataset with this name. Results are cached until a run is added or removed."""
@@ -100,11 +101,11 @@ class LineageTargets:
     def _each_once(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
         """Removes datasets that another run of the same workflow has with exactly the same rows."""
         found: dict[tuple[str, str], DatasetRecord] = {}
-        for each in datasets:
-            key = each.full_name, each.version_id
+        keys = [(self._as_named(each).full_name, each.version_id) for each in datasets]
+        for key, each in zip(keys, datasets, strict=True):
             if key not in found or self._precedence(each) > self._precedence(found[key]):
                 found[key] = each
-        return [each for each in datasets if found[each.full_name, each.version_id] is each]
+        return [each for key, each in zip(keys, datasets, strict=True) if found[key] is each]
 
     def _precedence(self, dataset: DatasetRecord) -> tuple[bool, bool, str]:
         """Of several datasets of one version, the greatest names it: the one that made it, otherwise the latest of its
@@ -114,27 +115,33 @@ class LineageTargets:
 
     def _is_own(self, dataset: DatasetRecord) -> bool:
         """Whether a dataset is of a run of its own workflow, and not what a saved query read."""
-        run = self.reader.run(dataset.run_id)
-        return run is not None and run.workflow == dataset.workflow
+        if dataset.run_id not in self._workflows:
+            run = self.reader.run(dataset.run_id)
+            self._workflows[dataset.run_id] = "" if run is None else run.workflow
+        return self._workflows[dataset.run_id] == dataset.workflow
+
+    def _as_named(self, dataset: DatasetRecord) -> DatasetRecord:
+        """For a dataset that a saved query read, the one of its own workflow with the same rows; otherwise itself.
+
+        A saved query has other names for two versions that it reads of one dataset. Nobody can ask for them.
+        """
+        if self._is_own(dataset):
+            return dataset
+        runs = [run.id for run in self.reader.runs(dataset.workflow)]
+        known = [each for run_id in runs for each in self.graph.datasets(run_id)]
+        same = [each for each in known if (each.workflow, each.version_id) == (dataset.workflow, dataset.version_id)]
+        return max(same, key=lambda each: (each.name == dataset.name, self._precedence(each)), default=dataset)
 
     def qualified_name(self, dataset: DatasetRecord) -> str:
-        """The name with a run of the dataset's own workflow that has the same rows, so that it can be asked for."""
-        if self._is_own(dataset):
-            return dataset.qualified_name
-        runs = [run.id for run in self.reader.runs(dataset.workflow)]
-        same = [
-            each
-            for run_id in runs
-            for each in self.graph.datasets(run_id)
-            if (each.full_name, each.version_id) == (dataset.full_name, dataset.version_id)
-        ]
-        return max(same, key=self._precedence, default=dataset).qualified_name
+        """The name with a run, as it can be asked for."""
+        return self._as_named(dataset).qualified_name
 
     def labels(self, datasets: Sequence[DatasetRecord]) -> dict[DatasetRecord, str]:
         """The names of datasets in an answer, with their runs where several versions of one name are in it."""
-        names = [each.full_name for each in datasets]
+        named = {each: self._as_named(each) for each in datasets}
+        names = [each.full_name for each in named.values()]
         return {
-            each: self.qualified_name(each) if names.count(each.full_name) > 1 else each.full_name for each in datasets
+            each: own.qualified_name if names.count(own.full_name) > 1 else own.full_name for each, own in named.items()
         }
 
     def refuse_several(self, name: str, datasets: Sequence[DatasetRecord]) -> None:
