@@ -147,7 +147,7 @@ def _find_source(
     if len({each.version_id for each in named}) > 1:
         named = ask.targets.latest_of_same_rows(named)
     if len({each.version_id for each in named}) > 1:
-        names = [f"{each.full_name}@{each.run_id}" for each in named]
+        names = list(dict.fromkeys(ask.targets.qualified_name(each) for each in named))
         raise QuestionError(f"'{source}' means several versions here: {join_names(names)}", hint="name one of them")
     return named[0]
 

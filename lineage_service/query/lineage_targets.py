@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lineage_catalog.reader import CatalogReader, Stamp
 from lineage_catalog.records import DatasetRecord
@@ -15,7 +17,11 @@ from lineage_service.query.staleness_notes import stale_reader_notes
 from lineage_service.query.unkept_lineage import UnkeptLineage
 from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, without_readers
 
+if TYPE_CHECKING:
+    from lineage_service.store.shared_rows import SharedRows
+
 Ranges = tuple[tuple[float, float], ...]  # of rids, each without its end
+EVERY_RID: Ranges = ((0, math.inf),)
 
 
 class LineageTargets:
@@ -27,6 +33,7 @@ class LineageTargets:
         self.home, self.reader, self.graph, self.unkept, self.cuts = home, reader, graph, unkept, cuts
         self._found: dict[str, DatasetRecord] = {}
         self._stamp: Stamp | None = None
+        self._workflows: dict[str, str] = {}  # by run
 
     def find(self, dataset: str) -> DatasetRecord:
         """The dataset with this name. Results are cached until a run is added or removed."""
@@ -94,14 +101,54 @@ class LineageTargets:
     def _each_once(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
         """Removes datasets that another run of the same workflow has with exactly the same rows."""
         found: dict[tuple[str, str], DatasetRecord] = {}
-        for each in datasets:
-            key = each.full_name, each.version_id
-            if key not in found or self._is_later(each, found[key]):
+        keys = [(self._as_named(each).full_name, each.version_id) for each in datasets]
+        for key, each in zip(keys, datasets, strict=True):
+            if key not in found or self._precedence(each) > self._precedence(found[key]):
                 found[key] = each
-        return [each for each in datasets if found[each.full_name, each.version_id] is each]
+        return [each for key, each in zip(keys, datasets, strict=True) if found[key] is each]
 
-    def _is_later(self, one: DatasetRecord, other: DatasetRecord) -> bool:
-        return self.graph.held_since(one.run_id) > self.graph.held_since(other.run_id)
+    def _precedence(self, dataset: DatasetRecord) -> tuple[bool, bool, str]:
+        """Of several datasets of one version, the greatest names it: the one that made it, otherwise the latest of its
+        own workflow. A saved query reads datasets under the names of their workflows.
+        """
+        return dataset.role != "source", self._is_own(dataset), self.graph.held_since(dataset.run_id)
+
+    def _is_own(self, dataset: DatasetRecord) -> bool:
+        """Whether a dataset is of a run of its own workflow, and not what a saved query read."""
+        if dataset.run_id not in self._workflows:
+            run = self.reader.run(dataset.run_id)
+            self._workflows[dataset.run_id] = "" if run is None else run.workflow
+        return self._workflows[dataset.run_id] == dataset.workflow
+
+    def _as_named(self, dataset: DatasetRecord) -> DatasetRecord:
+        """For a dataset that a saved query read, the one of its own workflow with the same rows; otherwise itself.
+
+        A saved query has other names for two versions that it reads of one dataset. Nobody can ask for them.
+        """
+        if self._is_own(dataset):
+            return dataset
+        runs = [run.id for run in self.reader.runs(dataset.workflow)]
+        known = [each for run_id in runs for each in self.graph.datasets(run_id)]
+        same = [each for each in known if (each.workflow, each.version_id) == (dataset.workflow, dataset.version_id)]
+        return max(same, key=lambda each: (each.name == dataset.name, self._precedence(each)), default=dataset)
+
+    def qualified_name(self, dataset: DatasetRecord) -> str:
+        """The name with a run, as it can be asked for."""
+        return self._as_named(dataset).qualified_name
+
+    def labels(self, datasets: Sequence[DatasetRecord]) -> dict[DatasetRecord, str]:
+        """The names of datasets in an answer, with their runs where several versions of one name are in it."""
+        named = {each: self._as_named(each) for each in datasets}
+        names = [each.full_name for each in named.values()]
+        return {
+            each: own.qualified_name if names.count(own.full_name) > 1 else own.full_name for each, own in named.items()
+        }
+
+    def refuse_several(self, name: str, datasets: Sequence[DatasetRecord]) -> None:
+        """QuestionError if a name means more than one dataset."""
+        if len({(each.run_id, each.space) for each in datasets}) > 1:
+            names = list(dict.fromkeys(self.qualified_name(each) for each in datasets))
+            raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
 
     def _target(
         self,
@@ -122,7 +169,7 @@ class LineageTargets:
         if direction == "backward" and not own and matches:
             matches = self.versions_meant(asked, matches, walked.order)
         matches = self.latest_of_same_rows(matches)
-        refuse_several(name, matches)
+        self.refuse_several(name, matches)
         if matches:
             return matches[0]
         complete = self.unkept.walk_with_pruned(walked, direction)
@@ -161,7 +208,7 @@ class LineageTargets:
             sharing = self._sharing([named], walked.order)
         else:
             sharing = self.versions_meant(dataset_name, [], walked.order, named.workflow)
-        refuse_several(named.full_name, sharing)
+        self.refuse_several(named.full_name, sharing)
         return sharing[0] if sharing else None
 
     def versions_meant(
@@ -192,14 +239,13 @@ class LineageTargets:
         return complete[:1] or versions
 
     def _each_version(self, datasets: list[DatasetRecord]) -> list[DatasetRecord]:
-        """One dataset of each version: the one that made it, otherwise the latest that read it."""
+        """One dataset of each version: the one that made it, otherwise the latest that read it, of its own workflow if
+        there is one.
+        """
         found: dict[str, DatasetRecord] = {}
         for each in datasets:
             known = found.get(each.version_id)
-            if known is None or (each.role != "source", self.graph.held_since(each.run_id)) > (
-                known.role != "source",
-                self.graph.held_since(known.run_id),
-            ):
+            if known is None or self._precedence(each) > self._precedence(known):
                 found[each.version_id] = each
         return list(found.values())
 
@@ -216,20 +262,18 @@ class LineageTargets:
         """The rids of each place whose rows are in the dataset."""
         here = Place(dataset.run_id, dataset.space)
         shared = {place: self.graph.shared_rows(place, here) for place in places}
-        return {place: rows.held_ranges for place, rows in shared.items() if rows is not None}
+        return {
+            place: EVERY_RID if self._is_whole(place, rows) else rows.held_ranges
+            for place, rows in shared.items()
+            if rows is not None
+        }
 
-
-def refuse_several(name: str, datasets: Sequence[DatasetRecord]) -> None:
-    """QuestionError if a name means more than one dataset."""
-    if len({(each.run_id, each.space) for each in datasets}) > 1:
-        names = list(dict.fromkeys(each.qualified_name for each in datasets))
-        raise QuestionError(f"'{name}' means several datasets here: {join_names(names)}", hint="name one of them")
-
-
-def labels(datasets: Sequence[DatasetRecord]) -> dict[DatasetRecord, str]:
-    """The names of datasets in an answer, with their runs where several versions of one name are in it."""
-    names = [each.full_name for each in datasets]
-    return {each: each.qualified_name if names.count(each.full_name) > 1 else each.full_name for each in datasets}
+    def _is_whole(self, place: Place, shared: SharedRows) -> bool:
+        """Whether every row of a place is shared, by a version with the same rows or by one with more."""
+        if shared.all:
+            return True
+        version = self.graph.version(self.graph.datasets_at(place)[0].version_id)
+        return version is not None and len(shared.runs) == version.rows
 
 
 def _merge_ranges(held: Iterable[tuple[Place, Ranges]]) -> dict[Place, Ranges]:

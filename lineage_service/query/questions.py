@@ -21,7 +21,7 @@ from lineage_service.query.home_files import HomeFiles, index_files
 from lineage_service.query.hop_sql import key_columns, keyed_rows, stored_file
 from lineage_service.query.index_lookup import Lookups
 from lineage_service.query.lineage_graph import Direction, LineageGraph, Place, Way
-from lineage_service.query.lineage_targets import LineageTargets, labels
+from lineage_service.query.lineage_targets import LineageTargets
 from lineage_service.query.lineage_walk import Walk
 from lineage_service.query.masks import NONE, Masks
 from lineage_service.query.query_engine import QueryEngine, translate_index_errors
@@ -141,7 +141,7 @@ class Questions:
         else:
             several = len(targets) > 1 or ALL in to or len(to) > 1
             answer = Answer([], shape.kind)
-            measures, names = self._measures(targets, shape), labels(targets)
+            measures, names = self._measures(targets, shape), self.targets.labels(targets)
             for target in targets:
                 if shape.top is not None:
                     part = self._ranked_part(answer, found, walked, start, target, shape.top, measures[target], shape)
@@ -262,7 +262,7 @@ class Questions:
     def _counts(
         self, walked: Walk, start: Start, targets: list[DatasetRecord], direction: Direction, shape: AnswerShape
     ) -> Answer:
-        names = labels(targets)
+        names = self.targets.labels(targets)
         counted = [(names[each], self._total(walked, start, each, direction, shape)) for each in targets]
         answer = records(["dataset", "rows"], counted)
         answer.kind = "counts"

@@ -126,7 +126,8 @@ class Relations:
         if len(each) == 1 and len(to) == 1 and to[0] != "all":
             relation = next(iter(each.values()))
         else:
-            relation = _side_by_side([(records[key].full_name, part) for key, part in each.items()], label)
+            names = self.ask.targets.labels(list(records.values()))
+            relation = _side_by_side([(names[records[key]], part) for key, part in each.items()], label)
         return replace(relation, notes=(*relation.notes, *notes))
 
     def from_prepared(self, prepared: Prepared, start: Start, label: str) -> SqlRelation:

@@ -12,7 +12,6 @@ share it.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,10 +140,10 @@ class SharedRows:
         return self if self.all else SharedRows(self.runs.inverse)
 
     @property
-    def held_ranges(self) -> tuple[tuple[float, float], ...]:
-        """The rids of the first version that the other contains, as half-open ranges."""
-        if self.all:
-            return ((0, math.inf),)
+    def held_ranges(self) -> tuple[tuple[int, int], ...]:
+        """The rids of the first version that the other contains, as half-open ranges. Only where not `all`: versions
+        with the same rows need no runs.
+        """
         return tuple(zip(self.runs.first.tolist(), self.runs.end.tolist(), strict=True))
 
     def rid(self, rid: int) -> int | None:

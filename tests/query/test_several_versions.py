@@ -1,11 +1,14 @@
 """A name that leads to several versions with different rows: the question asks for a run, or the answer names them."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
 from lineage_service.errors import QuestionError
+from lineage_service.store.patched_rids import AT
 from tests.support.made_runs import Made, MadeHome
 
 A = """version: 1
@@ -153,3 +156,86 @@ def test_an_output_leads_to_the_source_that_read_it(tmp_path):
             assert home.forward(end, to=start, all=True, pairs=True).to_pylist() == back, (start, end)
         with pytest.raises(QuestionError, match="not linked"):
             home.backward("a.s", to="z.o", all=True, pairs=True)
+
+
+@pytest.fixture
+def smaller(tmp_path):
+    """A version of `a.s` was made from another by the removal of a row, and its output was read beside the file: the
+    version before holds every row that is behind `b.j`, the latest one does not."""
+    made, same = MadeHome(tmp_path / "home"), [(0, 0), (1, 1)]
+    first = made.run("a", {"s": Made(pa.table({"k": [1, 2, 3]}), "source", kind="source")})
+    read = made.versions[first, "s"]
+    less = replace(read, id="less", files=(replace(read.files[0], without=str(tmp_path / "gone.parquet"), left_out=1),))
+    pq.write_table(pa.table({AT: pa.array([0], pa.int64())}), tmp_path / "gone.parquet")
+    second = made.run(
+        "a", {"s": Made(less, "source"), "tot": Made(pa.table({"k": [2, 3]}), hops={"s": [(0, 1), (1, 2)]})}
+    )
+    tot = Made(made.versions[second, "tot"], "source", {"output": "a.tot"})
+    rows = Made(pa.table({"k": [1, 2, 3]}), hops={"s": [(0, 0), (1, 1), (2, 2)], "t": same})
+    made.run("b", {"s": Made(read, "source"), "t": tot, "j": rows})
+    with made.home as home:
+        yield home, first, second
+
+
+def test_a_version_with_all_rows_is_meant_where_another_was_made_from_it_by_removing_some(smaller):
+    home, first, second = smaller
+    pairs = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)]
+
+    def asked(question):
+        return sorted((row["out_rid"], row["rid"]) for row in question.to_pylist())
+
+    assert asked(home.backward("b.j", to="a.s", all=True, pairs=True)) == pairs
+    assert asked(home.backward("b.j", to=f"a.s@{first}", all=True, pairs=True)) == pairs
+    assert asked(home.forward(f"a.s@{first}", to="b.j", all=True, pairs=True)) == pairs
+    assert asked(home.forward("a.s", to="b.j", all=True, pairs=True)) == pairs[1:]
+    assert asked(home.backward("b.j", to=f"a.s@{second}", all=True, pairs=True)) == pairs[1:]
+    assert home.backward("b.j", to="a.s", all=True, count=True).to_pylist() == [{"count": 3}]
+    assert home.query("SELECT _rid FROM backward('b.j', 'a.s') ORDER BY _rid").to_pylist() == [
+        {"_rid": 0}, {"_rid": 1}, {"_rid": 2}
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saved queries read both versions of `a.tot`, and one of them the older version of `a.s`."""
+    made, same = MadeHome(tmp_path / "home"), [(0, 0), (1, 1)]
+    runs = []
+    for number in (1, 5):
+        source = Made(pa.table({"k": [number, number + 1]}), "source")
+        tot = Made(pa.table({"k": [number, number + 1]}), hops={"s": same})
+        runs.append(made.run("a", {"s": source, "tot": tot}))
+    old, new = runs
+    made.run("b", {"t": Made(made.versions[new, "tot"], "source", {"output": "a.tot"}),
+                   "j": Made(pa.table({"k": [5, 6]}), hops={"t": same})})  # fmt: skip
+    with made.home as home:
+        home.query(f'SELECT j.k FROM b.j JOIN "a.tot@{old}" o ON o.k = j.k - 4', save="q1")
+        home.query("SELECT k FROM q1", save="q2")
+        home.query(f'SELECT j.k FROM b.j JOIN "a.s@{old}" o ON o.k = j.k - 4', save="q3")
+        home.query(f'SELECT n.k FROM a.tot n JOIN "a.tot@{old}" o ON o.k = n.k - 4 JOIN "a.s@{old}" s ON s.k = o.k '
+                   "JOIN a.s t ON t.k = n.k", save="q4")  # fmt: skip
+        yield home, old, new
+
+
+def test_versions_have_the_names_of_their_own_runs_behind_saved_queries(saved):
+    home, old, new = saved
+    for query, versions in (
+        ("q1", ["a.tot", "a.s"]),
+        ("q2", ["a.tot", "a.s"]),
+        ("q3", ["a.s"]),
+        ("q4", ["a.tot", "a.s"]),
+    ):
+        counted = {each["dataset"]: each["rows"] for each in home.backward(query, rid=0).to_pylist()}
+        expected = {f"{name}@{run}" for name in versions for run in (old, new)}
+        assert {name for name in counted if name.startswith("a.")} - {"a.tot"} == expected, query
+        assert set(counted.values()) == {1}, query
+        listed = home.backward(query, rid=0, to="all", rids=True).to_pylist()
+        assert {each["dataset"] for each in listed} == counted.keys()
+        told = home.query(f"SELECT dataset, count(*) AS n FROM backward('{query}', 'all', '_rid = 0') GROUP BY ALL")
+        assert {each["dataset"]: each["n"] for each in told.to_pylist()} == counted
+        for name in expected:
+            assert len(home.rows(name).to_pylist()) == 2
+            assert home.backward(query, rid=0, to=name, count=True).to_pylist() == [{"count": 1}]
+            assert home.forward(name, rid=0, to=query, count=True).to_pylist() == [{"count": 1}]
+        with pytest.raises(QuestionError, match="means several datasets here") as refused:
+            home.backward(query, rid=0, to="a.s")
+        assert f"a.s@{old}" in str(refused.value) and f"a.s@{new}" in str(refused.value)

@@ -222,3 +222,22 @@ def test_windows_that_were_captured_by_partition_are_told_whatever_the_name(tmp_
             answer = home.backward("flow.w", rid=1, to=name, rids=True)
             assert rids(answer) == {0, 1}
             assert any("captured by partition" in note for note in answer.notes), name
+
+
+@pytest.mark.parametrize("kind", ["cost", "trust"])
+def test_a_row_has_the_cost_that_is_given_under_any_name_that_has_read_it(home, kind):
+    into = "min-cost" if kind == "cost" else "trust"
+
+    def value(**given):
+        (row,) = home.backward("b.j", rid=0, semantics="how", evaluate=into, **{kind: given}).to_pylist()
+        return row[into.replace("-", "_")]
+
+    # The row that `raw` read is behind its group too: so the cheapest way is its square.
+    for name in ("a.src", "src", "b.raw", "raw"):
+        expression = {"a.src": "v / 10", "src": "v / 10", "b.raw": "value / 10", "raw": "value / 10"}[name]
+        assert value(**{name: expression}) == pytest.approx(0.6 if kind == "cost" else 0.3), name
+    assert value(**{"a.src": 0.5, "b.raw": 0.5}) == (1.0 if kind == "cost" else 0.5)
+    with pytest.raises(QuestionError, match=rf"'a\.src' and 'b\.raw' give the row .* a different {kind}"):
+        value(**{"a.src": 0.5, "b.raw": 0.25})
+    with pytest.raises(QuestionError, match="is none of the datasets that are reached"):
+        value(**{"c.g": 1})

@@ -7,7 +7,7 @@ one variable, named after the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from lineage_catalog.records import DatasetRecord
 from lineage_service.capture.handles import Handle, Role, Space, Table
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, join_names
 from lineage_service.query.lineage_graph import Place
-from lineage_service.query.lineage_targets import refuse_several
 from lineage_service.query.lineage_walk import walk
 from lineage_service.query.semantics.aligned_rows import AlignedRows
 from lineage_service.query.semantics.polynomial import Polynomial, Polynomials, Row
@@ -123,7 +122,7 @@ class Derivations:
                 self.wanted[place] = each.name
             else:
                 self.wanted[place] = (
-                    each.full_name if full.count(each.full_name) == 1 else f"{each.full_name}@{place.run_id}"
+                    each.full_name if full.count(each.full_name) == 1 else self.ask.targets.qualified_name(each)
                 )
 
     def _match_shared_rows(self) -> None:
@@ -155,6 +154,16 @@ class Derivations:
                 return Row(name, there)
         return None
 
+    def variables_at(self, place: Place, rows: Collection[Row]) -> dict[int, Row]:
+        """The rids of a place whose rows are among these variables, and the variables."""
+        found: dict[int, Row] = {}
+        for name, shared in self.known_as.get(place, ()):
+            for row in rows:
+                rid = row.rid if shared is None else shared.inverse.rid(row.rid)
+                if row.dataset == name and rid is not None and self.variable(place, rid) == row:
+                    found[rid] = row
+        return found
+
     def _has_upstream(self, place: Place) -> bool:
         return self.steps[place].same is not None
 
@@ -171,7 +180,7 @@ class Derivations:
         if not meant and found:
             meant = targets.versions_meant(asked, without_readers(list(found.values())), self.order)
         meant = targets.latest_of_same_rows(meant)
-        refuse_several(name, meant)
+        targets.refuse_several(name, meant)
         if meant:
             return Place(meant[0].run_id, meant[0].space)
         absent = self._matching(asked, self.influencing())

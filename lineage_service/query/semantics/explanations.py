@@ -14,7 +14,6 @@ from lineage_service.query.answer import Answer, AnswerPart
 from lineage_service.query.answer_shape import EvaluationRequest, Removed
 from lineage_service.query.changed_files import files_holding, refuse_changed
 from lineage_service.query.lineage_graph import Place
-from lineage_service.query.lineage_targets import refuse_several
 from lineage_service.query.masks import Masked
 from lineage_service.query.predicate_gate import checked_predicate
 from lineage_service.query.selection import Selection
@@ -233,16 +232,20 @@ def _evaluate_polynomials(
 
 
 def _place(derivations: Derivations, name: str, what: str, *, influencing: bool = False) -> Place:
-    """The place of a dataset by name: one that contributes, or one that influences only by absence."""
+    """The place of a dataset by name: one with rows that contribute, under whatever name they were read. With
+    `influencing`, also one that influences only by absence.
+    """
     known = dict(derivations.wanted)
+    for place in derivations.known_as:
+        known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
     if influencing:
-        for place in derivations.known_as:
-            known.setdefault(place, derivations.ask.graph.datasets_at(place)[0].name)
         known |= {
             place: datasets[0].name
             for place in derivations.influencing()
             if (datasets := derivations.ask.graph.datasets_at(place))
         }
+    elif name in derivations.wanted.values():  # the name in the polynomials
+        known = dict(derivations.wanted)
     records = {place: derivations.ask.graph.datasets_at(place)[0] for place in known}
     called, _, run = name.partition("@")
     matches = [each for place, each in records.items() if known[place] == name] or [
@@ -251,12 +254,13 @@ def _place(derivations: Derivations, name: str, what: str, *, influencing: bool 
     start = derivations.start
     own = [each for each in matches if (each.run_id, each.workflow) == (start.run_id, start.workflow)]
     matches = derivations.ask.targets.latest_of_same_rows(own or without_readers(matches))
-    refuse_several(name, matches)
+    derivations.ask.targets.refuse_several(name, matches)
     if matches:
         return next(place for place, each in records.items() if each is matches[0])
+    reached = list(dict.fromkeys(known.values()))
     raise QuestionError(
-        f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(known.values())}",
-        hint=did_you_mean(name, known.values()),
+        f"{what}: '{name}' is none of the datasets that are reached; reached: {join_names(reached)}",
+        hint=did_you_mean(name, reached),
     )
 
 
@@ -300,16 +304,25 @@ def _weights(
     default: float,
     what: str,
 ) -> dict[Row, float]:
-    """A number per row: the value of its dataset's expression, otherwise the default."""
+    """A number per row: the value of its dataset's expression, otherwise the default. The dataset may be any that has
+    read the row.
+    """
     weights = dict.fromkeys(rows, default)
+    given: dict[Row, str] = {}
     for name, expression in (evaluating.cost if what == "cost" else evaluating.trust).items():
         place = _place(derivations, name, what)
-        shown = derivations.wanted[place]
-        rids = sorted(row.rid for row in rows if row.dataset == shown)
         dataset = ask.graph.datasets_at(place)[0]
+        shown = derivations.wanted.get(place, dataset.full_name)
+        at = derivations.variables_at(place, rows)
         masked = ask.masks.over(dataset, reveal=evaluating.reveal)
-        for rid, value in _evaluate_expression(ask, dataset, rids, str(expression), what, masked):
-            weights[Row(shown, rid)] = _require_valid_weight(value, what, shown)
+        for rid, value in _evaluate_expression(ask, dataset, sorted(at), str(expression), what, masked):
+            row, weight = at[rid], _require_valid_weight(value, what, shown)
+            if row in given and weights[row] != weight:
+                raise QuestionError(
+                    f"'{given[row]}' and '{name}' give the row {row} a different {what}: both have read it",
+                    hint=f"give a {what} for one of them",
+                )
+            weights[row], given[row] = weight, name
     return weights
 
 
@@ -335,8 +348,8 @@ def _evaluate_expression(
     refuse_changed(dataset, scan, held, held)
     names = [each.name for each in scan.version.columns]
     value = checked_predicate(expression, [*names, RID], what, masked)
-    ask.session.allow(scan.paths)
-    positions = [position for rid in rids if (position := scan.version.rids.position(rid)) is not None]
+    ask.session.allow(scan.read)
+    positions = [position for rid in rids if (position := scan.position(rid)) is not None]
     rows = scan.select_positions(positions)
     found = ask.session.values(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked")
     return [(rid, number) for rid, number in found]

@@ -287,3 +287,18 @@ def test_over_workflows_and_workloads(spark, tmp_path):
         home.query("SELECT cname, n FROM first.counted", save="kept")
         with pytest.raises(QuestionError, match="saved query 'kept'"):
             home.backward("kept", all=True, semantics="why")
+
+
+def test_costs_of_a_version_that_was_made_by_removing_rows(spark, tmp_path):
+    """Its rids are not positions: the last rows have larger ones than it has rows."""
+    pq.write_table(pa.table({"n": [10, 11, 12]}), tmp_path / "x.parquet")
+    for name in "ab":
+        step = {"name": "o", "op": "filter", "input": "s", "where": "n > 0"}
+        content = {"version": 1, "name": name, "sources": {"s": {"path": "x.parquet"}}, "steps": [step]}
+        (tmp_path / f"{name}.yml").write_text(json.dumps({**content, "outputs": {"o": {}}}))
+    with Home.open(tmp_path / "home") as home:
+        home.run(tmp_path / "a.yml")
+        home.run(tmp_path / "b.yml")
+        less = f"a.s@{home.refresh('a.s', removed=[0]).run_id}"
+        costs = home.backward("b.o", all=True, semantics="how", to=less, evaluate="min-cost", cost={less: "n"})
+        assert sorted(row["min_cost"] for row in costs.to_pylist()) == [0, 11, 12]
