@@ -13,7 +13,6 @@ READ = {  # the columns of orders (id, cust, amount, day) that are left of it
     "SELECT a FROM (SELECT id AS a, cust AS b, amount + 1 AS c FROM orders)": ["id"],
     "SELECT DISTINCT cust FROM orders": ["cust"],
     "SELECT c.id FROM customer c WHERE EXISTS (SELECT * FROM orders o WHERE o.cust = c.id)": ["cust"],
-    "SELECT id, struct(*) AS s FROM orders": ["amount", "cust", "day", "id"],
     "SELECT id FROM orders INTERSECT SELECT cust FROM orders": ["cust", "id"],
     "SELECT id, rank() OVER (PARTITION BY cust ORDER BY day) AS r FROM orders": ["cust", "day", "id"],
 }
