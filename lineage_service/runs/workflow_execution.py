@@ -74,6 +74,7 @@ def execute_workflow(
         from lineage_service.spark.job_progress import report_job_progress
         from lineage_service.spark.lowering import lower_plan
         from lineage_service.spark.publication_writer import write_publication
+        from lineage_service.spark.query_syntax import check_query_texts
         from lineage_service.spark.spark_session import spark_session
         from lineage_service.spark.staging import RunWriter
 
@@ -81,6 +82,7 @@ def execute_workflow(
     started()
     with report_job_progress(spark, stages.tell):
         with stages.stage("opening sources"):
+            check_query_texts(spark, loaded.sql_texts.values())
             sources = _open_sources(spark, loaded, folder, store)
             sources, subjects, returned = _without_erased(spark, loaded, sources, folder, store)
             plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})

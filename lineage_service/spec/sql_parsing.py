@@ -13,14 +13,16 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.spec.foreign_sql import check_foreign_tokens, check_foreign_tree
+from lineage_service.spec.sql_syntax import SPAN as _SPAN
 from lineage_service.spec.sql_syntax import SqlSyntaxError, check_tokens, parser_error, unclosed_text
 
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
-SPAN = "span"  # meta of a node: offset of its first character, and of the one behind its last
-CALL = "call"  # the same for a function call with what belongs to it: FILTER, IGNORE NULLS, OVER
+SPAN = _SPAN
+CALL = "call"  # as SPAN, for a function call with what belongs to it: FILTER, IGNORE NULLS, OVER
 
 _STEPS, _STEPS_PER_TOKEN = 50_000, 60  # what a query may take to be read, twice as much as is usual
 _MOST_NESTED = 150  # open brackets
@@ -56,6 +58,7 @@ def parse_query(text: str) -> exp.Expr:
         raise SqlSyntaxError("the query is empty", 0)
     _check_nesting(tokens)
     check_tokens(tokens)
+    check_foreign_tokens(tokens)
     for token in tokens:
         if token.token_type.name == "PIPE_GT":  # sqlglot would write the query anew
             raise SqlSyntaxError("pipes are not supported in sql steps", token.start, "write it with SELECT and FROM")
@@ -73,6 +76,7 @@ def parse_query(text: str) -> exp.Expr:
     if len(trees) != 1:
         second = next((token.end + 1 for token in tokens if token.text == ";"), 0)
         raise SqlSyntaxError("a step has one query, and this has several", second, "make each a step of its own")
+    check_foreign_tree(trees[0], tokens)
     return trees[0]
 
 

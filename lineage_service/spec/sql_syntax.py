@@ -16,6 +16,8 @@ from lineage_service.errors import did_you_mean
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
+SPAN = "span"  # meta of a node of the tree: offset of its first character, and of the one behind its last
+
 _KEYWORDS = (
     "select", "from", "where", "group", "order", "having", "join", "left", "right", "inner", "outer", "full", "cross",
     "using", "union", "intersect", "except", "limit", "offset", "distinct", "between", "exists", "when", "then", "else",

@@ -44,7 +44,7 @@ def read_aliases_in_qualify(block: BlockState, select: exp.Expr, node: exp.Expr,
     if with_windows:
         exposed = {each: None for entry in with_windows for each in names.exposed_columns(entry)}
         for named in select.args.get("windows") or ():
-            exposed |= {each: None for each in names.exposed_columns(named)}
+            exposed |= dict.fromkeys(names.exposed_columns(named))
         names = replace(names, exposed=tuple(exposed))
     names.replace_in(node)
 
@@ -188,7 +188,7 @@ class _ListNames:
 def _function_of(window: exp.Window) -> exp.Expr:
     from sqlglot import exp
 
-    function = window.this
+    function: exp.Expr = window.this
     while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         function = function.this
     return function
