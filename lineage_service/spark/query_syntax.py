@@ -34,7 +34,7 @@ def check_query_texts(spark: SparkSession, queries: Iterable[SqlText]) -> None:
 
 
 def _syntax_error(spark: SparkSession, queries: Sequence[SqlText]) -> ParseException | None:
-    script = _BEFORE + "\n;\n".join(query.text.rstrip().rstrip(";") for query in queries) + _AFTER
+    script = _BEFORE + "\n;\n".join(map(_single_query, queries)) + _AFTER
     try:
         spark.sql(script)
     except ParseException as error:
@@ -46,6 +46,10 @@ def _syntax_error(spark: SparkSession, queries: Sequence[SqlText]) -> ParseExcep
     return None
 
 
+def _single_query(query: SqlText) -> str:
+    return query.text.rstrip().rstrip(";").rstrip()
+
+
 def _problem(query: SqlText, error: ParseException) -> Problem:
     text = str(error)
     said = re.sub(r"^\s*\[[A-Z_.0-9]+\]\s*", "", text).partition("SQLSTATE")[0].partition("\n")[0].strip()
@@ -53,7 +57,7 @@ def _problem(query: SqlText, error: ParseException) -> Problem:
     found = re.search(r"\(line (\d+), pos(ition)? (\d+)\)", text)
     offset = 0
     if found is not None:
-        lines = query.text.split("\n")
+        lines = _single_query(query).split("\n")
         line, column = int(found[1]) - 2, int(found[3]) - bool(found[2])
         if line >= len(lines) or ("near ';'" in said and line == len(lines)):
             said, line, column = "it ends too early.", len(lines) - 1, len(lines[-1])

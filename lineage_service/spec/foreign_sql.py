@@ -84,11 +84,8 @@ def _check_clause(
         raise SqlSyntaxError(f"nothing stands between this comma and '{after.text}'", token.start, "leave it away")
     if kind == "OVER" and _kind(before) in ("R_PAREN", "NULLS") and (after is None or _ends_here(after, ())):
         raise SqlSyntaxError("OVER has no window", token.start, "write OVER (…), or the name of a window")
-    if (
-        kind in _BY
-        and after is not None
-        and (after.token_type.name in _ENDS or after.text.upper() in ("ROWS", "RANGE"))
-    ):
+    is_followed_by_frame = after is not None and after.text.upper() in ("ROWS", "RANGE")
+    if kind in _BY and after is not None and (_ends_here(after, following[1:]) or is_followed_by_frame):
         raise SqlSyntaxError(f"{token.text.upper()} has no expressions", token.start, "write them behind it")
     is_star_except = kind == "EXCEPT" and _kind(before) == "STAR"
     if kind in _SET_OPERATIONS and level.arranged is not None and not is_star_except:
@@ -183,7 +180,14 @@ def _kind(token: Token | None) -> str:
 
 def _ends_here(token: Token | None, following: Sequence[Token]) -> bool:
     """Whether what a clause needs behind it is missing."""
-    return token is None or token.token_type.name in _ENDS or _begins_a_join([token, *following])
+    if token is None:
+        return True
+    is_end = token.token_type.name in _ENDS and not _begins_window_function([token, *following])
+    return is_end or _begins_a_join([token, *following])
+
+
+def _begins_window_function(tokens: Sequence[Token]) -> bool:
+    return [token.token_type.name for token in tokens[:2]] == ["WINDOW", "L_PAREN"]
 
 
 def _begins_a_join(tokens: Sequence[Token]) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from lineage_service.spec.sql_parsing import parse_query
+from lineage_service.spec.sql_syntax import SqlSyntaxError
 
 SPARK_SQL = (
     "SELECT position('a' IN name) AS x FROM t",
@@ -39,3 +40,9 @@ SPARK_SQL = (
 @pytest.mark.parametrize("query", SPARK_SQL)
 def test_it_is_read(query):
     assert parse_query(query)
+
+
+def test_the_parser_prints_nothing(capfd):
+    with pytest.raises(SqlSyntaxError):
+        parse_query("WITH s AS (CREATE * FROM t) SELECT * FROM s")
+    assert capfd.readouterr() == ("", "")
