@@ -144,6 +144,7 @@ def refuse_function(name: str) -> None:
 # Functions of Python and of other databases, and what is written here.
 _FOREIGN = {
     **dict.fromkeys(("col", "column"), "a column is written by its name alone"),
+    "group_concat": "here it is listagg(value, separator)",
     "lit": "a value is written as it is: 1, 'text', true",
     **dict.fromkeys(("getdate", "sysdate"), "here it is current_timestamp()"),
     **dict.fromkeys(("iif", "iff"), "here it is if(condition, value, other)"),

@@ -305,7 +305,12 @@ class StepNodeBuilder:
         place = self.at("query")
         sql = self.loaded.sql_texts.get(self.index)
         text = sql or SqlText(step.query, place.file, ((0, place.line, place.column),), exact=False)
-        return compile_sql(text, step.name, self.position, {name: self.input(name) for name in step.inputs})
+        tables = {name: self.input(name) for name in step.inputs}
+        others = [
+            *self.loaded.spec.sources,
+            *(each.name for each in self.loaded.spec.steps if each.name and each is not step),
+        ]
+        return compile_sql(text, step.name, self.position, tables, others)
 
     def require(self, expression: Expression | None) -> Expression:
         if expression is None:

@@ -19,6 +19,7 @@ from lineage_service.capture.instrument import (
 from lineage_service.capture.strategies import Choice
 from lineage_service.errors import Position, Problem, WorkflowError
 from lineage_service.plan.build import build_plan
+from lineage_service.plan.from_sql.runtime_errors import with_names_of_queries
 from lineage_service.progress import Stages
 from lineage_service.runs.run_sizes import last_sizes
 from lineage_service.settings import RunOptions
@@ -74,6 +75,7 @@ def execute_workflow(
         from lineage_service.spark.job_progress import report_job_progress
         from lineage_service.spark.lowering import lower_plan
         from lineage_service.spark.publication_writer import write_publication
+        from lineage_service.spark.query_syntax import check_query_texts
         from lineage_service.spark.spark_session import spark_session
         from lineage_service.spark.staging import RunWriter
 
@@ -81,6 +83,7 @@ def execute_workflow(
     started()
     with report_job_progress(spark, stages.tell):
         with stages.stage("opening sources"):
+            check_query_texts(spark, loaded.sql_texts.values())
             sources = _open_sources(spark, loaded, folder, store)
             sources, subjects, returned = _without_erased(spark, loaded, sources, folder, store)
             plan = build_plan(loaded, {name: source.schema for name, source in sources.items()})
@@ -100,12 +103,13 @@ def execute_workflow(
 
             forced = capture != "auto" and failed_before is None
             at = workload_positions(loaded)
-            instrumented, relations, rehearsal = _rehearse_plan(
-                instrument_plan, sources, names, checks, at, forced=forced
-            )
+            with with_names_of_queries(plan.nodes()):
+                instrumented, relations, rehearsal = _rehearse_plan(
+                    instrument_plan, sources, names, checks, at, forced=forced
+                )
         stages.of = _count_stages(rehearsal, len(checks), publications)
         writing = RunWriter(spark, names, folder, stages=stages, salt=rehearsal.salt)
-        with locate_failed_expression(plan, checks):
+        with with_names_of_queries(plan.nodes()), locate_failed_expression(plan, checks):
             lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
             failed: list[FailedCheck] = []
             lowered |= {

@@ -224,4 +224,5 @@ def _analysis_message(error: PySparkException) -> str:
         kept.append(line)
     message = " ".join(kept) or text[:200]
     message = re.sub(r"\s*SQLSTATE: \w+", "", message)
+    message = re.sub(r";? line 1 pos \d+;?$", "", message.strip())  # of an expression, whose place is told beside it
     return re.sub(r"^\[([A-Z_.0-9]+)\]\s*", "", message).strip()

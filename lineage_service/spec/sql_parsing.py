@@ -6,26 +6,29 @@ generate SQL anew. It is part of spec/, and not of plan/from_sql/, because the l
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.spec.foreign_sql import check_foreign_tokens, check_foreign_tree
+from lineage_service.spec.sql_syntax import SPAN as _SPAN
 from lineage_service.spec.sql_syntax import SqlSyntaxError, check_tokens, parser_error, unclosed_text
 
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
-SPAN = "span"  # meta of a node: offset of its first character, and of the one behind its last
-CALL = "call"  # the same for a function call with what belongs to it: FILTER, IGNORE NULLS, OVER
+SPAN = _SPAN
+CALL = "call"  # as SPAN, for a function call with what belongs to it: FILTER, IGNORE NULLS, OVER
 
 _STEPS, _STEPS_PER_TOKEN = 50_000, 60  # what a query may take to be read, twice as much as is usual
 _MOST_NESTED = 150  # open brackets
 _RECURSION = 12_000
-_limit_is_changed = Lock()
+_limit_is_changed = RLock()
 
 _SPANNED = (
     "_parse_disjunction", "_parse_conjunction", "_parse_equality", "_parse_range", "_parse_bitwise", "_parse_term",
@@ -47,8 +50,9 @@ def tokenize_query(text: str) -> list[Token]:
 
 def parse_query(text: str) -> exp.Expr:
     """The one query of a text, with places; SqlSyntaxError for anything else."""
-    from sqlglot.errors import ParseError
+    from sqlglot.errors import ParseError, TokenError
 
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it prints what it cannot read; errors tell it in our words
     tokens = tokenize_query(text)
     while tokens and tokens[-1].token_type.name == "SEMICOLON":
         tokens.pop()
@@ -56,6 +60,7 @@ def parse_query(text: str) -> exp.Expr:
         raise SqlSyntaxError("the query is empty", 0)
     _check_nesting(tokens)
     check_tokens(tokens)
+    check_foreign_tokens(tokens)
     for token in tokens:
         if token.token_type.name == "PIPE_GT":  # sqlglot would write the query anew
             raise SqlSyntaxError("pipes are not supported in sql steps", token.start, "write it with SELECT and FROM")
@@ -65,6 +70,9 @@ def parse_query(text: str) -> exp.Expr:
     try:
         with deep_recursion():
             found = parser.parse(tokens, text)
+    except TokenError:
+        hint = next((token.start for token in tokens if token.token_type.name == "HINT"), 0)
+        raise SqlSyntaxError("the hint cannot be read", hint, "write /*+ BROADCAST(table) */") from None
     except ParseError as error:
         raise parser_error(error, text, tokens) from None
     except RecursionError:
@@ -73,7 +81,22 @@ def parse_query(text: str) -> exp.Expr:
     if len(trees) != 1:
         second = next((token.end + 1 for token in tokens if token.text == ";"), 0)
         raise SqlSyntaxError("a step has one query, and this has several", second, "make each a step of its own")
+    check_foreign_tree(trees[0], tokens)
+    _place_parts(trees[0], tokens)
     return trees[0]
+
+
+def _place_parts(tree: exp.Expr, tokens: list[Token]) -> None:
+    """Gives places to parts of names that are words of SQL, as in `t.null`: the parser leaves them without."""
+    from sqlglot import exp
+
+    index_of = {token.start: index for index, token in enumerate(tokens)}
+    for column in tree.find_all(exp.Column):
+        if all("start" in part.meta for part in column.parts) or SPAN not in column.meta:
+            continue
+        first = index_of[column.meta[SPAN][0]]
+        for part, token in zip(column.parts, tokens[first::2], strict=False):
+            part.meta.update(start=token.start, end=token.end)
 
 
 @cache

@@ -16,6 +16,8 @@ from lineage_service.errors import did_you_mean
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
+SPAN = "span"  # meta of a node of the tree: offset of its first character, and of the one behind its last
+
 _KEYWORDS = (
     "select", "from", "where", "group", "order", "having", "join", "left", "right", "inner", "outer", "full", "cross",
     "using", "union", "intersect", "except", "limit", "offset", "distinct", "between", "exists", "when", "then", "else",
@@ -125,8 +127,15 @@ def _check_lists(tokens: Sequence[Token]) -> None:
     if tokens[-1].token_type.name == "COMMA":
         raise SqlSyntaxError("nothing stands behind this comma", tokens[-1].start, "leave it away")
     for begin, middle, end in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if [each.token_type.name for each in (begin, middle, end)] == ["IN", "L_PAREN", "R_PAREN"]:
+        kinds = [each.token_type.name for each in (begin, middle, end)]
+        if kinds == ["IN", "L_PAREN", "R_PAREN"]:
             raise SqlSyntaxError("IN has no values", begin.start)
+        if kinds == ["IN", "L_PAREN", "VALUES"]:
+            raise SqlSyntaxError("IN (VALUES …) is not supported in sql steps", end.start,
+                                 "write IN (value, …), or IN (SELECT * FROM VALUES …)")  # fmt: skip
+        if kinds == ["GROUP_BY", "WINDOW", "L_PAREN"]:
+            raise SqlSyntaxError("window() in GROUP BY is not supported in sql steps", middle.start,
+                                 "write window(…) AS w in the select list, and GROUP BY w")  # fmt: skip
 
 
 def _check_clause_order(tokens: Sequence[Token]) -> None:

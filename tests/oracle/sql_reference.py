@@ -201,7 +201,13 @@ class Interpreter:
         for scope in scopes:
             for _, item in items:
                 self.fill(item, scope, ctes)
+        if node.args.get("qualify") and any(list(windows_in(item)) for _, item in items):
+            check_qualify_names(node, items)
+            for scope in scopes:
+                scope.list_first = {name: scope.aliases[name] for name in alias_names(items)}
         scopes = self.kept(node.args.get("qualify"), scopes, ctes)
+        for scope in scopes:
+            scope.list_first = {}
         rows = [SqlRow(tuple(value_of(item, Context(s)) for _, item in items), s.trace) for s in scopes]
         return self.finished(node, items, rows, scopes)
 
@@ -287,7 +293,8 @@ def expand_star(node: exp.Expression, columns: Sequence[Column]) -> list[tuple[s
 
 
 def add_aliases(scope: RowScope, items, interpreter: Interpreter, ctes: dict[str, Cte]) -> None:
-    """Aliases of the SELECT list, for entries behind them, HAVING and QUALIFY; a column of FROM wins over them."""
+    """Aliases of the SELECT list, for entries behind them, HAVING and QUALIFY; a column of FROM wins over them, but for
+    a QUALIFY behind a list that has window functions."""
 
     def reader(item: exp.Expression):
         def read():
@@ -297,8 +304,29 @@ def add_aliases(scope: RowScope, items, interpreter: Interpreter, ctes: dict[str
         return read
 
     for name, item in items:
-        if not isinstance(item, exp.Column) or item.name.lower() != name.lower():
+        if is_alias(name, item):
             scope.aliases.setdefault(name.lower(), reader(item))
+
+
+def is_alias(name: str, item: exp.Expression) -> bool:
+    """Whether an entry of the SELECT list has another name than the column that it is."""
+    return not isinstance(item, exp.Column) or item.name.lower() != name.lower()
+
+
+def alias_names(items) -> list[str]:
+    return [name.lower() for name, item in items if is_alias(name, item) and not item.name.startswith(BY_POSITION)]
+
+
+def check_qualify_names(node: exp.Select, items) -> None:
+    """A list with window functions comes before FROM in QUALIFY: what may be ambiguous there is not known."""
+    aliases, qualify = alias_names(items), node.args["qualify"].this
+    read = {column.name.lower() for column in qualify.find_all(exp.Column)} & set(aliases)
+    inside = {column.name.lower() for window in windows_in(qualify) for column in window.find_all(exp.Column)}
+    below = [item for _, item in items if list(windows_in(item))] + (node.args.get("windows") or [])
+    exposed = {column.name.lower() for item in below for column in item.find_all(exp.Column)}
+    names = [name.lower() for name, _ in items]
+    if read & (inside | exposed) or any(names.count(name) > 1 for name in read):
+        raise Unsupported(f"the names {sorted(read)} in QUALIFY")
 
 
 def sorted_rows(

@@ -170,6 +170,7 @@ class RowScope(Scope):
         self.known: dict[int, object] = {}
         self.unreadable: frozenset[int] = frozenset()  # positions of columns that a group does not have
         self.aliases: dict[str, Callable[[], object]] = {}  # of the SELECT list, readable where Spark allows it
+        self.list_first: dict[str, Callable[[], object]] = {}  # QUALIFY: aliases that win over the columns of the row
         self.output_first: dict[str, object] = {}  # ORDER BY: output columns win over those of the row
 
     def add(self, *traces: Trace) -> None:
@@ -179,6 +180,9 @@ class RowScope(Scope):
         name = parts[0].lower()
         if name in self.output_first and len(parts) == 1:
             return self.output_first[name]
+        if name in self.list_first and len(parts) == 1:
+            self.touched.touch(self.level)
+            return self.list_first[name]()
         positions, used = positions_of(self.columns, parts)
         readable = [i for i in positions if i not in self.unreadable]
         if len(readable) > 1:

@@ -144,6 +144,13 @@ def test_a_window_has_own_and_peers():
     assert (row.own, row.peers) == ({"t": frozenset([1])}, {"t": frozenset([0])})
 
 
+def test_qualify_reads_the_select_list_first_where_it_has_a_window_function():
+    assert values("SELECT v, row_number() OVER (ORDER BY v DESC) AS k FROM t QUALIFY k = 1") == [(40, 1)]
+    assert values("SELECT -v AS k, v FROM t QUALIFY row_number() OVER (ORDER BY v) = 1 AND k = 1") == [(-10, 10)]
+    with pytest.raises(Unsupported):
+        values("SELECT row_number() OVER (ORDER BY k) AS k FROM t QUALIFY k = 1")
+
+
 @pytest.mark.parametrize(
     ("function", "peers"),
     [

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.errors import RunError, SourceError
+from lineage_service.errors import LineageError, RunError, SourceError
 
 SECRET = "Q7secretQ7"
 LAST = {"name": "last", "op": "filter", "input": "x", "where": "true"}
@@ -150,3 +150,15 @@ def test_a_scalar_subquery_of_two_rows_names_its_place(spark, folder):
     message = failure(folder, [{"name": "x", "op": "sql", "query": query}, LAST])
     assert "more than one row returned by a subquery used as an expression: line 6, column " in message
     assert "LIMIT 1" in message and "raise_error" not in message
+
+
+def test_errors_of_a_query_name_its_columns_and_not_those_of_the_plan(folder, spark):
+    text = failure(folder, [{"name": "q", "op": "sql", "query": "SELECT cast(word AS int) AS n FROM s"}])
+    assert "column 'n' failed while running" in text
+    assert "which reads column 'word'" in text
+    assert "__" not in text
+    with Home.open(folder / "home") as home, pytest.raises(LineageError) as caught:
+        home.run(flow(folder, [{"name": "q", "op": "sql", "query": "SELECT some + 1 AS n FROM s"}]))
+    assert '"(some + 1)"' in str(caught.value)
+    assert "__" not in str(caught.value)
+    assert "line 1 pos" not in str(caught.value)

@@ -6,7 +6,7 @@ FROM: joins (comma list, JOIN, hints), from_tables (one table, derived table), l
     (explode, LATERAL VIEW), from_entry (the result of these) · ON with subqueries: join_conditions ·
     WHERE: from_and_where
 GROUP BY, aggregate functions: aggregates · ROLLUP, CUBE, GROUPING SETS: grouping_sets · window functions: sql_windows ·
-    HAVING, QUALIFY, DISTINCT: select_block · ORDER BY, LIMIT: ordering
+    HAVING, QUALIFY, DISTINCT: select_block, select_aliases · ORDER BY, LIMIT: ordering
 UNION, INTERSECT, EXCEPT: set_operations · VALUES, range(), SELECT without FROM: constant_rows, repeated_rows
 subqueries: subqueries (entry), existence_joins, subquery_marks, scalar_subqueries, correlation, subquery_shapes
 names: scopes · text of expressions: expression_texts · shared state: sql_context · errors: refusals (before a run),

@@ -95,7 +95,7 @@ class ExpressionTexts:
         if isinstance(column.this, exp.Star):
             raise refuse(column, "`*` inside an expression is not supported in sql steps", "name the columns")
         parts, offset = parts_of(column), offset_of(column)
-        variable = _variable_of_lambda(column)
+        variable = variable_of_lambda(column)
         if variable is not None:
             yield column.parts[0].meta["start"], column.parts[0].meta["end"] + 1, variable
             return
@@ -155,7 +155,7 @@ class ExpressionTexts:
             return ""
 
 
-def _variable_of_lambda(column: exp.Expr) -> str | None:
+def variable_of_lambda(column: exp.Expr) -> str | None:
     """The variable of an enclosing lambda that a name means, as the lambda spells it: Spark ignores case."""
     from sqlglot import exp
 

@@ -76,7 +76,7 @@ def _table(context: SqlContext, item: exp.Table, ctes: Ctes) -> QueryRelation:
         except ColumnError as error:
             raise refuse(item, error.message, error.hint) from None
     else:
-        known = [*ctes, *context.tables]
+        known = list(dict.fromkeys([*ctes, *context.tables, *context.other_tables]))
         message = f"unknown table '{item.name}'; sources, steps and CTEs here: {join_names(known)}"
         raise refuse(item, message, did_you_mean(name, known))
     bound = tuple(BoundColumn(shown, context.names.fresh(alias, shown or "column")) for shown, _ in columns)

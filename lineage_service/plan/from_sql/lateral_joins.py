@@ -69,5 +69,6 @@ def _query_of(lateral: exp.Expr) -> exp.Expr:
     while isinstance(query, exp.Subquery):
         query = query.this
     if not isinstance(query, exp.Query) or lateral.args.get("view"):
-        raise refuse(lateral, "this LATERAL is not supported in sql steps", "write a LATERAL subquery, or LATERAL VIEW")
+        raise refuse(lateral, "LATERAL with a function is not supported in sql steps",
+                     "write LATERAL VIEW [OUTER] explode(…) t AS x behind the FROM, or a LATERAL subquery")  # fmt: skip
     return query

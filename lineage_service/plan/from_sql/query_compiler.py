@@ -6,7 +6,7 @@ not used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from lineage_service.plan.from_sql.constant_rows import check_set_operations, va
 from lineage_service.plan.from_sql.from_and_where import compile_from_and_where
 from lineage_service.plan.from_sql.from_tables import compile_derived
 from lineage_service.plan.from_sql.ordering import order_and_limit, sort_keys, text_of_result
-from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, refuse
+from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, offset_of, refuse
 from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
 from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
@@ -25,7 +25,7 @@ from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
 from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project, Source
 from lineage_service.plan.schema import RESERVED
-from lineage_service.spec.sql_parsing import parse_query
+from lineage_service.spec.sql_parsing import deep_recursion, parse_query
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 from lineage_service.spec.sql_text import SqlText
 
@@ -33,13 +33,25 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def compile_sql(sql: SqlText, step: str, position: Position | None, tables: Mapping[str, Node]) -> Node:
+def compile_sql(
+    sql: SqlText, step: str, position: Position | None, tables: Mapping[str, Node], other_tables: Iterable[str] = ()
+) -> Node:
     """The last node of a step, which has the step's name; PlanError with what is wrong.
+
+    `other_tables`: sources and steps that the query does not read, which an error for an unknown table names too.
 
     `tables` are the sources and steps that the query reads. If the columns of one are not known yet, the query is not
     compiled: the node has unknown columns, and reads all tables.
     """
-    context = SqlContext(sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries)
+    with deep_recursion():
+        context = SqlContext(
+            sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries,
+            other_tables=tuple(other_tables),
+        )  # fmt: skip
+        return _compiled(context, sql, position, tables)
+
+
+def _compiled(context: SqlContext, sql: SqlText, position: Position | None, tables: Mapping[str, Node]) -> Node:
     try:
         tree = parse_query(sql.text)
         if any(not table.schema.known for table in tables.values()):
@@ -123,6 +135,15 @@ def _with_ctes(context: SqlContext, clause: exp.Expr, ctes: Ctes, parent: Scope 
     return found
 
 
+def _name_hint(context: SqlContext, entry: exp.Expr) -> str:
+    """What to write for a column without a name: one in double quotes is a text in Spark, and was meant as a name."""
+    from sqlglot import exp
+
+    if isinstance(entry, exp.Literal) and context.sql.text[offset_of(entry)] == '"':
+        return f'"{entry.name}" is a text in Spark SQL: write `{entry.name}` for a column, or give it a name with AS'
+    return "give it one with AS"
+
+
 def _named_result(context: SqlContext, tree: exp.Expr, relation: QueryRelation, position: Position | None) -> Node:
     """The columns under the user's names."""
     seen: set[str] = set()
@@ -132,9 +153,12 @@ def _named_result(context: SqlContext, tree: exp.Expr, relation: QueryRelation, 
     for number, column in enumerate(relation.columns):
         entry = select.expressions[number] if len(select.expressions) == len(relation.columns) else tree
         if column.name is None:
-            raise refuse(entry, f"column {number + 1} of the result has no name", "give it one with AS")
+            raise refuse(entry, f"column {number + 1} of the result has no name", _name_hint(context, entry))
         if column.name.lower() in seen:
-            raise refuse(entry, f"two columns of the result are called '{column.name}'", "rename one with AS")
+            hint = "rename one with AS"
+            if any(each.is_star for each in select.expressions):
+                hint = f"leave one out with * EXCEPT ({column.name}), list the columns, or join with USING"
+            raise refuse(entry, f"two columns of the result are called '{column.name}'", hint)
         if column.name.lower() == RESERVED:
             raise refuse(entry, f"a column cannot be called '{RESERVED}', which is reserved", "rename it with AS")
         seen.add(column.name.lower())

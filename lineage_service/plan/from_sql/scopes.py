@@ -107,7 +107,16 @@ class Scope:
             if found is not None:
                 return ResolvedName(found[0], found[1], level)
             scope, level = scope.parent, level + 1
-        raise self._unknown(parts, offset)
+        raise self._of_relation(parts[0])._unknown(parts, offset)
+
+    def _of_relation(self, alias: str) -> Scope:
+        """The innermost query around a name that has a relation called so; this one where none has."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.has_relation(alias):
+                return scope
+            scope = scope.parent
+        return self
 
     def own_column(self, found: ResolvedName) -> str | None:
         """The column of this query's rows that holds what a name means; None for a column of an enclosing query that

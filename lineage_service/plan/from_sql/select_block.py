@@ -28,6 +28,7 @@ from lineage_service.plan.from_sql.ordering import (
 )
 from lineage_service.plan.from_sql.refusals import UnknownName, refuse
 from lineage_service.plan.from_sql.scopes import BoundColumn, QueryRelation, Scope
+from lineage_service.plan.from_sql.select_aliases import read_aliases_in_having, read_aliases_in_qualify
 from lineage_service.plan.from_sql.select_list import SelectItem, select_items
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.sql_windows import add_windows
@@ -60,19 +61,21 @@ def compile_select(context: SqlContext, select: exp.Expr, ctes: Ctes, parent: Sc
     if having is not None:
         block.is_in_having = True
         with _aliases_as_hints(items):
-            _keep_where(block, having, items, "HAVING")
+            _keep_where(block, select, having, items, "HAVING")
     windowed = [*shown, *([qualify.this] if qualify is not None else []), *ordered]
     windows = [each for node in windowed for each in window_nodes(node)]
     for window in windows:
         attach_subqueries(block, window)
     if block.generator is not None:
         _explode_select_list(block, windows)
+    for window in window_nodes(qualify.this) if qualify is not None else ():
+        read_aliases_in_qualify(block, select, window, items)
     add_windows(block, select, windowed)
     for node in shown:
         attach_subqueries(block, node)
     if qualify is not None:
         with _aliases_as_hints(items):
-            _keep_where(block, qualify, items, "QUALIFY")
+            _keep_where(block, select, qualify, items, "QUALIFY")
     is_one_row = select.args.get("group") is None and (bool(calls) or select.args.get("from_") is None)
     is_one_row = is_one_row and block.generator is None
     with _aliases_as_hints(items):
@@ -101,8 +104,10 @@ def _explode_select_list(block: BlockState, windows: Sequence[exp.Expr]) -> None
     block.node = explode_rows(block.context, generator, block.node, block.texts.text)
 
 
-def _keep_where(block: BlockState, clause: exp.Expr, items: Sequence[SelectItem], name: str) -> None:
+def _keep_where(block: BlockState, select: exp.Expr, clause: exp.Expr, items: Sequence[SelectItem], name: str) -> None:
     """HAVING or QUALIFY: a filter that may read the select list by its aliases."""
+    from sqlglot import exp
+
     if name == "HAVING":
         for window in window_nodes(clause.this):
             raise refuse(window, "HAVING has a window function", "use QUALIFY")
@@ -110,31 +115,19 @@ def _keep_where(block: BlockState, clause: exp.Expr, items: Sequence[SelectItem]
         w for i in items if i.node is not None for w in window_nodes(i.node)
     ):
         raise refuse(clause, "QUALIFY without a window function", "use WHERE or HAVING")
-    _read_aliases(block, clause.this, items)
+    else:
+        for call in aggregate_calls(block.context, clause.this):
+            if not isinstance(call.find_ancestor(exp.Window, exp.Query), exp.Window):
+                raise refuse(call, "QUALIFY has an aggregate function", "give it an alias in the select list")
+    if name == "HAVING":
+        read_aliases_in_having(block, clause.this, items)
+    else:
+        read_aliases_in_qualify(block, select, clause.this, items)
     for condition in conjuncts(clause.this):
         if any(subqueries_in(condition)):
             apply_subqueries(block, condition)
         else:
             block.keep_where([block.texts.text(condition)], condition)
-
-
-def _read_aliases(block: BlockState, node: exp.Expr, items: Sequence[SelectItem]) -> None:
-    """Names that are aliases of the select list, and no columns, stand for their expressions."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Query) or id(node) in block.texts.computed:
-        return
-    if isinstance(node, exp.Column) and len(node.parts) == 1 and not block.scope.has(node.name):
-        found = [item for item in items if item.aliased and (item.name or "").lower() == node.name.lower()]
-        if len(found) == 1 and found[0].node is not None and not any(subqueries_in(found[0].node)):
-            text = block.texts.text(found[0].node)
-            if block.context.expression(text, node).is_volatile:
-                raise refuse(node, f"'{node.name}' is not repeatable and cannot be referred to by its alias",
-                             "compute it in a subquery")  # fmt: skip
-            block.texts.computed[id(node)] = operand(text)
-        return
-    for child in node.iter_expressions():
-        _read_aliases(block, child, items)
 
 
 def _result(block: BlockState, select: exp.Expr, items: Sequence[SelectItem], is_single_row: bool) -> QueryRelation:

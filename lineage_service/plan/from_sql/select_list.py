@@ -124,6 +124,9 @@ def _qualified_star(block: BlockState, entry: exp.Expr) -> Sequence[BoundColumn]
         raise refuse(entry, "`t.*` after a USING or NATURAL join is not supported in sql steps", "list the columns")
     named = [each for each in block.scope.relations if (each.alias or "").lower() == entry.table.lower()]
     aliases = [each.alias for each in block.scope.relations if each.alias]
+    if not named and block.scope.knows(entry.table):
+        raise refuse(entry, f"`{entry.table}.*` of a struct column is not supported in sql steps",
+                     f"name its fields: {entry.table}.field")  # fmt: skip
     if not named:
         message = f"unknown table '{entry.table}' before `*`; tables here: {join_names(aliases)}"
         raise refuse(entry, message, did_you_mean(entry.table, aliases))

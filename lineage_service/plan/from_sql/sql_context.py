@@ -32,6 +32,7 @@ class SqlContext:
     compile_from_and_where: compiles FROM and WHERE of a SELECT; in from_and_where.py.
     attach_subqueries: makes the subqueries of an expression columns of the rows so far; in subqueries.py.
     reuse_subqueries: makes subqueries that are written alike the same columns; in subqueries.py.
+    other_tables: names of sources and steps of the workflow that the query does not read, for messages.
     outer_reads: columns of the enclosing query that the subquery in compilation has read.
     """
 
@@ -44,6 +45,7 @@ class SqlContext:
     reuse_subqueries: Callable[..., None]
     names: InternalNames = field(default_factory=InternalNames)
     made: int = 0
+    other_tables: tuple[str, ...] = ()
     outer_reads: set[str] = field(default_factory=set)
 
     @cached_property

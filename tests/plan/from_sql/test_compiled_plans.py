@@ -9,7 +9,7 @@ from lineage_service.plan.from_sql.query_compiler import compile_sql
 from lineage_service.plan.nodes import PlanError, Source
 from lineage_service.plan.schema import Schema
 from lineage_service.spec.sql_text import whole_file
-from tests.plan.from_sql.plan_printing import TABLES, compiled, printed
+from tests.plan.from_sql.plan_printing import TABLES, compiled, printed, table
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.sql"))
 REFUSED = sorted((Path(__file__).parent / "refused").glob("*.sql"))
@@ -65,6 +65,18 @@ def test_values_as_the_whole_query_keep_their_alias_order_and_limit():
     assert "limit 1 from 2 on by values__col1 desc" in printed(node)
 
 
+def test_an_unknown_table_may_be_one_that_the_query_does_not_read():
+    with pytest.raises(PlanError, match="sources, steps and CTEs here: orders, customer") as error:
+        compile_sql(whole_file("SELECT id FROM orderz", "q.sql"), "out", None, {}, ["orders", "customer"])
+    assert error.value.problems[0].hint == "did you mean 'orders'?"
+
+
+def test_a_column_may_be_called_like_a_word_of_sql():
+    words = {"kw": table("kw", null="int", true="int", id="int")}
+    query = "SELECT t.null, t.true AS x, `t`.id FROM kw t WHERE t.null > 1"
+    assert compile_sql(whole_file(query, "q.sql"), "out", None, words).schema.names == ("null", "x", "id")
+
+
 def test_tables_of_unknown_columns_leave_the_step_unknown():
     tables = {**TABLES, "raw": Source("raw", "raw", None, Schema(known=False))}
     node = compile_sql(whole_file("SELECT x.y FROM raw x", "q.sql"), "out", None, tables)
@@ -76,9 +88,12 @@ def test_a_query_of_hundreds_of_conditions_is_compiled():
     assert compiled(f"SELECT id FROM orders WHERE {conditions}").schema.names == ("id",)
 
 
-@pytest.mark.parametrize(
-    "expression", [f"{'(' * 2000}id{')' * 2000}", " + ".join(["id"] * 5000), f"{'NOT ' * 3000}id = 1"]
-)
+@pytest.mark.parametrize("terms", [" OR ".join(f"id = {number}" for number in range(1200)), " + ".join(["id"] * 5000)])
+def test_a_query_of_thousands_of_terms_is_compiled(terms):
+    assert compiled(f"SELECT {terms} AS x FROM orders").schema.names == ("x",)
+
+
+@pytest.mark.parametrize("expression", [f"{'(' * 2000}id{')' * 2000}", f"{'NOT ' * 9000}id = 1"])
 def test_a_query_that_is_nested_without_end_is_refused(expression):
     with pytest.raises(PlanError, match="nested"):
         compiled(f"SELECT {expression} AS x FROM orders")

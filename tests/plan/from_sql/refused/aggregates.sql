@@ -23,3 +23,9 @@ SELECT name, count(*) AS n FROM customer GROUP BY ROLLUP (city)
 SELECT count(*) AS n FROM customer GROUP BY ROLLUP (city, uuid())
 
 SELECT id FROM orders HAVING id > 3
+
+SELECT cust, sum(amount) AS amount, max(amount) AS amount FROM orders GROUP BY cust HAVING amount > 3
+
+SELECT cust, sum(amount) AS amount FROM orders o GROUP BY cust HAVING o.amount > 3
+
+SELECT cust, (SELECT max(id) FROM customer) AS amount FROM orders GROUP BY cust HAVING amount > 3

@@ -91,3 +91,9 @@ SELECT * FROM orders PIVOT (count(id) FOR cust IN (1, 2) GROUP BY cust)
 SELECT * FROM orders PIVOT (count(id) FOR cust IN (1, 2) DEFAULT ON NULL (0))
 
 SELECT id FROM orders WHERE explode(array(1)) = 1
+
+SELECT group_concat(name) AS x FROM customer
+
+SELECT id FROM orders WHERE (id, cust) IN (VALUES (1, 2))
+
+SELECT i.sku, e.tag FROM item i, LATERAL explode(i.spec.tags) AS e(tag)

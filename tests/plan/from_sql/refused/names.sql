@@ -47,3 +47,11 @@ SELECT c.name, x.amount FROM orders o JOIN customer c ON o.cust = c.id
 SELECT cust, sum(amount) AS total FROM orders GROUP BY cust HAVING totl > 3
 
 SELECT cust, sum(amount) AS total FROM orders GROUP BY cust ORDER BY totl
+
+SELECT "id" FROM orders
+
+SELECT * FROM orders o JOIN customer c ON o.cust = c.id
+
+SELECT spec.* FROM item
+
+SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM customer c WHERE c.id = o.custt)

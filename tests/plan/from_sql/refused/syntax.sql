@@ -68,3 +68,9 @@ FROM orders
 WHERE amount > 10
   AND day >= DATE '2020-01-01
 ORDER BY id
+
+SELECT /*+ /*BROADCAST(bom) */ id FROM orders
+
+WITH s AS (CREATE * FROM orders) SELECT * FROM s
+
+SELECT count(*) AS n FROM orders GROUP BY window(day, '1 hour')
