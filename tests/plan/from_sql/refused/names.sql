@@ -47,3 +47,7 @@ SELECT c.name, x.amount FROM orders o JOIN customer c ON o.cust = c.id
 SELECT cust, sum(amount) AS total FROM orders GROUP BY cust HAVING totl > 3
 
 SELECT cust, sum(amount) AS total FROM orders GROUP BY cust ORDER BY totl
+
+SELECT +id FROM orders
+
+SELECT coalesce(cust, +1) FROM orders
