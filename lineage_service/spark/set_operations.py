@@ -60,9 +60,7 @@ def _renamed(own: DataType, wanted: DataType) -> DataType:
     return own
 
 
-def lower_union(
-    each: InstrumentedNode, node: Union, inputs: list[Relation], names: CaptureColumnNames
-) -> Relation:
+def lower_union(each: InstrumentedNode, node: Union, inputs: list[Relation], names: CaptureColumnNames) -> Relation:
     merge = merge_handles([below.handles for below in each.inputs])
     columns = inputs[0].columns
     frames = [

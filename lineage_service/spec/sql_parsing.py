@@ -151,8 +151,8 @@ def functions_with_all_arguments(builders: Mapping[str, Any]) -> dict[str, Any]:
     usual = {
         "DATE_TRUNC": lambda args: len(args) == 2 and args[0].is_string,
         "TRUNC": lambda args: len(args) == 2 and args[1].is_string,
-        "TIME_TRUNC": lambda args: False,
-        "TIME_DIFF": lambda args: False,
+        "TIME_TRUNC": lambda _: False,
+        "TIME_DIFF": lambda _: False,
     }
     return {**builders, **{name: keeping(name, builders.get(name), test) for name, test in usual.items()}}
 

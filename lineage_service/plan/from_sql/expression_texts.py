@@ -97,7 +97,7 @@ class ExpressionTexts:
         if isinstance(node, exp.Star) and not _is_counted(node):
             raise refuse(node, "`*` inside an expression is not supported in sql steps", "name the columns")
         if call_name(self.context, node) == "arrays_zip":
-            yield from zipped_arrays(self, node, list(self._replacements_below(node)))
+            yield from zipped_arrays(node, list(self._replacements_below(node)), self.text, self.text_with)
         elif call_name(self.context, node) == "struct" or is_row(node):
             if isinstance(node, exp.Struct):  # `struct` in backticks takes no AS
                 yield node.meta[CALL][0], self._end_of_name(node), "struct"

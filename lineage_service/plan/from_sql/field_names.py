@@ -6,7 +6,7 @@ the names that the query's columns have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lineage_service.spec.sql_parsing import SPAN
@@ -14,9 +14,8 @@ from lineage_service.spec.sql_parsing import SPAN
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lineage_service.plan.from_sql.expression_texts import ExpressionTexts
-
 Replacement = tuple[int, int, str]  # offset of the first character, of the one behind the last, and the new text
+TextWith = Callable[[int, int, Sequence[Replacement]], str]
 
 _ELEMENT = "zipped__element"
 
@@ -35,11 +34,11 @@ def field_name(value: exp.Expr) -> str | None:
     value = value.unnest()
     match value:
         case exp.Column() | exp.Identifier():
-            return value.name
+            return str(value.name)
         case exp.Dot() if isinstance(value.expression, exp.Identifier):
-            return value.expression.name
+            return str(value.expression.name)
         case exp.Bracket() if len(value.expressions) == 1 and value.expressions[0].is_string:
-            return value.expressions[0].name
+            return str(value.expressions[0].name)
     return None
 
 
@@ -56,7 +55,9 @@ def is_replaced_whole(value: exp.Expr, replaced: Sequence[Replacement]) -> bool:
     return True
 
 
-def zipped_arrays(texts: ExpressionTexts, call: exp.Expr, replaced: list[Replacement]) -> Iterator[Replacement]:
+def zipped_arrays(
+    call: exp.Expr, replaced: Sequence[Replacement], text_of: Callable[[exp.Expr], str], text_with: TextWith
+) -> Iterator[Replacement]:
     """arrays_zip(). It takes no names for its fields: where columns are replaced, the fields are numbered, as Spark
     numbers arrays that are no columns, and the elements are made anew.
     """
@@ -66,14 +67,14 @@ def zipped_arrays(texts: ExpressionTexts, call: exp.Expr, replaced: list[Replace
         own = [each for each in replaced if _is_inside(each, argument)]
         is_renamed = is_renamed or is_replaced_whole(argument, own)
         if SPAN in argument.meta:
-            parts.append((*argument.meta[SPAN], f"coalesce({texts.text(argument)})"))
+            parts.append((*argument.meta[SPAN], f"coalesce({text_of(argument)})"))
     if not is_renamed or len(parts) < len(call.expressions):
         yield from replaced
         return
     names = [field_name(argument) or str(index) for index, argument in enumerate(call.expressions)]
     fields = ", ".join(f"{_text_literal(name)}, {_ELEMENT}.`{index}`" for index, name in enumerate(names))
     start, end = call.meta[SPAN]
-    yield start, end, f"transform({texts.text_with(start, end, parts)}, {_ELEMENT} -> named_struct({fields}))"
+    yield start, end, f"transform({text_with(start, end, parts)}, {_ELEMENT} -> named_struct({fields}))"
 
 
 def _is_inside(replaced: Replacement, node: exp.Expr) -> bool:

@@ -168,7 +168,7 @@ def _equal(block: BlockState, column: str, value: exp.Expr) -> str:
     type_ = column_type(block.node.schema, column)
     if type_ is not None:
         kind = family(type_)
-        is_same = kind == "text" and value.is_string or kind == "number" and _whole_number(value)
+        is_same = (kind == "text" and value.is_string) or (kind == "number" and _whole_number(value))
         return f"{column} <=> {text if is_same or isinstance(value, exp.Null) else f'CAST({text} AS {type_})'}"
     if value.is_string or isinstance(value, exp.Null):
         return f"{column} <=> {text}"
@@ -197,7 +197,7 @@ def _label(constant: exp.Expr) -> str:
     if isinstance(constant, exp.Literal) and (constant.is_string or constant.name.isdecimal()):
         return constant.name
     if isinstance(constant, exp.Cast) and constant.is_type("date") and _is_plain_date(constant.this):
-        return constant.this.name
+        return str(constant.this.name)
     if isinstance(constant, exp.Null):
         return "null"
     if isinstance(constant, exp.Boolean):

@@ -27,8 +27,11 @@ _AS_CALLED = frozenset({
 })  # fmt: skip
 _OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "EQ": "=", "LT": "<", "LTE": "<=",
               "GT": ">", "GTE": ">=", "And": "AND", "Or": "OR", "NullSafeEQ": "<=>"}  # fmt: skip
-_BEFORE_A_SIGN = frozenset({"(", ",", "+", "-", "*", "/", "%", "=", "<", ">", "<=", ">=", "<>", "!=", "AND", "OR", "NOT",
-                            "WHEN", "THEN", "ELSE", "CASE", "IN", "BETWEEN", "LIKE", "DISTINCT", "||"})  # fmt: skip
+# What stands before a sign that is not between two operands.
+_BEFORE_A_SIGN = frozenset({
+    "(", ",", "+", "-", "*", "/", "%", "=", "<", ">", "<=", ">=", "<>", "!=", "AND", "OR", "NOT", "WHEN", "THEN",
+    "ELSE", "CASE", "IN", "BETWEEN", "LIKE", "DISTINCT", "||",
+})  # fmt: skip
 
 
 def name_in_spark(block: BlockState, node: exp.Expr) -> str | None:

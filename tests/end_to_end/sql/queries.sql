@@ -229,3 +229,5 @@ SELECT order_id, size(a_l) AS a, a_n, size(z_l) AS z, z_n FROM (SELECT order_id,
 SELECT * FROM (SELECT order_id, CAST(qty AS BIGINT) AS a, CAST(sku || '1' AS string) IS NULL AS c, CAST((qty + 1) AS int) AS b FROM item) UNPIVOT ((v) FOR w IN ((a) AS x, (b) AS y))
 
 SELECT round(amount, -1), coalesce(cust, - 1), amount > -1, -1, -id, CASE WHEN id > -1 THEN -1.5 ELSE 1 END FROM orders
+
+SELECT (cust, id) AS s FROM orders UNION ALL SELECT (id, cust) FROM orders
